@@ -95,7 +95,7 @@ class NumberedFramer(Framer):
                 if name == "id" and "\0" not in value:
                     own_id = value
                 elif name == "retry" and value.isdecimal() and value.isascii():
-                    self.retry_seconds = int(value) / 1000
+                    self.retry_seconds = float(value) / 1000  # infinite where an int would have too many digits
             if not found and own_id is not None:
                 self._note(own_id, "")
             for data in found:

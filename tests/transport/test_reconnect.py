@@ -127,6 +127,14 @@ async def test_a_wait_that_the_server_asks_for_stays_if_what_it_asks_for_next_is
     assert (framer.retry_seconds, framer.cursor) == (0.07, "1")
 
 
+@pytest.mark.parametrize("digits", [400, 5_000])
+async def test_a_wait_of_more_digits_than_a_number_can_have_is_as_long_as_the_policy_allows(digits: int) -> None:
+    wait, policy = f"retry: {'9' * digits}\n\n".encode(), RetryPolicy(max_wait=0.01, first_wait=0.001)
+    with serve_bytes(Reply([wait, *_ALL[:3]], end="cut"), Reply(_ALL[3:])) as server:
+        result = await HttpAgent(server.url, reconnect=LastEventId(), retry=policy).run_agent("hi", run_id="r")
+    assert result.text == "".join(_WORDS)
+
+
 async def test_frames_that_come_again_are_dropped_and_a_snapshot_that_restates_is_understood() -> None:
     told = "".join(_WORDS[:3])
     snapshot = {
