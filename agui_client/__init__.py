@@ -1,8 +1,11 @@
 """The Python client for AG-UI 1.0, the protocol between agents and the applications people use.
 
 Everything public is here, in `agui_client.types` (aliases and small records) or in `agui_client.testing`; events,
-messages and tools are `ag_ui.core`'s. Names that only some programs use are loaded when they are first needed.
+messages and tools are `ag_ui.core`'s. A name is loaded when it is first needed, so that a command or a plugin that
+only asks for one of them does not wait for all.
 """
+
+from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
@@ -11,37 +14,38 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from agui_client import errors
-from agui_client._conversation.snapshot import ConversationSnapshot
 from agui_client._display import in_notebook
-from agui_client._protocol.reduce import Change, Reducer
-from agui_client._protocol.warnings import ProtocolWarning
-from agui_client._run.hooks import HookContext, Mutation, Subscriber
-from agui_client._run.observers import DEFAULT_OBSERVERS, INCOMING_TRACES, EventLog, RunObserver, run_log
-from agui_client._tools.people import People
-from agui_client._tools.tool_limits import ToolLimits
-from agui_client._transport.retry import RetryPolicy
-from agui_client._transport.timeouts import Timeouts
-from agui_client.agent import AbstractAgent
+from agui_client._run.defaults import DEFAULT_OBSERVERS, INCOMING_TRACES
 from agui_client.errors import *  # noqa: F403 - its `__all__` lists them
-from agui_client.http_agent import HttpAgent
-from agui_client.messages import attach
 
 if TYPE_CHECKING:
+    from agui_client._conversation.snapshot import ConversationSnapshot
     from agui_client._interrupts.answers import Cancel, Resolve
     from agui_client._interrupts.models import answer_model
     from agui_client._protocol.events import UnrecognizedEvent
+    from agui_client._protocol.reduce import Change, Reducer
+    from agui_client._protocol.warnings import ProtocolWarning
     from agui_client._run.async_run import AgentRun, StreamedToolCall
+    from agui_client._run.hooks import HookContext, Mutation, Subscriber
+    from agui_client._run.observers import EventLog, RunObserver
     from agui_client._run.result import RunResult
     from agui_client._run.sync_run import SyncAgentRun
     from agui_client._tools.approval import ApprovalRequest, Approve, Deny
     from agui_client._tools.context import ToolContext, ToolExecution
     from agui_client._tools.function import FunctionTool, tool
+    from agui_client._tools.people import People
+    from agui_client._tools.tool_limits import ToolLimits
     from agui_client._tools.toolset import FunctionToolset, Toolset
+    from agui_client._transport.retry import RetryPolicy
+    from agui_client._transport.timeouts import Timeouts
+    from agui_client.agent import AbstractAgent
     from agui_client.checking.check import validate
     from agui_client.checking.stream_faults import StreamFault
     from agui_client.function_agent import FunctionAgent
     from agui_client.history import Window
+    from agui_client.http_agent import HttpAgent
     from agui_client.langgraph import langgraph_interrupts
+    from agui_client.messages import attach
 
 __all__: list[str] = [
     "AbstractAgent",
@@ -85,29 +89,41 @@ __all__: list[str] = [
 ]
 __all__ += errors.__all__
 
-_LATER = {
+_MODULES = {
+    "_conversation.snapshot": ("ConversationSnapshot",),
     "_interrupts.answers": ("Cancel", "Resolve"),
     "_interrupts.models": ("answer_model",),
     "_protocol.events": ("UnrecognizedEvent",),
+    "_protocol.reduce": ("Change", "Reducer"),
+    "_protocol.warnings": ("ProtocolWarning",),
     "_run.async_run": ("AgentRun", "StreamedToolCall"),
+    "_run.hooks": ("HookContext", "Mutation", "Subscriber"),
+    "_run.observers": ("EventLog", "RunObserver"),
     "_run.result": ("RunResult",),
     "_run.sync_run": ("SyncAgentRun",),
     "_tools.approval": ("ApprovalRequest", "Approve", "Deny"),
     "_tools.context": ("ToolContext", "ToolExecution"),
     "_tools.function": ("FunctionTool", "tool"),
+    "_tools.people": ("People",),
+    "_tools.tool_limits": ("ToolLimits",),
     "_tools.toolset": ("FunctionToolset", "Toolset"),
+    "_transport.retry": ("RetryPolicy",),
+    "_transport.timeouts": ("Timeouts",),
+    "agent": ("AbstractAgent",),
     "checking.check": ("validate",),
     "checking.stream_faults": ("StreamFault",),
     "function_agent": ("FunctionAgent",),
     "history": ("Window",),
+    "http_agent": ("HttpAgent",),
     "langgraph": ("langgraph_interrupts",),
+    "messages": ("attach",),
 }
-"""The names that few programs need at once, by their modules."""
+"""The names that are loaded at their first use, by their modules."""
 
 
 def _default_observers() -> list[RunObserver | None]:
-    """Return the observers of every call; those of OpenTelemetry if the application has imported that."""
-    observers: list[RunObserver | None] = [run_log()]
+    """Return the observers of every call: those of OpenTelemetry if the application has imported that."""
+    observers: list[RunObserver | None] = []
     if "opentelemetry.trace" in sys.modules:  # which whatever takes in metrics imports, too
         from agui_client.otel import metric_observer, span_observer
 
@@ -133,7 +149,7 @@ INCOMING_TRACES[:] = [_incoming_trace]
 
 
 def __getattr__(name: str) -> Any:
-    module = next((module for module, names in _LATER.items() if name in names), None)
+    module = next((module for module, names in _MODULES.items() if name in names), None)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = globals()[name] = getattr(import_module(f"{__name__}.{module}"), name)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from difflib import get_close_matches
 from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, TypeVar, cast
 
@@ -74,6 +73,8 @@ def checked_options(options: OptionsT, kind: type, what: str, maker: type | None
     """
     known = kind.__annotations__
     if unknown := sorted(options.keys() - known.keys()):
+        from difflib import get_close_matches
+
         names = known if maker is None else signature(maker).parameters
         near = get_close_matches(unknown[0], names, n=1)
         meant = f", did you mean {near[0]}=?" if near else ""

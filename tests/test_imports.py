@@ -479,6 +479,17 @@ print(result.text, [name for name in sys.modules if name.startswith("opentelemet
     assert (done.stdout.splitlines(), done.stderr) == (["[]", "hi []"], "")
 
 
+@pytest.mark.parametrize(
+    "program",
+    ["import agui_client", "import agui_client._cli as cli; sys.argv = ['agui', '--help']; assert not cli.main()"],
+)
+def test_the_package_and_the_help_of_its_command_are_there_before_the_libraries_of_a_run(program: str) -> None:
+    loaded = f"import sys; {program}; print({{'ag_ui', 'anyio', 'httpx', 'pydantic', 'rich'}} & set(sys.modules))"
+    command = [sys.executable, "-c", loaded]
+    done = subprocess.run(command, cwd=_PROJECT, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout.splitlines()[-1:], done.stderr) == (["set()"], "")
+
+
 def test_a_name_that_the_package_does_not_have_is_missing_from_it_as_from_any_module() -> None:
     package = importlib.import_module("agui_client")
     with pytest.raises(AttributeError, match="no attribute 'Middlewares'"):

@@ -16,8 +16,6 @@ import click
 
 from agui_client._cli.exit_codes import reason_of
 from agui_client.errors import UsageError
-from agui_client.http_agent import HttpAgent
-from agui_client.messages import attach
 
 if TYPE_CHECKING:
     from agui_client._interrupts.answers import Answerer
@@ -88,6 +86,9 @@ class AgentSettings:
             "answer": answer,
         }
         if self.model is None:
+            # Loaded here, as agents are in all commands: `agui --help` needs none.
+            from agui_client import HttpAgent
+
             return HttpAgent(self.url, headers=self.headers, timeout=self.timeout, **options)
         try:
             from agui_client.llm import LLMAgent
@@ -275,6 +276,8 @@ def _parse_agents(context: click.Context, parameter: click.Parameter, values: tu
 
 
 def _attach(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> list[MediaPart]:
+    from agui_client import attach
+
     try:
         return [attach(value) for value in values]
     except UsageError as error:

@@ -14,13 +14,13 @@ import click
 
 from agui_client._cli.agent_settings import ENVIRONMENT, URL_VARIABLE, batch_arguments
 from agui_client._cli.exit_codes import ExitCode, complain, drive
-from agui_client._cli.output import one_line, printable
-from agui_client.http_agent import HttpAgent
+from agui_client._cli.lines import one_line, printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from agui_client.batch import Batch, Progress, RowResult, Summary
+    from agui_client.http_agent import HttpAgent
 
 _EPILOG = f"""{ENVIRONMENT}
 \b
@@ -76,6 +76,8 @@ def batch(
     FILE is .csv, .tsv, .jsonl, .ndjson or .parquet. Ctrl-C, or anything worse, loses no finished row: the same command
     goes on where it stopped. --agent old=URL --agent new=URL runs several agents on the same rows.
     """
+    from agui_client import HttpAgent
+
     if agents:
         if url is not None:
             raise click.UsageError("give a URL or --agent, not both")

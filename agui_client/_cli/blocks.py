@@ -15,7 +15,7 @@ from rich.segment import Segment, Segments
 from rich.spinner import Spinner
 from rich.text import Text
 
-from agui_client._cli.output import one_line, printable
+from agui_client._cli.lines import one_line, printable
 from agui_client._widgets.drawing import draw, drawn_text, is_rich
 from agui_client._widgets.views import MOST_VALUES, Key, ShownCall, ShownCustom, shown_call
 

@@ -14,9 +14,10 @@ from ag_ui.core import RunFinishedCancelledOutcome
 from agui_client._cli.demo import SCRIPTED, demo_server
 from agui_client._cli.exit_codes import ExitCode, code_of, drive
 from agui_client._cli.input_lines import GivenLines, TypedLines
+from agui_client._cli.lines import WarningLines
 from agui_client._cli.lines_beside import LinesBeside
 from agui_client._cli.live_run import LiveRun
-from agui_client._cli.output import WarningLines, content_text, usage_line
+from agui_client._cli.output import content_text, usage_line
 from agui_client._cli.pending_work import PendingWork
 from agui_client._cli.plain_view import PlainRun
 from agui_client._cli.slash_commands import SLASH_COMMANDS, run_slash_command

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
-from ag_ui.core import RunAgentInput
-from pydantic import ValidationError
 
 from agui_client._cli.exit_codes import ExitCode, drive, reason_of
-from agui_client._cli.output import escaped_json, one_line, printable
+from agui_client._cli.lines import escaped_json, one_line, printable
 from agui_client.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from ag_ui.core import RunAgentInput
 
     from agui_client.checking.stream_faults import StreamFault
 
@@ -101,6 +101,9 @@ def _counted(number: int, noun: str) -> str:
 
 
 def _read_input(path: str) -> RunAgentInput:
+    from ag_ui.core import RunAgentInput
+    from pydantic import ValidationError
+
     try:
         return RunAgentInput.model_validate_json(Path(path).read_bytes(), by_alias=True, by_name=False)
     except OSError as error:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 import click
-from ag_ui.core import PROTOCOL_VERSION
 from click.core import ParameterSource
 
 from agui_client._cli.agent_settings import (
@@ -25,11 +23,10 @@ from agui_client._cli.command_group import CommandGroup
 from agui_client._cli.doctor_command import doctor
 from agui_client._cli.exit_codes import ExitCode, code_of, complain, drive
 from agui_client._cli.inspecting import inspect
+from agui_client._cli.lines import WarningLines, escaped_json
 from agui_client._cli.loading import load_views, views_option
-from agui_client._cli.output import Transcript, WarningLines, escaped_json
 from agui_client._cli.run_commands import runs
 from agui_client._cli.thread_commands import threads
-from agui_client._widgets.views import viewed, warn_of_unknown
 from agui_client.errors import AGUIError
 
 if TYPE_CHECKING:
@@ -37,11 +34,21 @@ if TYPE_CHECKING:
     from agui_client._run.result import RunResult
 
 
-def _version() -> str:
+def _show_version(context: click.Context, parameter: click.Parameter, is_asked: bool) -> None:
+    """Print the versions of the package and of the protocol, and end the command."""
+    if not is_asked or context.resilient_parsing:
+        return
+    # Loaded here, as in the commands: `agui` says what it can do before it loads what that needs.
+    from importlib.metadata import PackageNotFoundError, version
+
+    from ag_ui.core import PROTOCOL_VERSION
+
     try:
-        return version("agui-client")
+        installed = version("agui-client")
     except PackageNotFoundError:
-        return "(not installed)"
+        installed = "(not installed)"
+    click.echo(f"agui {installed} (AG-UI {PROTOCOL_VERSION})")
+    context.exit()
 
 
 _EXIT_CODES = """\b
@@ -63,7 +70,14 @@ _EPILOG_OF_ALL = f"{ENVIRONMENT}  AGUI_SECRET   the key with which `agui serve` 
     epilog=_EPILOG_OF_ALL,
     invoke_without_command=True,
 )
-@click.version_option(_version(), message=f"agui %(version)s (AG-UI {PROTOCOL_VERSION})")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_version,
+    help="Show the version and exit.",
+)
 @click.pass_context
 def agui(context: click.Context) -> int:
     """Talk to AG-UI agents from the terminal.
@@ -294,6 +308,9 @@ def diff(one: str, other: str) -> int:
 
 
 async def _run(settings: RunSettings, *, verbose: bool, as_json: bool, record_to: str | None) -> int:
+    from agui_client._cli.output import Transcript
+    from agui_client._widgets.views import viewed, warn_of_unknown
+
     transcript = Transcript(answers=None if as_json else sys.stdout, notes=sys.stderr, verbose=verbose)
     WarningLines(transcript.note).install()
     try:

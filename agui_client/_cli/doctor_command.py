@@ -18,9 +18,8 @@ from agui_client._cli.agent_settings import (
     read_agent_settings,
 )
 from agui_client._cli.exit_codes import ExitCode, drive, reason_of
-from agui_client._cli.output import one_line, printable
+from agui_client._cli.lines import one_line, printable
 from agui_client.errors import UsageError
-from agui_client.http_agent import HttpAgent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -122,6 +121,7 @@ def _examine(
     **given: Any,
 ) -> int:
     # Loaded here: the other commands need no doctor.
+    from agui_client import HttpAgent
     from agui_client.doctor.examination import Examination, Setup
 
     setup = Setup(prompts=_named(prompts), state=settings.state, **given)

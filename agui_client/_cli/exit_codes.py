@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import click
-from ag_ui.core import RunFinishedCancelledOutcome
 
 from agui_client._cli.error_report import report
-from agui_client._cli.output import one_line
+from agui_client._cli.lines import one_line
 from agui_client.errors import AGUIError, RunFailedError, UsageError
 
 if TYPE_CHECKING:
@@ -87,7 +86,7 @@ def drive(work: Callable[[], int]) -> int:
 
 def code_of(result: RunResult) -> int:
     """Return the exit code of a run that ended without an error."""
-    cancelled = isinstance(result.outcome, RunFinishedCancelledOutcome)
+    cancelled = result.outcome is not None and result.outcome.type == "cancelled"
     is_waiting = bool(result.interrupts or result.pending_tool_calls)
     return ExitCode.UNFINISHED if cancelled or is_waiting else ExitCode.SUCCESS
 

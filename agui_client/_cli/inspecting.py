@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from agui_client._cli.exit_codes import ExitCode, drive
+from agui_client._cli.lines import one_line
 from agui_client._cli.loading import load_views, views_option
-from agui_client._cli.output import one_line
 
 if TYPE_CHECKING:
     from agui_client.recording.prices import Prices

@@ -42,7 +42,8 @@ from agui_client._cli.blocks import (
     ViewedCustom,
     Work,
 )
-from agui_client._cli.output import Speakers, content_text, execution_line, is_over, one_line
+from agui_client._cli.lines import one_line
+from agui_client._cli.output import Speakers, content_text, execution_line, is_over
 from agui_client._cli.plain_view import on_screen
 from agui_client._widgets.views import find_view
 

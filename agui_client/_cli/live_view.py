@@ -12,8 +12,9 @@ from rich.json import JSON
 from rich.panel import Panel
 from rich.text import Text
 
+from agui_client._cli.lines import printable
 from agui_client._cli.live_run import LiveRun
-from agui_client._cli.output import PROGRAM_HEADING, printable, summary
+from agui_client._cli.output import PROGRAM_HEADING, summary
 from agui_client._cli.state_changes import describe_change
 
 if TYPE_CHECKING:

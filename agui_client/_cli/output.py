@@ -1,19 +1,17 @@
 """Output of the commands: the agent's text on stdout, everything about the run on stderr.
 
-A terminal never gets control characters that an agent sent (SEC-8); a file or a pipe gets the text unchanged.
+A terminal never gets control characters that an agent sent (`lines.py`); a file or a pipe gets the text unchanged.
 """
 
 from __future__ import annotations
 
 import json
-import logging
 import os
 import re
 import shlex
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
-from unicodedata import category
 
 from ag_ui.core import (
     ActivityMessage,
@@ -37,9 +35,9 @@ from ag_ui.core import (
     aggregate_token_usage,
 )
 
+from agui_client._cli.lines import one_line, printable
 from agui_client._run.async_run import AnswerText
 from agui_client._widgets.drawing import draw, drawn_text
-from agui_client._widgets.escaping import exact, sentence
 from agui_client._widgets.views import MOST_VALUES, Key, ShownCustom, find_view, shown_call
 
 if TYPE_CHECKING:
@@ -52,40 +50,6 @@ if TYPE_CHECKING:
 
 PROGRAM_HEADING = "The same in five lines of Python, with `agui demo --serve` in another terminal:"
 """The line above the program at the end of the demo."""
-_LONGEST_LINE = 400
-
-
-class _PrintableTable(dict[int, str | None]):
-    """A translation table that finds the printable form of a character at its first use."""
-
-    def __missing__(self, code: int) -> str | None:
-        character = chr(code)
-        shown: str | None = " " if category(character).startswith("Z") else None
-        if character in "\n\t" or sentence(character) == character or category(character) in _UNKNOWN:
-            shown = character
-        self[code] = shown
-        return shown
-
-
-_UNKNOWN = ("Cn", "Co")
-"""Categories of characters that are newer than this Python, or private: at worst a terminal has no glyph."""
-_PRINTABLE = _PrintableTable()
-
-
-def printable(text: str) -> str:
-    """Remove characters that control, hide or reorder text on a screen; see `_widgets/escaping.py`. Tabs stay."""
-    return text if text.isprintable() else text.translate(_PRINTABLE)
-
-
-def one_line(text: str) -> str:
-    """Return the text as one printable line, cut if it is long."""
-    line = printable(" ".join(text.split()))
-    return line if len(line) <= _LONGEST_LINE else f"{line[: _LONGEST_LINE - 1]}…"
-
-
-def escaped_json(text: str, out: TextIO) -> str:
-    """Return JSON for a stream: for a terminal, control and hidden characters are escaped, as JSON allows."""
-    return exact(text) if out.isatty() else text
 
 
 def usage_line(usage: list[TokenUsage]) -> str:
@@ -137,34 +101,6 @@ def execution_line(execution: ToolExecution) -> str:
         return f"{name}{arrow} {content_text(execution.message.content)}"
     progress = f": {execution.progress[-1]}" if execution.progress else ""
     return f"{name} {execution.status}{progress}"
-
-
-class WarningLines(logging.Handler):
-    """Writes the package's log records as lines, in place of Python's last-resort handler.
-
-    Args:
-        write: Takes one line.
-    """
-
-    def __init__(self, write: Callable[[str], None]) -> None:
-        super().__init__()
-        self._write = write
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Write one record."""
-        # One line instead of a traceback: its author debugs a tool elsewhere.
-        raised = record.exc_info[1] if record.exc_info else None
-        why = "" if raised is None else f": {type(raised).__name__}: {raised}"
-        try:
-            self._write(f"{record.levelname.lower()}: {record.getMessage()}{why}")
-        except Exception:  # as of all handlers: what cannot be logged must not end a run
-            self.handleError(record)
-
-    def install(self) -> None:
-        """Make this the only handler of the package's logger."""
-        logger = logging.getLogger("agui_client")
-        logger.handlers = [self]
-        logger.propagate = False
 
 
 _INVOCATION = re.compile(r"-[0-9a-f]{8}\.[0-9]+$")

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from agui_client._cli.exit_codes import ExitCode, code_of
-from agui_client._cli.output import Transcript, WarningLines, one_line, seconds_text
+from agui_client._cli.lines import WarningLines, one_line
+from agui_client._cli.output import Transcript, seconds_text
 from agui_client._widgets.views import viewed
 from agui_client.errors import AGUIError
 from agui_client.recording import Recording, ReplayAgent

@@ -14,7 +14,8 @@ from ag_ui.core import AssistantMessage, ReasoningMessage, ToolMessage
 from pydantic import ValidationError
 
 from agui_client._cli.exit_codes import ExitCode, complain
-from agui_client._cli.output import content_text, one_line
+from agui_client._cli.lines import one_line
+from agui_client._cli.output import content_text
 from agui_client._conversation.snapshot import ConversationSnapshot
 from agui_client.errors import UsageError
 from agui_client.messages import attach

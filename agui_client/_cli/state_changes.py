@@ -9,7 +9,7 @@ from typing import Any
 
 from ag_ui.core import StateDeltaEvent, StateSnapshotEvent
 
-from agui_client._cli.output import one_line
+from agui_client._cli.lines import one_line
 from agui_client._protocol.json_difference import Operation, difference
 
 _LONGEST_VALUE = 40

@@ -12,11 +12,10 @@ import click
 
 from agui_client._cli.command_group import CommandGroup
 from agui_client._cli.exit_codes import ExitCode, complain, drive
-from agui_client._cli.output import escaped_json, one_line, printable
-from agui_client.threads import Threads
+from agui_client._cli.lines import escaped_json, one_line, printable
 
 if TYPE_CHECKING:
-    from agui_client.threads import ThreadInfo
+    from agui_client.threads import ThreadInfo, Threads
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
@@ -40,6 +39,8 @@ def open_threads(place: str, *, is_new: bool = False) -> Threads:
         click.UsageError: There is no such file.
         UsageError: The database cannot be used.
     """
+    from agui_client.threads import Threads
+
     if "://" in place:
         return Threads(place)
     if not is_new and not Path(place).is_file():

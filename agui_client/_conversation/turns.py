@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Protocol, get_args
 
 import anyio
 
-from agui_client._concurrency import LoopThread
 from agui_client.errors import RunInProgressError, UsageError
 from agui_client.options import WhenBusy
 
@@ -121,6 +120,9 @@ class _Waiting:
     """A call that waits for its turn, in its event loop."""
 
     def __init__(self, call: RunningCall) -> None:
+        # Loaded here, as in `_transport/`: importing an agent is to load no event loop.
+        from agui_client._concurrency import LoopThread
+
         self.call = call
         self.granted = anyio.Event()
         self.thread = LoopThread()

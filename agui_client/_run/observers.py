@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, Unpack
 
 from agui_client._field_docs import Record
 from agui_client._protocol.schema import is_array, is_object
+from agui_client._run.defaults import DEFAULT_OBSERVERS
 from agui_client._run.hooks import HookContext, Subscriber, check_hooks, overriding
 from agui_client.errors import printable
 
@@ -221,7 +222,8 @@ class Observers:
     """
 
     def __init__(self, members: Sequence[RunObserver]) -> None:
-        members = [*members, *(made for make in DEFAULT_OBSERVERS for made in make() if made is not None)]
+        defaults = [run_log(), *(made for make in DEFAULT_OBSERVERS for made in make())]
+        members = [*members, *(each for each in defaults if each is not None)]
         self._methods = {name: overriding(members, RunObserver, name) for name in _METHODS}
         # Ends in reverse order, as blocks that were entered one after the other are left.
         self._methods["on_end"].reverse()
@@ -311,13 +313,6 @@ def asynchronous_method(observer: RunObserver) -> str | None:
 
 def _texts(headers: Mapping[str, str] | None) -> dict[str, str]:
     return {str(name): str(value) for name, value in dict(headers or {}).items()}
-
-
-DEFAULT_OBSERVERS: list[Callable[[], Sequence[RunObserver | None]]] = []
-"""Functions that make observers of every call; filled where the package is put together."""
-INCOMING_TRACES: list[Callable[[Mapping[str, str]], AbstractContextManager[None]]] = []
-"""Functions that make the trace in the headers of an incoming request the current one, for a block; filled there, too.
-"""
 
 
 _runs = logging.getLogger("agui_client.run")

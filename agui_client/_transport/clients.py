@@ -22,7 +22,6 @@ import anyio
 import anyio.lowlevel
 import httpx
 
-from agui_client._concurrency import call_aside
 from agui_client._transport.response import address_of
 from agui_client.errors import ConnectError, ConnectTimeoutError, UsageError
 
@@ -140,6 +139,8 @@ class Clients:
         """
         if client not in self._fresh or _ADDRESS.fullmatch(url.host) or not PROXIES.isdisjoint(getproxies()):
             return
+        from agui_client._concurrency import call_aside
+
         find = partial(socket.getaddrinfo, url.host, url.port, type=socket.SOCK_STREAM)
         try:
             with anyio.fail_after(seconds):

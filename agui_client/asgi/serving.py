@@ -21,7 +21,7 @@ from ag_ui.core import RunAgentInput
 
 from agui_client._conversation.state_base import STATE_BASE_HEADER
 from agui_client._protocol.schema import is_a
-from agui_client._run.observers import INCOMING_TRACES
+from agui_client._run.defaults import INCOMING_TRACES
 from agui_client._transport.timeouts import is_duration
 from agui_client.agent import AbstractAgent
 from agui_client.asgi.caller_input import answering_run, continued_run

@@ -23,8 +23,9 @@ from ag_ui.core import (
 )
 from rich.console import Console
 
+from agui_client._cli.lines import printable
 from agui_client._cli.live_run import LiveRun
-from agui_client._cli.output import Transcript, printable
+from agui_client._cli.output import Transcript
 from agui_client._cli.state_changes import describe_change
 from agui_client.teams import SequentialAgent
 from agui_client.testing import ScriptedAgent, interrupt, turn
