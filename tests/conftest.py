@@ -7,10 +7,12 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 
 import pytest
 from hypothesis import settings
+
+from support.postgres import PostgresServer, postgres_server
 
 # The machines that run this are small and shared: a slow example is no failure.
 # Where a submission is judged, the same examples are drawn each time.
@@ -33,6 +35,13 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
     """Run each `anyio` test on both event loops, unless it is marked `one_loop` or its module overrides this."""
     backend: str = request.param
     return backend
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[PostgresServer]:
+    """Start one server per worker: to make one takes longer than most tests with it."""
+    with postgres_server() as server:
+        yield server
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from support.postgres import PostgresServer, postgres_server
+from support.postgres import PostgresServer
 
 _POSTGRESQL = pytest.param(
     "postgresql",
     marks=pytest.mark.skipif("AGUI_THREADS" not in os.environ, reason="takes AGUI_THREADS=1, as .ci/run sets it"),
 )
-
-
-@pytest.fixture(scope="module")
-def postgresql() -> Iterator[PostgresServer]:
-    with postgres_server() as server:
-        yield server
 
 
 @pytest.fixture(params=["sqlite", _POSTGRESQL])

@@ -24,7 +24,7 @@ from agui_client.asgi import ASGITransport, agent_app
 from agui_client.runs import RunInfo, Runs, RunStatus, WaitingRun
 from agui_client.testing import ScriptedAgent, interrupt, text, turn
 from support.durable_servers import Servers, page, read_until
-from support.postgres import postgres_server
+from support.postgres import PostgresServer
 from support.programs import Program
 from support.waiting import until
 
@@ -338,14 +338,13 @@ async def test_an_id_that_a_database_cannot_store_is_refused_and_no_other_reques
 
 
 @pytest.mark.skipif("AGUI_THREADS" not in os.environ, reason="takes AGUI_THREADS=1, as .ci/run sets it")
-async def test_the_first_question_after_a_restart_of_the_database_is_answered() -> None:
-    with postgres_server() as server:
-        async with with_agent(f"postgresql://{server.new_database()}", ScriptedAgent(turn(text("Hello.")))) as runs:
-            run = await runs.start("helper", "Hi")
-            await until_status(runs, run.run_id, "finished")
-            server.stop()
-            server.start()
-            assert (await runs.info(run.run_id)).status is RunStatus.FINISHED
+async def test_the_first_question_after_a_restart_of_the_database_is_answered(postgresql: PostgresServer) -> None:
+    async with with_agent(f"postgresql://{postgresql.new_database()}", ScriptedAgent(turn(text("Hello.")))) as runs:
+        run = await runs.start("helper", "Hi")
+        await until_status(runs, run.run_id, "finished")
+        postgresql.stop()
+        postgresql.start()
+        assert (await runs.info(run.run_id)).status is RunStatus.FINISHED
 
 
 def workflow_statuses(url: str) -> list[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 import pytest
@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 from agui_client import ThreadStoreError
 from agui_client.testing import ScriptedAgent, text, turn
 from agui_client.threads import SQLStore, ThreadInfo, Threads
-from support.postgres import PostgresServer, postgres_server
+from support.postgres import PostgresServer
 from support.statements import counted
 from support.waiting import LIMIT
 
@@ -29,15 +29,9 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[PostgresServer]:
-    with postgres_server() as server:
-        yield server
-
-
 @pytest.fixture
-def url(server: PostgresServer) -> str:
-    return f"postgresql+asyncpg://{server.new_database()}"
+def url(postgresql: PostgresServer) -> str:
+    return f"postgresql+asyncpg://{postgresql.new_database()}"
 
 
 async def _say_hello(threads: Threads, thread_id: str) -> None:
@@ -161,8 +155,8 @@ async def _in_deadlock(url: str, first: str, second: str) -> AsyncGenerator[asyn
 
 
 @DRIVERS
-async def test_writes_that_are_undone_in_a_deadlock_are_all_made_again(server: PostgresServer, driver: str) -> None:
-    url = f"postgresql+{driver}://{server.new_database()}"
+async def test_writes_that_are_undone_in_a_deadlock_are_all_made_again(postgresql: PostgresServer, driver: str) -> None:
+    url = f"postgresql+{driver}://{postgresql.new_database()}"
     stray = "select owner, line, entries + 1, 'stray' from agui_threads where thread_id = 't7'"
     first = f"insert into agui_entries (owner, line, number, body) {stray}"
     second = "select * from agui_threads where thread_id in ('t3', 't7') for update"
@@ -176,9 +170,9 @@ async def test_writes_that_are_undone_in_a_deadlock_are_all_made_again(server: P
 
 @DRIVERS
 async def test_a_transaction_that_is_undone_in_a_deadlock_is_carried_out_again(
-    server: PostgresServer, driver: str
+    postgresql: PostgresServer, driver: str
 ) -> None:
-    url = f"postgresql+{driver}://{server.new_database()}"
+    url = f"postgresql+{driver}://{postgresql.new_database()}"
     first = "select * from agui_entries for update"
     second = "select * from agui_threads where thread_id = 't7' for update"
     async with _leased(url) as (store, found), _in_deadlock(url, first, second) as is_undone:
@@ -188,8 +182,8 @@ async def test_a_transaction_that_is_undone_in_a_deadlock_is_carried_out_again(
 
 
 @DRIVERS
-async def test_a_write_that_has_no_serial_order_is_made_again(server: PostgresServer, driver: str) -> None:
-    address = server.new_database()
+async def test_a_write_that_has_no_serial_order_is_made_again(postgresql: PostgresServer, driver: str) -> None:
+    address = postgresql.new_database()
     serialized = f"alter database {address.rpartition('/')[2]} set default_transaction_isolation = 'serializable'"
     async with _executed(f"postgresql+asyncpg://{address}", serialized):
         pass

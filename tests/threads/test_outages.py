@@ -6,7 +6,6 @@ import asyncio
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,7 @@ from agui_client import ThreadStoreUnavailableError, UsageError
 from agui_client.asgi import agent_app
 from agui_client.testing import ScriptedAgent, text, turn
 from agui_client.threads import MemoryStore, Threads
-from support.postgres import PostgresServer, postgres_server
+from support.postgres import PostgresServer
 from support.waiting import LIMIT
 
 pytestmark = pytest.mark.anyio
@@ -37,12 +36,6 @@ DRIVERS = pytest.mark.parametrize("driver", ["asyncpg", "psycopg"])
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[PostgresServer]:
-    with postgres_server() as server:
-        yield server
 
 
 def hello() -> ScriptedAgent:
@@ -65,13 +58,13 @@ async def _status(threads: Threads, thread_id: str) -> tuple[int, str | None]:
 
 @DRIVERS
 async def test_an_outage_is_an_error_of_its_own_and_the_program_goes_on_when_the_database_is_back(
-    server: PostgresServer, driver: str
+    postgresql: PostgresServer, driver: str
 ) -> None:
-    async with Threads(f"postgresql+{driver}://{server.address}") as threads:
+    async with Threads(f"postgresql+{driver}://{postgresql.address}") as threads:
         block = threads.open(f"{driver} open", hello())
         async with block as agent:
             await agent.run_agent("Before")
-            server.stop()
+            postgresql.stop()
             try:
                 for use in (threads.list(), threads.get("t"), threads.fork("t"), threads.delete("t")):
                     with pytest.raises(ThreadStoreUnavailableError, match="cannot be reached now"):
@@ -82,7 +75,7 @@ async def test_an_outage_is_an_error_of_its_own_and_the_program_goes_on_when_the
                     await agent.run_agent("Meanwhile")
                 assert await _status(threads, driver) == (503, "5")
             finally:
-                server.start()
+                postgresql.start()
             await agent.run_agent("After")
             await _say_hello(threads, driver)
             assert await _status(threads, driver) == (200, None)
@@ -179,10 +172,12 @@ async def test_a_lease_is_not_renewed_after_it_was_given_back(monkeypatch: pytes
 
 
 @DRIVERS
-async def test_connections_that_the_database_closed_are_replaced_unnoticed(server: PostgresServer, driver: str) -> None:
-    async with Threads(f"postgresql+{driver}://{server.address}", pool_size=1, max_overflow=0) as threads:
+async def test_connections_that_the_database_closed_are_replaced_unnoticed(
+    postgresql: PostgresServer, driver: str
+) -> None:
+    async with Threads(f"postgresql+{driver}://{postgresql.address}", pool_size=1, max_overflow=0) as threads:
         await _say_hello(threads, f"killed {driver}")
-        other = create_async_engine(f"postgresql+{driver}://{server.address}")
+        other = create_async_engine(f"postgresql+{driver}://{postgresql.address}")
         async with other.connect() as database:
             every = "select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid()"
             await database.execute(sql(f"{every} and backend_type = 'client backend'"))
@@ -190,9 +185,9 @@ async def test_connections_that_the_database_closed_are_replaced_unnoticed(serve
         await _say_hello(threads, f"killed {driver}")
 
 
-async def test_an_engine_of_the_application_is_used_in_both_event_loops_at_once(server: PostgresServer) -> None:
+async def test_an_engine_of_the_application_is_used_in_both_event_loops_at_once(postgresql: PostgresServer) -> None:
     engine = create_async_engine(
-        f"postgresql+asyncpg://nobody@{server.address.partition('@')[2]}", pool_size=1, max_overflow=0
+        f"postgresql+asyncpg://nobody@{postgresql.address.partition('@')[2]}", pool_size=1, max_overflow=0
     )
     made = list[str]()
 

@@ -12,7 +12,7 @@ from agui_client import tool
 from agui_client.testing import ScriptedAgent, text, tool_call, turn
 from agui_client.threads import SQLStore, Threads
 from agui_client.threads.sql.database import SQLiteDatabase
-from support.postgres import postgres_server
+from support.postgres import PostgresServer
 from support.statements import counted
 
 
@@ -22,7 +22,8 @@ def threads(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Threads]
         with Threads(f"sqlite:///{tmp_path}/threads.db") as threads:
             yield threads
         return
-    with postgres_server() as server, Threads(f"postgresql+asyncpg://{server.address}") as threads:
+    server: PostgresServer = request.getfixturevalue("postgresql")
+    with Threads(f"postgresql+asyncpg://{server.new_database()}") as threads:
         yield threads
 
 

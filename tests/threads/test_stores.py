@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from traceback import format_exception
@@ -16,7 +15,7 @@ pytest.importorskip("sqlalchemy", reason="needs the extra threads: pip install '
 from agui_client import ThreadStoreError
 from agui_client.testing import ThreadStoreContract
 from agui_client.threads import MemoryStore, SQLStore, ThreadInfo, ThreadStore
-from support.postgres import postgres_server
+from support.postgres import PostgresServer
 
 
 @pytest.fixture
@@ -62,19 +61,13 @@ class _OnPostgreSQL(_SQLContract):
     driver: str
     address: str
 
+    @pytest.fixture(autouse=True, scope="class")
+    @classmethod
+    def _database(cls, postgresql: PostgresServer) -> None:
+        cls.address = postgresql.new_database()
+
     def new_store(self) -> ThreadStore:
         return SQLStore(f"postgresql+{self.driver}://{self.address}")
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _server(request: pytest.FixtureRequest) -> Iterator[None]:
-    classes = (item.cls for item in request.session.items if isinstance(item, pytest.Function))
-    if not any(each is not None and issubclass(each, _OnPostgreSQL) for each in classes):
-        yield
-        return
-    with postgres_server() as server:
-        _OnPostgreSQL.address = server.address
-        yield
 
 
 class TestAsyncpg(_OnPostgreSQL):

@@ -47,7 +47,7 @@ from agui_client._conversation import log
 from agui_client._run import ending, engine
 from agui_client.testing import ScriptedAgent, Step, faults, interrupt, serve_bytes, sse, state, text, tool_call, turn
 from agui_client.threads import MemoryStore, SavedThread, SQLStore, ThreadInfo, Threads, ThreadStore
-from support.postgres import PostgresServer, postgres_server
+from support.postgres import PostgresServer
 from support.programs import STRICT, run_program
 from support.waiting import LIMIT
 
@@ -72,12 +72,6 @@ def place(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def anyio_backend(place: str) -> str:
     return place.partition("-")[0]
-
-
-@pytest.fixture(scope="module")
-def postgresql() -> Iterator[PostgresServer]:
-    with postgres_server() as server:
-        yield server
 
 
 @pytest.fixture
