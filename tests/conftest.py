@@ -30,9 +30,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-@pytest.fixture(params=["asyncio", "trio"])
+@pytest.fixture(params=["asyncio", pytest.param("trio", marks=pytest.mark.soak)])
 def anyio_backend(request: pytest.FixtureRequest) -> str:
-    """Run each `anyio` test on both event loops, unless it is marked `one_loop` or its module overrides this."""
+    """Run each `anyio` test on asyncio and, in a soak, on trio; the marks `both_loops` and `one_loop` change that."""
     backend: str = request.param
     return backend
 
@@ -46,10 +46,16 @@ def postgresql() -> Iterator[PostgresServer]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run tests that are marked `one_loop` on asyncio alone."""
-    if "anyio_backend" in metafunc.fixturenames and metafunc.definition.get_closest_marker("one_loop"):
-        # Only a mark takes precedence over the parameters of the fixture.
-        metafunc.definition.add_marker(pytest.mark.parametrize("anyio_backend", ["asyncio"]))
+    """Run tests that are marked `one_loop` on asyncio alone, and those that are marked `both_loops` always on both."""
+    test = metafunc.definition
+    has_its_own = any("anyio_backend" in mark.args[0] for mark in test.iter_markers("parametrize"))
+    if "anyio_backend" not in metafunc.fixturenames or has_its_own:
+        return
+    # Only a mark takes precedence over the parameters of the fixture.
+    if test.get_closest_marker("one_loop"):
+        test.add_marker(pytest.mark.parametrize("anyio_backend", ["asyncio"]))
+    elif test.get_closest_marker("both_loops"):
+        test.add_marker(pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"]))
 
 
 if "AGUI_CLIENT_FAST" in os.environ:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from agui_client.asgi.in_process import ASGIApp, Receive, Send
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.both_loops]
 _SECONDS = 5.0
 _seen: ContextVar[str] = ContextVar("seen", default="nothing")
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import pytest
 
 _COPIED = ("agui_client", "tests", "docs", "examples", "README.md", "pyproject.toml")
-_ARGUMENTS = ("-o", "addopts=--import-mode=importlib", "-p", "no:xdist", "-p", "no:cacheprovider", "-q")
+_ARGUMENTS = ("-o", "addopts=--import-mode=importlib -m 'not soak'", "-p", "no:xdist", "-p", "no:cacheprovider", "-q")
 _PRELOADED = (
     "pytest",
     "hypothesis",

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from agui_client import AbstractAgent
     from agui_client.asgi import ServedRequest
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.both_loops]
 _SECONDS = 10.0
 _SECRET = "a secret of this server"
 

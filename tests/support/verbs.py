@@ -166,7 +166,10 @@ VERBS: Mapping[str, Verb] = {
 """Every way to run an agent; `run_agent` is `stream` to its end, so one loop is enough for it."""
 
 THOROUGH = ("stream-asyncio", "stream-trio")
-"""The verbs that meet every case of a long list: all share one way to the result, and the two loops differ below it."""
+"""The verbs that meet every case of a long list: all share one way to the result, and the two loops differ below it.
+
+Of trio, cases that are not chosen are left to a soak.
+"""
 
 
 def by_verb(
@@ -190,12 +193,16 @@ def by_verb(
     return pytest.mark.parametrize(
         ("verb", argument),
         [
-            pytest.param(verb, case, id=f"{verb_name}-{name}")
+            pytest.param(verb, case, id=f"{verb_name}-{name}", marks=_marks(verb_name, name in chosen, thorough))
             for verb_name, verb in (verbs or VERBS).items()
             for name, case in cases.items()
             if verb_name in thorough or name in chosen
         ],
     )
+
+
+def _marks(verb_name: str, is_chosen: bool, thorough: Collection[str]) -> list[pytest.MarkDecorator]:
+    return [pytest.mark.soak] if verb_name == "stream-trio" and not is_chosen and len(thorough) > 1 else []
 
 
 every_verb = pytest.mark.parametrize("verb", [pytest.param(verb, id=name) for name, verb in VERBS.items()])

@@ -30,6 +30,8 @@ from support.verbs import Verb, every_result_verb
 from support.waiting import LIMIT, in_thread, start_thread, until, until_sync
 from support.watching import Watcher
 
+pytestmark = pytest.mark.both_loops
+
 FRAMES = sse(turn(text("One two", message_id="message-1")))
 BEGUN = b"".join(events_of(FRAMES)[:4])
 """RUN_STARTED, TEXT_MESSAGE_START and two words; then silence."""

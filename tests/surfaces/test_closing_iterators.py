@@ -10,6 +10,8 @@ from ag_ui.core import Event, RunAgentInput, RunStartedEvent, TextMessageStartEv
 
 from agui_client import FunctionAgent, RunObserver
 
+pytestmark = pytest.mark.both_loops
+
 
 class Events(AsyncIterator[Event]):
     """Begins a run and a message, and goes on for ever."""

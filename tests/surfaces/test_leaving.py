@@ -18,6 +18,8 @@ from agui_client.types import Next
 from support.leaks import nothing_left_behind
 from support.waiting import LIMIT, SOON, start_thread, until
 
+pytestmark = pytest.mark.both_loops
+
 FRAMES = sse(turn(text("One two", message_id="m1")))
 BEGUN = FRAMES[: FRAMES.index(b'data: {"type":"TEXT_MESSAGE_END')]
 """RUN_STARTED, TEXT_MESSAGE_START and two words; then silence."""

@@ -19,6 +19,8 @@ from agui_client.types import Middleware, Next
 from support.leaks import nothing_left_behind
 from support.waiting import SOON, until
 
+pytestmark = pytest.mark.both_loops
+
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("count", [1, 2, 3])

@@ -45,7 +45,7 @@ from support import scenario
 from support.verbs import shown
 from support.waiting import LIMIT, until
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.both_loops]
 
 COUNTING = turn(state({"n": 0}), text("a b"), patch({"op": "replace", "path": "/n", "value": 1}), text("c"))
 

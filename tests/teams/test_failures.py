@@ -38,7 +38,7 @@ from agui_client.teams import (
 from agui_client.testing import text, tool_call, turn
 from support.team_members import agent, says, shown, told
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.both_loops]
 
 
 def half(name: str = "half") -> AbstractAgent:

@@ -22,7 +22,7 @@ from support.leaks import nothing_left_behind
 from support.tool_calls import executed
 from support.waiting import LIMIT, until
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.both_loops]
 
 USER = contextvars.ContextVar("USER", default="nobody")
 

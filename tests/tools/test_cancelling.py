@@ -29,6 +29,8 @@ from support.tool_rounds import Ran, results_in, results_sent
 from support.waiting import LIMIT, start_thread, until, until_sync
 from support.watching import Watcher
 
+pytestmark = pytest.mark.both_loops
+
 Way = Callable[[ScriptedAgent, Holding], Awaitable[None]]
 
 

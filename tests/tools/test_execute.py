@@ -28,7 +28,7 @@ from agui_client.types import Approver
 from support.tool_calls import offered
 from support.waiting import LIMIT
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.both_loops]
 
 
 def call(name: str, tool_call_id: str = "", arguments: str = "{}") -> ToolCall:

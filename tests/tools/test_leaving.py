@@ -13,6 +13,8 @@ from agui_client import IncompleteRunError, tool
 from agui_client.testing import ScriptedAgent, interrupt, text, tool_call, turn
 from support.waiting import LIMIT, in_thread
 
+pytestmark = pytest.mark.both_loops
+
 DONE = turn(text("Done."))
 CALL = turn(tool_call("work", tool_call_id="c1"), tool_call("wait", tool_call_id="c2"))
 ENDS = pytest.mark.parametrize("end", [SystemExit, KeyboardInterrupt])

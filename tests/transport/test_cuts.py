@@ -25,6 +25,8 @@ from agui_client import (
 from agui_client.testing import Reply, events_of, faults, serve_bytes, sse, text, turn
 from support.bodies import Body, Piece, memory_agent, response
 
+pytestmark = pytest.mark.both_loops
+
 BODY = sse(turn(text("Grüße an Åsa.", message_id="message-1")))
 EVENTS = events_of(BODY)
 ENDS = list(accumulate(map(len, EVENTS)))

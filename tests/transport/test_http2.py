@@ -25,7 +25,7 @@ FRAMES = sse(turn(text("One two", message_id="m1")))
 BEGUN = FRAMES[: FRAMES.index(b'data: {"type":"TEXT_MESSAGE_END')]
 """RUN_STARTED, TEXT_MESSAGE_START and two words."""
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.both_loops]
 
 
 @dataclass

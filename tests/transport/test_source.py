@@ -37,7 +37,7 @@ from support.waiting import LIMIT
 FRAMES = events_of(sse(turn(text("One two."))))
 TYPE = re.compile(r'"type":"(\w+)"')
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.both_loops]
 
 
 def source_of(*pieces: Piece, **limits: Any) -> HttpSource:
