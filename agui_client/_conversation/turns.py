@@ -64,8 +64,8 @@ class Turns:
                 "or clone() the agent for parallel work"
             )
 
-    async def take(self, call: RunningCall, when_busy: WhenBusy, stack: AsyncExitStack) -> None:
-        """Have the conversation for one call.
+    async def acquire(self, call: RunningCall, when_busy: WhenBusy, stack: AsyncExitStack) -> None:
+        """Acquire the conversation for one call, once the calls before it have ended.
 
         Args:
             call: The call.

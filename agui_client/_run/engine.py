@@ -22,7 +22,7 @@ from agui_client._run.last_steps import finish_run, leave_run, step
 from agui_client._run.round import Round
 from agui_client._run.run_request import Answers, composed_input, event_of_result, request_of
 from agui_client._run.state import Phase, Reason
-from agui_client._run.steering import take_turn
+from agui_client._run.steering import acquire_turn
 from agui_client._run.subagents import is_of_a_member
 from agui_client._run.time_limit import TimeLimit
 from agui_client._tools.toolset import CallTools
@@ -83,7 +83,7 @@ class Engine:
         """
         call, conversation = self.call, self.call.conversation
         async with AsyncExitStack() as stack:
-            await take_turn(call, self, stack)
+            await acquire_turn(call, self, stack)
             call.time = TimeLimit(call.timeouts.total)
             if call.is_replay:
                 first = composed_input(conversation, call.options, conversation.messages)

@@ -82,7 +82,7 @@ def answering(owner: object) -> Generator[None]:
         _ANSWERING.reset(token)
 
 
-async def take_turn(call: Call, running: RunningCall, stack: AsyncExitStack) -> None:
+async def acquire_turn(call: Call, running: RunningCall, stack: AsyncExitStack) -> None:
     """Wait until the conversation is one call's alone.
 
     Args:
@@ -103,4 +103,4 @@ async def take_turn(call: Call, running: RunningCall, stack: AsyncExitStack) -> 
             "the prompt would wait for the run that it is made in, and that run for it; steer() that run, or clone() "
             "the agent"
         )
-    await call.conversation.turns.take(running, when_busy, stack)
+    await call.conversation.turns.acquire(running, when_busy, stack)
