@@ -115,7 +115,7 @@ def verdict_on_break(run: Round, error: Exception, *, is_aborted: bool) -> Excep
 
 
 def settle(call: Call, failure: Exception | None, *, is_whole: bool) -> None:
-    """Take over what a run left; one that never started leaves the conversation as it was.
+    """Let the conversation have what a run left; one that never started leaves the conversation as it was.
 
     This is the only place where a run changes what is pending.
 
@@ -136,7 +136,7 @@ def settle(call: Call, failure: Exception | None, *, is_whole: bool) -> None:
     if request is not None and not outcome.is_finished:
         conversation.unreceived = None
     if outcome.started is not None:
-        take_over(call, conversation, call.warnings)
+        adopt_pending(call, conversation, call.warnings)
         if call.is_replay:
             conversation.answered_interrupts = []  # a replay answers nothing: what failed has asked nothing (SET-8)
         # A run that was cut off may have left the server with another state than this side saw last.
@@ -151,7 +151,7 @@ def settle(call: Call, failure: Exception | None, *, is_whole: bool) -> None:
         conversation.note_unsent()
 
 
-def take_over(call: Call, conversation: Conversation, warnings: WarningLog) -> None:
+def adopt_pending(call: Call, conversation: Conversation, warnings: WarningLog) -> None:
     """Let a conversation have what a run that started left pending.
 
     Args:
@@ -315,7 +315,7 @@ def checkpoint_of(call: Call, following: str | None = None) -> Checkpoint:
         return Checkpoint(conversation.members(), run_id=following)
     has_started = call.round.outcome.started is not None
     if is_run_open and has_started:
-        take_over(call, conversation, WarningLog())
+        adopt_pending(call, conversation, WarningLog())
     if is_run_open:
         # Whether the agent got the messages of an open run is unknown, so the next run sends all of them.
         conversation.unreceived = None
