@@ -110,5 +110,5 @@ class ContinuedRequest(RunRequest):
         # A call that was approved may have been begun with other arguments, which are not known here.
         return tool.toolset.is_idempotent(bound) and tool.toolset.approval(bound) == "never"
 
-    def take_back(self) -> None:
-        """Leave the conversation as it is: its messages are stored."""
+    def undo(self) -> None:
+        """Undo nothing: the messages of the call are stored."""

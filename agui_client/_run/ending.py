@@ -146,7 +146,7 @@ def settle(call: Call, failure: Exception | None, *, is_whole: bool) -> None:
         # A later run of the call could not be sent: the answers to interrupts go out with the next one.
         conversation.keep_answers(call.round.input.resume or ())
     elif request is not None:
-        request.take_back()
+        request.undo()
     if request is not None and call.round.source is not None and not call.round.may_have_started:
         conversation.note_unsent()
 

@@ -176,7 +176,7 @@ class RunRequest:
             # The agent goes on from where it asked, and may not know these when it restates the conversation.
             self._conversation.reducer.thread.kept.update(message.id for message in self.prompts)
 
-    def take_back(self) -> None:
+    def undo(self) -> None:
         """Take the messages of the call out of the conversation again: its run never started."""
         if added := {message.id for message in self.added}:
             self._conversation.set_messages(each for each in self._conversation.messages if each.id not in added)
@@ -240,7 +240,7 @@ class GivenInput(RunRequest):
         """Let the conversation become that of the input."""
         self._conversation.become(self._given)
 
-    def take_back(self) -> None:
+    def undo(self) -> None:
         """Go back to the conversation before the call."""
         self._conversation.become(self._before)
 

@@ -110,10 +110,10 @@ class Clients:
                 self._loop_of_given = anyio.lowlevel.current_token().native_token
             return self._given
         client = self._idle.pop() if self._is_keeping and self._idle else await self._made().__aenter__()
-        stack.push_async_callback(self._take_back, client)
+        stack.push_async_callback(self._release, client)
         return client
 
-    async def _take_back(self, client: httpx.AsyncClient) -> None:
+    async def _release(self, client: httpx.AsyncClient) -> None:
         self._fresh.discard(client)
         if self._is_keeping and len(self._idle) < _MOST_IDLE:
             self._idle.append(client)
