@@ -85,8 +85,8 @@ class Delivery:
         self.connect_seconds = clock.elapsed
         return body
 
-    async def take_up(self, client: httpx.AsyncClient, request: Request, reason: str) -> Body:
-        """Take up a stream that was cut, with a request that starts no run.
+    async def reconnect(self, client: httpx.AsyncClient, request: Request, reason: str) -> Body:
+        """Reconnect to a run whose stream was cut, with a request that starts none.
 
         Args:
             client: The HTTP client.

@@ -67,15 +67,15 @@ class ContinueAtCursor(Joining):
 
     def __init__(self, run_id: str | None) -> None:
         self._run_id = run_id
-        self._is_taken_up = False
+        self._is_reconnected = False
 
     def new(self, events: Iterable[WireEvent] | None) -> Iterable[WireEvent] | None:
         """Return all events; they are decoded as they are iterated."""
-        return self._without_second_start(events) if events is not None and self._is_taken_up else events
+        return self._without_second_start(events) if events is not None and self._is_reconnected else events
 
     def begin_response(self, *, has_begun: bool) -> None:
         """Go on with a response that takes up the run; an id may come before the first event."""
-        self._is_taken_up = has_begun
+        self._is_reconnected = has_begun
 
     def has_ended(self, frame: str | None) -> bool:
         """Return whether the latest frame is the end of a run."""

@@ -98,12 +98,12 @@ class ResumableSource(HttpSource):
                         continue
                     self._failures = self._waits = 0
                     return events
-            if self.is_interrupted or self._has_ended or not await self._take_up(cut):
+            if self.is_interrupted or self._has_ended or not await self._reconnect(cut):
                 if cut is not None and not self.is_interrupted:
                     raise cut
                 return None
 
-    def _refuse_to_take_up(self, clock: Clock | None, cut: Exception | None) -> None:
+    def _refuse_to_reconnect(self, clock: Clock | None, cut: Exception | None) -> None:
         """Say why the policy cannot take the stream up.
 
         Raises:
@@ -136,7 +136,7 @@ class ResumableSource(HttpSource):
         is_sent = self._reading is not None or self.delivery.may_have_started
         return self._plan.request(self._numbered.cursor) if is_sent else None
 
-    async def _take_up(self, cut: Exception | None) -> bool:
+    async def _reconnect(self, cut: Exception | None) -> bool:
         """Open the next response.
 
         Args:
@@ -150,7 +150,7 @@ class ResumableSource(HttpSource):
         """
         request, clock = self._request_at_cursor(), self._clock
         if request is None or clock is None:
-            self._refuse_to_take_up(clock, cut)
+            self._refuse_to_reconnect(clock, cut)
             return False
         what = "the stream stopped early" if cut is None else f"the stream was cut ({type(cut).__name__})"
         if self._reading is None:
@@ -166,7 +166,7 @@ class ResumableSource(HttpSource):
                 await clock.wait_for_caller(anyio.sleep(seconds))
                 self._failures += 1
                 try:
-                    self._body = await self.delivery.take_up(self._client, request, f"{what}; taken up")
+                    self._body = await self.delivery.reconnect(self._client, request, f"{what}; taken up")
                 except TransportError as error:
                     cause = error
                     if _is_at_work(error) and self._plan.patience < math.inf:
