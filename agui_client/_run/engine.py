@@ -162,7 +162,7 @@ class Engine:
                     failure = ending.verdict_on_break(run, error, is_aborted=state.is_aborted)
                 await finish_run(self.call, self._saving, failure)
                 answers = await self._answer()
-                for result in await self._take_in(answers):
+                for result in await self._add_answers(answers):
                     yield result
                 if (following := prepare_next_run(call, answers)) is None:
                     break
@@ -190,7 +190,7 @@ class Engine:
         """Execute the calls that were approved with the prompt; return the events of their results."""
         if not self._state.is_stopped:
             self.call.observers.call("on_call_start", self.call.round)
-        return await self._take_in(await execute_approved(self.call, self._saving.save, self._wait_for))
+        return await self._add_answers(await execute_approved(self.call, self._saving.save, self._wait_for))
 
     async def _pause(self, source: Source) -> None:
         await source.pause()
@@ -273,7 +273,7 @@ class Engine:
         what = "tools, people or the function of history= were at work"
         return await self.call.time.wait(self._waiter, work, what)
 
-    async def _take_in(self, answers: Answers) -> list[core.Event]:
+    async def _add_answers(self, answers: Answers) -> list[core.Event]:
         """Add answers to the conversation and save them; return events of results, and of agents that were asked."""
         self.call.conversation.add_own_results(answers.messages)
         if answers.messages:
@@ -282,7 +282,7 @@ class Engine:
             is_sent_next = answers.is_complete and not answers.entries and not self._state.is_stopped
             await self._saving.save(answers.run_id if is_sent_next else None)
         # All are added before the first event is given, so that a caller that leaves here loses none of them.
-        events = await self.call.round.take_asked()
+        events = await self.call.round.collect_asked()
         for message in answers.messages:
             events.append(event_of_result(message))
             await self.call.round.deliver_result(events[-1])

@@ -80,7 +80,7 @@ class Round(RunScope):
         )
         self._loop = loop
         self._first_input = run_input
-        self._asked_taken = 0
+        self._asked_count = 0
         self.conversation = conversation = call.conversation
         """The conversation."""
         if call.is_replay:
@@ -208,10 +208,10 @@ class Round(RunScope):
             await self.inside(self._hooks.deliver, event)
         self.observers.event(self, event, Change.MESSAGES)
 
-    async def take_asked(self) -> list[Event]:
+    async def collect_asked(self) -> list[Event]:
         """Return the events of agents that tools have asked, which hooks and observers have seen."""
-        events = self.asked[self._asked_taken :]
-        self._asked_taken += len(events)
+        events = self.asked[self._asked_count :]
+        self._asked_count += len(events)
         for event in events:
             self.outcome.handlers[type(event)](event)
             if self._subscribers:
