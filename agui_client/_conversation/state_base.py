@@ -35,7 +35,7 @@ def with_base(forwarded_props: Any, base: str) -> Any:
     return {**props, STATE_BASE: base} if is_object(props) and STATE_BASE not in props else forwarded_props
 
 
-def taken_base(forwarded_props: Any) -> tuple[str | None, Any]:
+def split_base(forwarded_props: Any) -> tuple[str | None, Any]:
     """Return the hash of a base that is in forwarded properties, None if there is none, and the other properties."""
     if not is_object(forwarded_props) or STATE_BASE not in forwarded_props:
         return None, forwarded_props

@@ -323,7 +323,7 @@ class HookCalls:
                 await self._call(self._hooks_of(moment))
             if (completed := TRAITS[type(event)].completes) is not None:
                 await self._tell_complete(completed, event)
-        return change if self._mutated is _NO_CHANGE else change | self._take_mutated()
+        return change if self._mutated is _NO_CHANGE else change | self._pop_mutated()
 
     async def tell(self, moment: str, *details: object) -> None:
         """Call the hooks of one moment of the run.
@@ -333,9 +333,9 @@ class HookCalls:
             details: Its arguments, before the context.
         """
         await self._call(self._hooks_of(moment), *details)
-        self._conversation.notify(self._take_mutated())
+        self._conversation.notify(self._pop_mutated())
 
-    def _take_mutated(self) -> Change:
+    def _pop_mutated(self) -> Change:
         mutated, self._mutated = self._mutated, _NO_CHANGE
         return mutated
 

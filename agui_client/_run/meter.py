@@ -33,7 +33,7 @@ class Meter:
         """The number of calls of this agent and of those below it."""
         self.tokens = 0
         """The number of tokens that the agent and those below it used."""
-        self._take = charge
+        self._charge = charge
         self._reported = self._below = 0
 
     def begin(self, *, is_new: bool) -> None:
@@ -49,12 +49,12 @@ class Meter:
         self._pass_on(int(is_new))
 
     def report(self, usage: Iterable[TokenUsage]) -> None:
-        """Take what the agent reports: that includes what those below it have been charged for."""
+        """Count what the agent reports: that includes what those below it have been charged for."""
         self._reported += tokens_in(usage)
         self._pass_on(0)
 
     def charge(self, calls: int, tokens: int) -> None:
-        """Take what an agent below this one used."""
+        """Count what an agent below this one used."""
         self._below += tokens
         self._pass_on(calls)
 
@@ -70,7 +70,7 @@ class Meter:
     def _pass_on(self, calls: int) -> None:
         before, self.tokens = self.tokens, max(self._reported, self._below)
         self.calls += calls
-        self._take(calls, self.tokens - before)
+        self._charge(calls, self.tokens - before)
 
 
 def meter_of_tool() -> Meter:

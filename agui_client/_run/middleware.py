@@ -198,7 +198,7 @@ def _limits(call: Call, scope: RunScope) -> Limits | None:
 
 
 class ObservedSource(Source):
-    """A source whose events are shown when they are taken.
+    """A source whose events are shown as the pipeline gets them.
 
     Args:
         source: The source.
@@ -211,8 +211,8 @@ class ObservedSource(Source):
         self.conforming = source.conforming
         self._source, self._show, self._end = source, show, end
         self._error: Exception | None = None
-        # Sync runs read in one thread and take in another: each counter is written by one of them.
-        self._read_count = self._taken_count = 0
+        # Sync runs read in one thread and iterate in another: each counter is written by one of them.
+        self._read_count = self._shown_count = 0
         self._has_ended = self._is_closed = False
 
     async def read(self) -> Iterable[WireEvent] | None:
@@ -223,15 +223,15 @@ class ObservedSource(Source):
             self._has_ended = not self._source.is_interrupted
             return None
         self._read_count += 1
-        return self._taken(batch)
+        return self._shown(batch)
 
-    def _taken(self, batch: Iterable[WireEvent]) -> Iterator[WireEvent]:
+    def _shown(self, batch: Iterable[WireEvent]) -> Iterator[WireEvent]:
         with self._noting():
             for event in batch:
                 self._show(event)
                 yield event
-        # Sync runs read ahead: an end that was read is the end only when everything before it was taken.
-        self._taken_count += 1
+        # Sync runs read ahead: an end that was read is the end only when everything before it was shown.
+        self._shown_count += 1
 
     async def pause(self) -> None:
         """Let the event loop have its turn."""
@@ -259,5 +259,5 @@ class ObservedSource(Source):
         finally:
             if not self._is_closed:
                 self._is_closed = True
-                is_taken = self._taken_count == self._read_count
-                self._end(self._error, is_whole=self._has_ended and is_taken and self._error is None)
+                is_shown = self._shown_count == self._read_count
+                self._end(self._error, is_whole=self._has_ended and is_shown and self._error is None)

@@ -12,7 +12,7 @@ from ag_ui.core import Interrupt, ToolMessage
 
 from agui_client._conversation.ledger import CallOwner, CallStatus, ToolCallRecord
 from agui_client._conversation.snapshot import ConversationSnapshot
-from agui_client._conversation.state_base import taken_base
+from agui_client._conversation.state_base import split_base
 from agui_client._protocol.open_items import quoted
 from agui_client._protocol.placeholders import NO_RESULT, marked
 from agui_client._protocol.schema import is_object
@@ -151,7 +151,7 @@ def continued_run(agent: AbstractAgent, input: RunAgentInput, cut: Continuation,
         agent.set_messages([])
     agent.restore(cut.document)
     prompt: Any = cut  # no prompt of an application, so that the verbs do not name it
-    run = agent.stream(prompt, **_options(agent, input, taken_base(input.forwarded_props)[1]))
+    run = agent.stream(prompt, **_options(agent, input, split_base(input.forwarded_props)[1]))
     run.seal = signing.seal(input.thread_id, is_stored=is_owner)
     return run
 
@@ -168,7 +168,7 @@ def _answering(
     seal = signing.seal(input.thread_id, is_stored=is_owner)
     if seal is not None:
         resume = [entry.model_copy(update={"interrupt_id": seal.verified(entry.interrupt_id)}) for entry in resume]
-    base, forwarded_props = taken_base(input.forwarded_props)
+    base, forwarded_props = split_base(input.forwarded_props)
     options = _options(agent, input, forwarded_props)
     if is_owner:
         caller = CallerInput(agent, input, resume, base, is_trusted=signing.is_caller_trusted)

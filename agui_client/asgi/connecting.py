@@ -15,7 +15,7 @@ from ag_ui.core import (
     StateSnapshotEvent,
 )
 
-from agui_client._conversation.state_base import taken_base
+from agui_client._conversation.state_base import split_base
 from agui_client._tools.toolset import known_functions
 from agui_client._transport.client import CONNECT_HEADER
 from agui_client.agent import AbstractAgent
@@ -69,7 +69,7 @@ def connected_run(agent: AbstractAgent, input: RunAgentInput, signing: Signing) 
         agent = _StoredThread(agent.snapshot(), known_functions(agent.tools), seal)
     elif not is_stored:
         agent = clone_for(agent, input)
-    return agent.stream_connect(context=input.context or (), forwarded_props=taken_base(input.forwarded_props)[1])
+    return agent.stream_connect(context=input.context or (), forwarded_props=split_base(input.forwarded_props)[1])
 
 
 class _StoredThread(AbstractAgent):

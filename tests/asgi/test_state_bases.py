@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agui_client._conversation.state_base import STATE_BASE, STATE_BASE_HEADER, state_hash, taken_base, with_base
+from agui_client._conversation.state_base import STATE_BASE, STATE_BASE_HEADER, split_base, state_hash, with_base
 
 
 def test_the_hash_of_a_state_is_that_of_its_json_with_sorted_names() -> None:
@@ -46,4 +46,4 @@ def test_a_base_goes_with_forwarded_properties_that_have_a_place_for_it(props: A
     ],
 )
 def test_the_application_of_a_server_does_not_see_the_base(props: Any, base: str | None, others: Any) -> None:
-    assert taken_base(props) == (base, others)
+    assert split_base(props) == (base, others)
