@@ -384,7 +384,7 @@ class Conversation:
                     "is_shown": call_id in waiting,
                     "is_unfinished": call_id in unfinished,
                 }
-                self._leave(call_id, outcome, run_id, owner, warnings, **marks)
+                self._record_call(call_id, outcome, run_id, owner, warnings, **marks)
 
     def _note_incomplete(self, outcome: Outcome, verifier: Verifier) -> set[str]:
         """Note which messages and calls came to their end, and which did not; return the calls that did not."""
@@ -397,7 +397,7 @@ class Conversation:
         self.incomplete_ids = dict.fromkeys(cut_short)
         return {*opened_before, *open_ids}
 
-    def _leave(
+    def _record_call(
         self,
         call_id: str,
         outcome: Outcome,
@@ -422,7 +422,7 @@ class Conversation:
         # A call that this run did not touch keeps its status: it may be cut, and must not begin to wait.
         status = CallStatus.WAITING if known is None or call_id in outcome.tool_call_ids else known.status
         first_shown = None if known is None else known.shown
-        self.ledger.leave(
+        self.ledger.record(
             ToolCallRecord(
                 tool_call_id=call_id,
                 message_id=message.id,

@@ -146,7 +146,7 @@ class Ledger:
 
     # --- transitions
 
-    def leave(self, record: ToolCallRecord) -> None:
+    def record(self, record: ToolCallRecord) -> None:
         """Store the record of a call that a run left; a call that is executing, or has a question, keeps its status."""
         before = self._records.get(record.tool_call_id)
         if before is not None and before.status in (CallStatus.EXECUTING, CallStatus.ASKED):

@@ -139,8 +139,8 @@ _MOVES: dict[str, tuple[CallStatus, Callable[[Ledger], None]]] = {
     "ask": (CallStatus.ASKED, lambda ledger: ledger.ask("c", _QUESTION)),
     "answer": (CallStatus.ANSWERED, lambda ledger: ledger.answer("c")),
     "placeholder": (CallStatus.PLACEHOLDER, lambda ledger: ledger.note_placeholder("c")),
-    "wait": (CallStatus.WAITING, lambda ledger: ledger.leave(record(CallStatus.WAITING))),
-    "cut": (CallStatus.CUT, lambda ledger: ledger.leave(record(CallStatus.CUT))),
+    "wait": (CallStatus.WAITING, lambda ledger: ledger.record(record(CallStatus.WAITING))),
+    "cut": (CallStatus.CUT, lambda ledger: ledger.record(record(CallStatus.CUT))),
 }
 _ALLOWED = {
     CallStatus.WAITING: "execute answer placeholder wait cut",
