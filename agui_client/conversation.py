@@ -388,10 +388,10 @@ class Conversation:
 
     def _note_incomplete(self, outcome: Outcome, verifier: Verifier) -> set[str]:
         """Note which messages and calls came to their end, and which did not; return the calls that did not."""
-        open_ids = verifier.left_open
+        open_ids = verifier.unclosed_ids
         closed_ids = outcome.completed_ids.difference(open_ids)
         self.ledger.complete(closed_ids)
-        opened_before = [each for each in verifier.left_open_before if each not in closed_ids]
+        opened_before = [each for each in verifier.unclosed_ids_before if each not in closed_ids]
         before = [each for each in self.incomplete_ids if each not in closed_ids]
         cut_short = [each for each in (*before, *opened_before, *open_ids) if self.reducer.tool_call(each) is None]
         self.incomplete_ids = dict.fromkeys(cut_short)

@@ -109,12 +109,12 @@ class Verifier:
         return [*self._run.ends(), *self._run.subagent_ends(message)]
 
     @property
-    def left_open(self) -> list[str]:
+    def unclosed_ids(self) -> list[str]:
         """The ids of the messages and tool calls that the latest run has not closed; RUN_ERROR closes none."""
         return self._run.open_ids()
 
     @property
-    def left_open_before(self) -> list[str]:
+    def unclosed_ids_before(self) -> list[str]:
         """The ids of those that earlier runs have not closed; a later run may have closed some of them."""
         return list(self._earlier)
 

@@ -284,7 +284,7 @@ def build_result(call: Call, *, is_over: bool = False) -> RunResult:
         called_ids=list(outcome.tool_call_ids),
         subagents=subagent_results(rounds, conversation.reducer, is_over=is_over),
         custom=call.custom,
-        incomplete_ids=list(run.pipeline.verifier.left_open),
+        incomplete_ids=list(run.pipeline.verifier.unclosed_ids),
         unsent_messages=call.steering.unsent,
         aborted=state.is_aborted,
         detached=state.is_aborted and call.is_detached,

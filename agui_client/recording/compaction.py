@@ -93,7 +93,7 @@ class _View:
         """The events that a caller got."""
         self.messages, self.state = reducer.messages, reducer.state
         self.started, self.finished, self.error = outcome.started, outcome.finished, outcome.error
-        self.left_open = set(pipeline.verifier.left_open)
+        self.left_open = set(pipeline.verifier.unclosed_ids)
         """The messages and calls that have not ended."""
         starts = [index for index, event in enumerate(delivered) if isinstance(event, core.RunStartedEvent)]
         latest = delivered[starts[-1] :] if starts else delivered

@@ -220,12 +220,12 @@ def test_it_tells_which_messages_and_calls_the_run_left_open(end: Wire | None) -
     call = {"type": "TOOL_CALL_START", "toolCallId": "c1", "toolCallName": "look"}
     texts = [message(f"TEXT_MESSAGE_{part}", name) for part, name in (("START", "m2"), ("START", "m1"), ("END", "m2"))]
     verifier, _ = fed(START, *texts, call, *([] if end is None else [end]))
-    assert verifier.left_open == ["m1", "c1"]
+    assert verifier.unclosed_ids == ["m1", "c1"]
 
 
 def test_a_run_that_finished_left_nothing_open() -> None:
     verifier, _ = fed(START, message("TEXT_MESSAGE_START", "m1"), ERROR, started("r2"), finished("r2"))
-    assert verifier.left_open == []
+    assert verifier.unclosed_ids == []
 
 
 # The end of the stream
