@@ -180,15 +180,15 @@ def _has_replayed(run: Round, *, has_ended: bool) -> bool:
     return has_ended and not run.is_behind
 
 
-def is_left(failure: Exception | None, *, has_left_run: bool) -> bool:
-    """Return whether this side left a run that the agent may still be working on.
+def may_still_run(failure: Exception | None, *, has_abandoned_run: bool) -> bool:
+    """Return whether the agent may still be working on a run that is over on this side.
 
     Args:
         failure: The exception that it failed with; None if it did not fail.
-        has_left_run: Whether the run was stopped from here, or a wait for it was cancelled.
+        has_abandoned_run: Whether the run was stopped from here, or a wait for it was cancelled.
     """
     # The server of a run that timed out does not know, and works on.
-    if has_left_run or isinstance(failure, StreamTimeoutError):
+    if has_abandoned_run or isinstance(failure, StreamTimeoutError):
         return True
     if isinstance(failure, RunFailedError) and failure.raised is not None:
         return True

@@ -18,7 +18,7 @@ from weakref import WeakSet
 from agui_client._run import ending
 from agui_client._run.between_runs import begin_work, execute_and_ask, execute_approved, prepare_next_run, work_left
 from agui_client._run.ending import Saving
-from agui_client._run.last_steps import finish_run, leave_run, step
+from agui_client._run.last_steps import abandon_run, finish_run, step
 from agui_client._run.round import Round
 from agui_client._run.run_request import Answers, composed_input, event_of_result, request_of
 from agui_client._run.state import Phase, Reason
@@ -354,7 +354,7 @@ class Engine:
                     await self._iteration.aclose()
                     self._state.leave(is_done=self._is_done)
                     if not self._state.is_run_over:
-                        error = await leave_run(self.call, self._saving)
+                        error = await abandon_run(self.call, self._saving)
                 finally:
                     self.call.end(error)
             failure = await step(self.call, self._saving.save(), self.call.error)

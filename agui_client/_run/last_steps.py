@@ -51,7 +51,7 @@ async def finish_run(call: Call, saving: ending.Saving, failure: Exception | Non
         raise failure
 
 
-async def leave_run(call: Call, saving: ending.Saving) -> Exception | None:
+async def abandon_run(call: Call, saving: ending.Saving) -> Exception | None:
     """End a run in the middle; return a failure, as it must not hide the exception that leaves the block.
 
     Args:
@@ -76,7 +76,11 @@ async def _wind_up(call: Call, failure: Exception | None, *, is_whole: bool) -> 
     if source is not None:
         failure = await step(call, source.aclose(), failure)
     on_abort = None if call.is_detached else call.agent_options.get("on_abort")
-    if on_abort is not None and run.may_have_started and ending.is_left(failure, has_left_run=call.state.has_left_run):
+    if (
+        on_abort is not None
+        and run.may_have_started
+        and ending.may_still_run(failure, has_abandoned_run=call.state.has_abandoned_run)
+    ):
         context = HookContext(run.input, call.conversation, run, run.run_id)
         await run.inside(ending.call_on_abort, on_abort, context)
     # Before the hooks, which see the conversation as the next run will.

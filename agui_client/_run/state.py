@@ -181,6 +181,6 @@ class CallState:
         return self.reason is Reason.ABORTED or self.reason is Reason.LEFT
 
     @property
-    def has_left_run(self) -> bool:
+    def has_abandoned_run(self) -> bool:
         """Whether this side stopped reading before the run was over, for whatever reason."""
         return self.is_aborted or self.reason is Reason.CUT

@@ -147,7 +147,7 @@ def _moved(node: ast.AST, *, is_in_run: bool) -> str:
 def test_what_is_read_off_the_state() -> None:
     def shown(call: CallState) -> list[bool]:
         looks = (call.has_ended, call.is_run_open, call.is_run_over, call.is_stopped, call.is_aborted)
-        return [*looks, call.has_left_run]
+        return [*looks, call.has_abandoned_run]
 
     assert {phase: shown(_call(phase))[:3] for phase in Phase} == {
         Phase.READY: [False, False, False],
