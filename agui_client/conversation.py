@@ -262,7 +262,7 @@ class Conversation:
     @property
     def pending_tool_calls(self) -> list[ToolCall]:
         """The tool calls that the last run left to the application and that have no result yet."""
-        return self._calls_of(each for each in self.open_records if each.is_left_to_us)
+        return self._calls_of(each for each in self.open_records if each.is_ours_to_answer)
 
     @property
     def incomplete_call_ids(self) -> list[str]:

@@ -109,7 +109,7 @@ class ToolCallRecord(BaseModel):
         return self.status in (CallStatus.EXECUTING, CallStatus.ANSWERED)
 
     @property
-    def is_left_to_us(self) -> bool:
+    def is_ours_to_answer(self) -> bool:
         """Whether this application or its caller answers the call, and not the agent."""
         return self.owner is not CallOwner.AGENT
 

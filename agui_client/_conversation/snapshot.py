@@ -52,7 +52,7 @@ class ConversationSnapshot(Displayed, BaseModel):
         """The tool calls that the last run left to the application, and that have no result."""
         settled = (CallStatus.PLACEHOLDER, CallStatus.ANSWERED)
         left = [each for each in self.tool_calls if each.status not in settled]
-        return [each.tool_call_id for each in left if each.is_left_to_us]
+        return [each.tool_call_id for each in left if each.is_ours_to_answer]
 
     @model_validator(mode="wrap")
     @classmethod

@@ -97,7 +97,7 @@ class RunRequest:
         self.prompts = prompts
         unanswered = dict.fromkeys(conversation.check_results(results))
         records = {each.tool_call_id: each for each in conversation.open_records}
-        pending = {key for key, each in records.items() if each.is_left_to_us}
+        pending = {key for key, each in records.items() if each.is_ours_to_answer}
         waiting = [each for each in unanswered if each in pending]
         is_going_on = bool(self.prompts) or not results
         self.postponed = [] if is_going_on else waiting

@@ -369,7 +369,7 @@ class StoredThreadRequest(RunRequest):
 
 def _takes_results(record: ToolCallRecord) -> bool:
     """Return whether a caller may bring the result of a call, unless a tool of this side answers it (`_is_ours`)."""
-    return record.is_left_to_us and record.status in (CallStatus.CUT, CallStatus.WAITING)
+    return record.is_ours_to_answer and record.status in (CallStatus.CUT, CallStatus.WAITING)
 
 
 def _refuse_denials(decided: Mapping[str, object], records: Mapping[str, ToolCallRecord]) -> None:
