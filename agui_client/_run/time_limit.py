@@ -50,10 +50,10 @@ class TimeLimit:
         Raises:
             RunTimeoutError: The call took too long.
         """
-        result, left = None, self.until - perf_counter()
+        result, remaining = None, self.until - perf_counter()
         try:
-            if left > 0:
-                result = await waiter.wait(work(), left)
+            if remaining > 0:
+                result = await waiter.wait(work(), remaining)
         finally:
             waiter.close()
         if result is None and self.until <= perf_counter():

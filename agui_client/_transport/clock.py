@@ -61,12 +61,12 @@ class Clock(Waiter):
         return self.now() - self._started_at
 
     @property
-    def left(self) -> float:
+    def remaining(self) -> float:
         """Seconds until the run has taken too long; infinite without `Timeouts.total`."""
         return self.until - self.now()
 
     @property
-    def left_for_first_event(self) -> float:
+    def remaining_for_first_event(self) -> float:
         """Seconds until the first event is late; comments and other bytes do not extend them."""
         return self._attempted_at + _seconds(self._limits.first_event) - self.now()
 
@@ -85,7 +85,7 @@ class Clock(Waiter):
             TransportError: It took too long, or failed.
         """
         try:
-            return await self.wait(whole(step), self.left_for_first_event) or self.give_up()
+            return await self.wait(whole(step), self.remaining_for_first_event) or self.give_up()
         except Exception as error:
             # An auth or a transport of the application raises what it likes: that is its bug, and is shown as it is.
             library = type(error).__module__.partition(".")[0]
@@ -105,7 +105,7 @@ class Clock(Waiter):
         """
         result = await self.wait(whole(step))
         # None may also be what the function returned.
-        if result is None and (self.is_interrupted or self.left <= 0):
+        if result is None and (self.is_interrupted or self.remaining <= 0):
             self.give_up()
         return cast("T", result)
 
@@ -156,7 +156,7 @@ class Clock(Waiter):
         what = f"the stream was silent for {_seconds(limits.idle):g} s, {self.elapsed:.1f} s into the run"
         advice = "raise Timeouts.idle, or let the server send comments to keep it alive"
         # The total first: when two limits pass together, raising the idle one would not help.
-        if self.left <= 0:
+        if self.remaining <= 0:
             kind, advice = errors.RunTimeoutError, "raise Timeouts.total to allow more"
             most = "its call may" if limits.total is None else f"{limits.total:g} s"
             what = f"the run took longer than {most}, silent for the last {silent:.1f} s"

@@ -246,7 +246,7 @@ class Delivery:
         self._repeated[is_refusal] += 1
         seconds = policy.wait_before(self._repeated[is_refusal], error)
         # An attempt that could only be late is not waited for: the refusal says more than a time-out.
-        if seconds >= self._clock.left:
+        if seconds >= self._clock.remaining:
             return None
         await self._clock.wait_for_caller(anyio.sleep(seconds))
         what = f"{error.status_code}, Retry-After" if isinstance(error, HTTPStatusError) else "no connection"

@@ -65,7 +65,7 @@ class HttpSource(Source):
         try:
             clock, next_chunk = self._reading or await self._open()
             while not clock.is_interrupted:
-                silence = clock.idle_seconds if clock.latest_frame else clock.left_for_first_event
+                silence = clock.idle_seconds if clock.latest_frame else clock.remaining_for_first_event
                 chunk = await clock.wait(next_chunk(), silence)
                 if chunk is None:
                     clock.give_up()

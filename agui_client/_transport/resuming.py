@@ -161,7 +161,7 @@ class ResumableSource(HttpSource):
             self._note_pending(clock)
             while self._has_patience(clock) and self._failures < self._plan.attempts:
                 seconds = self._seconds_before_next(cause)
-                if seconds >= clock.left:
+                if seconds >= clock.remaining:
                     break
                 await clock.wait_for_caller(anyio.sleep(seconds))
                 self._failures += 1

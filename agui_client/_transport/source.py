@@ -96,7 +96,7 @@ class Limits:
     """
 
     def __init__(self, timeouts: Timeouts, until: float) -> None:
-        self._timeouts, self._left = timeouts, until - perf_counter()
+        self._timeouts, self._remaining = timeouts, until - perf_counter()
         self._until = self._since = math.nan
         self._last: WireEvent | None = None
 
@@ -107,7 +107,7 @@ class Limits:
             now: The time on the event loop's clock, in seconds.
         """
         if math.isnan(self._until):
-            self._until = now + self._left
+            self._until = now + self._remaining
         self._since = now
         # Timers ring up to their resolution early, which `check` would take for an event that is None.
         return min(self._until - self._since, self._silence) + _EARLY_SECONDS
