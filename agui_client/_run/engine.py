@@ -352,7 +352,7 @@ class Engine:
             if not self._state.has_ended:
                 try:
                     await self._iteration.aclose()
-                    self._state.leave(is_done=self._is_done)
+                    self._state.exit(is_done=self._is_done)
                     if not self._state.is_run_over:
                         error = await abandon_run(self.call, self._saving)
                 finally:

@@ -10,24 +10,24 @@ A run that cannot be sent, is stopped, or breaks off is over without having been
 
 The reason why a call stops is kept beside the phase, because a call that is to stop still has steps to take: its run
 is closed and settled, hooks and observers are called. `stop` is the caller's `cancel()` or `abort_run()`, which may
-come from any thread; `leave` is the end of the block; `cut` is a wait that was cancelled, after which the loop is gone,
+come from any thread; `exit` is the end of the block; `cut` is a wait that was cancelled, after which the loop is gone,
 and only the caller knows whether the block goes on. "Done" says that the run has its terminal event: it stays what that
 event said (LIFE-7).
 
-    phase                      transition   NONE      STOPPED   ABORTED   LEFT      CUT
+    phase                      transition   NONE      STOPPED   ABORTED   EXITED    CUT
     READY, OPEN, READ          stop         ABORTED   ABORTED   ABORTED   ABORTED   ABORTED
-    READY, OPEN, READ, done    stop         STOPPED   STOPPED   ABORTED   LEFT      CUT
+    READY, OPEN, READ, done    stop         STOPPED   STOPPED   ABORTED   EXITED    CUT
     OVER                       stop         STOPPED   STOPPED   ABORTED   ABORTED   STOPPED
     ANSWERING                  stop         ABORTED   ABORTED   ABORTED   ABORTED   ABORTED
-    READY, OPEN, READ          leave        LEFT      ABORTED   ABORTED   LEFT      LEFT
-    READY, OPEN, READ, done    leave        NONE      STOPPED   ABORTED   LEFT      CUT
-    OVER, ANSWERING            leave        LEFT      ABORTED   ABORTED   LEFT      LEFT
-    READY, OPEN, READ          cut          CUT       CUT       ABORTED   LEFT      CUT
-    OVER, ANSWERING            cut          CUT       STOPPED   ABORTED   LEFT      CUT
-    READY, OPEN, READ, done    end_run      NONE      STOPPED   STOPPED   LEFT      CUT
+    READY, OPEN, READ          exit         EXITED    ABORTED   ABORTED   EXITED    EXITED
+    READY, OPEN, READ, done    exit         NONE      STOPPED   ABORTED   EXITED    CUT
+    OVER, ANSWERING            exit         EXITED    ABORTED   ABORTED   EXITED    EXITED
+    READY, OPEN, READ          cut          CUT       CUT       ABORTED   EXITED    CUT
+    OVER, ANSWERING            cut          CUT       STOPPED   ABORTED   EXITED    CUT
+    READY, OPEN, READ, done    end_run      NONE      STOPPED   STOPPED   EXITED    CUT
 
 Nothing changes the reason of a call that has ended, and no other transition changes a reason. Invariants: ABORTED and
-LEFT are the calls that have no outcome, though their last run may have one, and no reason goes back to NONE. In the
+EXITED are the calls that have no outcome, though their last run may have one, and no reason goes back to NONE. In the
 last row, the terminal event arrived after the stop, in the same read.
 """
 
@@ -62,7 +62,7 @@ class Reason(Enum):
     """The caller asked for the end, and the last run stands as it ended."""
     ABORTED = "aborted"
     """The caller asked for the end before the run had one, or while tools or people were at work."""
-    LEFT = "left"
+    EXITED = "exited"
     """The block was left before the run had its end, or before the call went on after it."""
     CUT = "cut"
     """A wait was cancelled, so that the loop is gone; the caller may still go on, and gets an exception then."""
@@ -138,14 +138,14 @@ class CallState:
         elif self.phase is not Phase.ENDED:
             self.reason = Reason.ABORTED
 
-    def leave(self, *, is_done: bool) -> None:
+    def exit(self, *, is_done: bool) -> None:
         """Note that the block was left.
 
         Args:
             is_done: Whether the present run has its terminal event.
         """
         if self.phase is not Phase.ENDED and not (self.phase in _IN_RUN and is_done):
-            self.reason = Reason.ABORTED if self.is_stopped else Reason.LEFT
+            self.reason = Reason.ABORTED if self.is_stopped else Reason.EXITED
 
     def cut(self) -> None:
         """Note that a wait was cancelled."""
@@ -178,7 +178,7 @@ class CallState:
     @property
     def is_aborted(self) -> bool:
         """Whether the call was stopped or left, so that it has no outcome."""
-        return self.reason is Reason.ABORTED or self.reason is Reason.LEFT
+        return self.reason is Reason.ABORTED or self.reason is Reason.EXITED
 
     @property
     def has_abandoned_run(self) -> bool:

@@ -81,7 +81,7 @@ class SyncAgentRun(RunView[StateT]):
     def __exit__(self, *failure: object) -> None:
         self._next = self._not_open
         if self._loop is not None:
-            self._loop.leave()
+            self._loop.exit()
 
     def __del__(self) -> None:
         # A block that nobody left, such as one in a generator that a program forgot.
@@ -238,13 +238,13 @@ class WorkerLoop(RunLoop):
         if self._error is not None:
             raise self._error
 
-    def leave(self) -> None:
+    def exit(self) -> None:
         """Close the engine, and wait for the end of the loop; after a second Ctrl-C for a moment only."""
         if self._is_cancelling:
             self._private.cancel_and_wait()
             return
         try:
-            self.thread.call(self._left.set)
+            self.thread.call(self._exited.set)
             self._private.join()
             stay_if_program_ends()
         except BaseException:
@@ -285,14 +285,14 @@ class WorkerLoop(RunLoop):
         return _completed(self.call(opened))
 
     async def _hold(self) -> None:
-        self.thread, self._left = LoopThread(), anyio.Event()
+        self.thread, self._exited = LoopThread(), anyio.Event()
         SYNC_CALLER.set(self._caller)
         BLOCKS_LOOP.set(self._blocks_loop)
         await self._engine.enter()
         try:
             self._is_entered = True
             self.wakeups.put(None)
-            await self._left.wait()
+            await self._exited.wait()
         finally:
             await self._engine.aclose()
 

@@ -33,7 +33,7 @@ _MOVES: dict[str, tuple[Callable[[CallState], None], dict[Phase, Phase]]] = {
 
 _STOPS: dict[str, Callable[[CallState, bool], None]] = {
     "stop": lambda call, is_done: call.stop(is_done=is_done),
-    "leave": lambda call, is_done: call.leave(is_done=is_done),
+    "exit": lambda call, is_done: call.exit(is_done=is_done),
     "cut": lambda call, _: call.cut(),
     "end_run": lambda call, is_done: call.end_run(is_done=is_done),
 }
@@ -76,7 +76,7 @@ def test_a_call_goes_from_phase_to_phase_as_the_table_says(move: str, phase: Pha
 def test_the_table_has_a_row_for_each_reason_in_each_phase() -> None:
     phases = [phase for phase in Phase if phase is not Phase.ENDED]
     rows = {(transition, phase, before) for transition, phase, _, before, _ in _ROWS}
-    assert rows >= set(product(("stop", "leave", "cut"), phases, Reason))
+    assert rows >= set(product(("stop", "exit", "cut"), phases, Reason))
 
 
 @pytest.mark.parametrize(("transition", "phase", "is_done", "before", "after"), _ROWS)
@@ -89,7 +89,7 @@ def test_a_reason_to_stop_changes_as_the_table_says(
     assert call.phase is (Phase.OVER if transition == "end_run" else phase)
 
 
-@pytest.mark.parametrize(("transition", "before"), list(product(("stop", "leave", "cut", "end"), Reason)))
+@pytest.mark.parametrize(("transition", "before"), list(product(("stop", "exit", "cut", "end"), Reason)))
 def test_nothing_changes_the_reason_of_a_call_that_has_ended(transition: str, before: Reason) -> None:
     call = _call(Phase.ENDED, before)
     if transition == "end":
@@ -161,7 +161,7 @@ def test_what_is_read_off_the_state() -> None:
         Reason.NONE: [False, False, False],
         Reason.STOPPED: [True, False, False],
         Reason.ABORTED: [True, True, True],
-        Reason.LEFT: [False, True, True],
+        Reason.EXITED: [False, True, True],
         Reason.CUT: [False, False, True],
     }
 
