@@ -81,7 +81,7 @@ class Turns:
             try:
                 await waiting.granted.wait()
             except BaseException:
-                self._leave(waiting)
+                self._withdraw(waiting)
                 raise
         stack.callback(self._pass_on)
 
@@ -100,7 +100,7 @@ class Turns:
             current.interrupt()
         return waiting
 
-    def _leave(self, waiting: _Waiting) -> None:
+    def _withdraw(self, waiting: _Waiting) -> None:
         """Give up a place, or the turn that came at the same moment."""
         with self._lock:
             if waiting in self._waiting:

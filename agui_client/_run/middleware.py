@@ -56,11 +56,11 @@ class RunSource(Source):
             entry = partial(self._called, entry)
         for function in reversed(call.middleware):
             entry = partial(self._around, function, entry)
-        leave = scope.enter()
+        exit_scope = scope.enter()
         try:
             events = entry(scope.input)
         finally:
-            leave()
+            exit_scope()
         self._source = as_source(events, scope.enter, _limits(call, scope), is_agents=not call.middleware)
         self.conforming = self._source.conforming
         # Without a step in between, also for a run that is one request.

@@ -270,9 +270,9 @@ class Observers:
     def enter(self, run: RunScope) -> ExitStack:
         """Call `on_enter`; return a block at whose end the functions are called that the observers returned."""
         block = ExitStack()
-        for leave in self.call("on_enter", run):
-            if leave is not None:
-                block.callback(self._safely, leave)
+        for exit_step in self.call("on_enter", run):
+            if exit_step is not None:
+                block.callback(self._safely, exit_step)
         return block
 
     def inside(self, run: RunScope, function: Callable[[Unpack[Ts]], Awaitable[T]], *args: *Ts) -> Awaitable[T]:

@@ -125,9 +125,9 @@ class ResumableSource(HttpSource):
         """Return a last frame that no blank line terminated: if it is whole, or if the stream cannot be taken up."""
         if self.is_interrupted or self._body is None:
             return super()._finish()
-        is_left = self._request_at_cursor() is None
+        is_last = self._request_at_cursor() is None
         frames = self._framer.finish()
-        if not frames or not (is_left or ContinueAtCursor(None).has_ended(frames[-1])):
+        if not frames or not (is_last or ContinueAtCursor(None).has_ended(frames[-1])):
             return None
         self._body, self._clock.latest_frame = None, frames[-1]  # type: ignore[union-attr]
         return map(self._decoder.finish, frames)
@@ -157,7 +157,7 @@ class ResumableSource(HttpSource):
             what = f"the request got no answer ({type(cut).__name__})"
         cause = cut
         try:
-            await self._leave_body()
+            await self._close_body()
             self._note_pending(clock)
             while self._has_patience(clock) and self._failures < self._plan.attempts:
                 seconds = self._seconds_before_next(cause)
@@ -194,7 +194,7 @@ class ResumableSource(HttpSource):
         self._reading = clock, body.chunks.__anext__
         _logger.info("a stream that was cut was taken up by request %d", len(self.delivery.attempts))
 
-    async def _leave_body(self) -> None:
+    async def _close_body(self) -> None:
         if self._body is not None:
             await self._body.aclose()
         self._body = None

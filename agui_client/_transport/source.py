@@ -177,7 +177,7 @@ class IteratorSource(Source):
         if self.is_interrupted:
             return None
         # For one step only: between two events the task is the caller's.
-        leave = None if self._enter is None else self._enter()
+        exit_scope = None if self._enter is None else self._enter()
         waiter, limits = self._waiter, self._limits
         try:
             seconds = math.inf if limits is None else limits.begin(waiter.now())
@@ -189,8 +189,8 @@ class IteratorSource(Source):
                 raise failure_of(error) from error
             raise
         finally:
-            if leave is not None:
-                leave()
+            if exit_scope is not None:
+                exit_scope()
         # Iterators may yield None by mistake, which is not the end.
         if event is None and self._has_ended():
             return None
