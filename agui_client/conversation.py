@@ -378,13 +378,13 @@ class Conversation:
         unfinished = dict.fromkeys(outcome.unfinished_call_ids)
         for call_id in dict.fromkeys([*known, *waiting, *unfinished]):
             if call_id not in answered:
-                owner = left.get(call_id, CallOwner.AGENT)
+                answered_by = left.get(call_id, CallOwner.AGENT)
                 marks = {
                     "is_broken": call_id in broken,
                     "is_shown": call_id in waiting,
                     "is_unfinished": call_id in unfinished,
                 }
-                self._record_call(call_id, outcome, run_id, owner, warnings, **marks)
+                self._record_call(call_id, outcome, run_id, answered_by, warnings, **marks)
 
     def _note_incomplete(self, outcome: Outcome, verifier: Verifier) -> set[str]:
         """Note which messages and calls came to their end, and which did not; return the calls that did not."""
@@ -402,7 +402,7 @@ class Conversation:
         call_id: str,
         outcome: Outcome,
         run_id: str | None,
-        owner: CallOwner,
+        answered_by: CallOwner,
         warnings: WarningLog,
         *,
         is_broken: bool,
@@ -430,7 +430,7 @@ class Conversation:
                 run_id=run_id if known is None else known.run_id,
                 subagent_run_id=message.subagent_run_id,
                 status=CallStatus.CUT if is_unfinished else status,
-                owner=owner,
+                answered_by=answered_by,
                 is_whole=is_whole,
                 shown=(first_shown or call) if is_whole and (is_shown or first_shown) else None,
                 latest=call if is_whole else None,

@@ -90,7 +90,7 @@ class ToolCallRecord(BaseModel):
     """The subagent that made it; None for the agent itself."""
     status: CallStatus
     """Its status."""
-    owner: CallOwner | None = None
+    answered_by: CallOwner | None = None
     """The side that answers it; None in documents of the first version."""
     is_whole: bool = True
     """Whether its arguments came to their end."""
@@ -111,7 +111,7 @@ class ToolCallRecord(BaseModel):
     @property
     def is_ours_to_answer(self) -> bool:
         """Whether this application or its caller answers the call, and not the agent."""
-        return self.owner is not CallOwner.AGENT
+        return self.answered_by is not CallOwner.AGENT
 
     def become(self, **changes: Any) -> ToolCallRecord:
         """Return the record with changes."""

@@ -106,7 +106,7 @@ def _records(messages: Iterable[Message], lists: Mapping[str, list[Any]]) -> tup
             "subagent_run_id": message.subagent_run_id,
             "status": status,
             # Whether the application or its caller answers it, the first version did not know.
-            "owner": None if call_id in pending else CallOwner.AGENT,
+            "answered_by": None if call_id in pending else CallOwner.AGENT,
             "is_whole": is_whole,
             "is_reported": is_answered and results[call_id] not in unheard,
             "shown": shown.get(call_id, call if is_whole and call_id in pending else None),

@@ -92,7 +92,7 @@ class ContinuedRequest(RunRequest):
         """
         if not self._is_between_runs:
             return {}
-        records = [each for each in self._conversation.open_records if each.owner is CallOwner.APPLICATION]
+        records = [each for each in self._conversation.open_records if each.answered_by is CallOwner.APPLICATION]
         begun = [each for each in records if each.is_begun]
         again = [each.tool_call_id for each in begun if self._may_repeat(each, tools.offered)]
         unknown = {each.tool_call_id: ToolError(UNKNOWN_RESULT) for each in begun if each.tool_call_id not in again}

@@ -162,11 +162,11 @@ def adopt_pending(call: Call, conversation: Conversation, warnings: WarningLog) 
     run, offered = call.round, call.tools.offered
     postponed = map(conversation.reducer.tool_call, call.request.postponed if call.request else ())
     left = [each for each in postponed if each is not None] + pending_calls(run)
-    owners = {each.id: _owner(offered.get(each.function.name)) for each in left}
-    conversation.settle(run.outcome, run.pipeline.verifier, owners, warnings, run_id=run.input.run_id)
+    sides = {each.id: _answered_by(offered.get(each.function.name)) for each in left}
+    conversation.settle(run.outcome, run.pipeline.verifier, sides, warnings, run_id=run.input.run_id)
 
 
-def _owner(tool: OfferedTool | None) -> CallOwner:
+def _answered_by(tool: OfferedTool | None) -> CallOwner:
     """Return the side that answers a call of a tool which a run left; None is a tool that was not offered."""
     return CallOwner.CALLER if tool is None or tool.toolset is None else CallOwner.APPLICATION
 

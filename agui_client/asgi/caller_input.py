@@ -347,8 +347,8 @@ class StoredThreadRequest(RunRequest):
 
     def _is_ours(self, record: ToolCallRecord, tools: CallTools) -> bool:
         """Return whether a call is of a tool of this side, which documents of the first version did not say."""
-        if record.owner is not None:
-            return record.owner is CallOwner.APPLICATION
+        if record.answered_by is not None:
+            return record.answered_by is CallOwner.APPLICATION
         call = self._conversation.reducer.tool_call(record.tool_call_id)
         return call is not None and call.function.name in tools.own_names
 
@@ -454,7 +454,7 @@ def _records(input: RunAgentInput, answers: CallerAnswers) -> list[ToolCallRecor
             tool_call_id=call.id,
             message_id=messages[call.id],
             status=CallStatus.ASKED if call.id in questions else CallStatus.WAITING,
-            owner=CallOwner.APPLICATION,
+            answered_by=CallOwner.APPLICATION,
             shown=call,
             question=questions.get(call.id),
         )

@@ -75,7 +75,7 @@ def stored_interrupts(
     approvals = [
         _approval(call, tools.get(call.function.name), each.ordinal, is_saved=True)
         for each, call in records
-        if each.status is CallStatus.WAITING and each.owner is CallOwner.APPLICATION
+        if each.status is CallStatus.WAITING and each.answered_by is CallOwner.APPLICATION
     ]
     return _signed([*map(_passed_on, document.pending_interrupts), *questions, *approvals], seal)
 

@@ -58,7 +58,7 @@ def continuation_of(journal: CallRecord | None, input: RunAgentInput, names: Nam
         return None
     statuses = dict.fromkeys(journal.left or (), CallStatus.WAITING)
     statuses |= dict.fromkeys(journal.begun, CallStatus.EXECUTING)
-    own: dict[str, Any] = {"owner": CallOwner.APPLICATION}
+    own: dict[str, Any] = {"answered_by": CallOwner.APPLICATION}
     records = [
         ToolCallRecord(tool_call_id=call.id, message_id=message.id, status=statuses[outer_id], shown=call, **own)
         for message in input.messages
@@ -157,7 +157,7 @@ class ToolsAtWork:
         if checkpoint.run_id is not None:
             self._has_round = True
             return _NO_MARKS
-        ours = [each for each in records if each.owner is CallOwner.APPLICATION]
+        ours = [each for each in records if each.answered_by is CallOwner.APPLICATION]
         begun = [each.tool_call_id for each in ours if each.is_begun or each.status is CallStatus.ASKED]
         left = [each.tool_call_id for each in ours if each.status is CallStatus.WAITING]
         if not (begun or checkpoint.results or (left and self._marks.left is not None)):
@@ -165,7 +165,7 @@ class ToolsAtWork:
             return _NO_MARKS
         self._open_calls = [*dict.fromkeys([*self._open_calls, *begun, *left])]
         # No tool answers what else waits, so the member is asked again behind the results.
-        waits = any(each.owner is CallOwner.CALLER or each.status is CallStatus.ASKED for each in records)
+        waits = any(each.answered_by is CallOwner.CALLER or each.status is CallStatus.ASKED for each in records)
         waits = waits or bool(checkpoint.members["pending_interrupts"] or checkpoint.members["kept_answers"])
         up = self._names.up
         goes_on = self._has_round and not waits

@@ -249,13 +249,13 @@ def test_a_record_says_who_made_a_call_and_who_answers_it() -> None:
     agent = ScriptedAgent(turn(*calls), tools=[pay], tool_limits=ToolLimits(rounds=3))
     agent.run_agent_sync("Go", run_id="r1")
     records = agent.snapshot().tool_calls
-    assert [(each.tool_call_id, each.run_id, each.owner, each.status) for each in records] == [
+    assert [(each.tool_call_id, each.run_id, each.answered_by, each.status) for each in records] == [
         ("ours", "r1", "application", "waiting"),
         ("the caller's", "r1", "caller", "waiting"),
     ]
     asks = ScriptedAgent(turn(tool_call("book", {}, tool_call_id="c"), outcome=interrupt("Sure?", tool_call_id="c")))
     asks.run_agent_sync("Go")
-    assert [(each.owner, each.status) for each in asks.snapshot().tool_calls] == [("agent", "waiting")]
+    assert [(each.answered_by, each.status) for each in asks.snapshot().tool_calls] == [("agent", "waiting")]
 
 
 def test_a_saved_conversation_is_not_taken_for_the_one_that_the_agent_had_of_its_own() -> None:
