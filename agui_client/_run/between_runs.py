@@ -159,7 +159,7 @@ async def execute_and_ask(call: Call, work: Work, save: Save, wait_for: WaitFor[
     return await _until_stopped(call, wait_for, reply)
 
 
-def messages_of_next_run(call: Call, answers: Answers) -> Sequence[Message] | None:
+def messages_of_next_run(call: Call, answers: Answers) -> list[Message] | None:
     """Return the messages of the user that the next run brings; None if no run follows.
 
     A run follows if everything that the run before it left has its answer here, or if it left nothing and the user

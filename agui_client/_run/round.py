@@ -73,11 +73,8 @@ class Round(RunScope):
             parent=around,
         )
         # Not the call itself: it holds its runs, and what is in a cycle stays in memory until the collector comes.
-        self._peer, self._subscribers, self._custom_models = (
-            call.max_protocol_version,
-            call.subscribers,
-            call.custom_models,
-        )
+        self._subscribers, self._custom_models = call.subscribers, call.custom_models
+        self._max_protocol_version = call.max_protocol_version
         self._loop = loop
         self._first_input = run_input
         self._asked_count = 0
@@ -155,8 +152,8 @@ class Round(RunScope):
             return self._prepare(run_input)
 
     def _prepare(self, run_input: RunAgentInput) -> RunAgentInput:
-        is_copied = self.agent.is_local
-        return prepare_input(run_input, self.warnings, max_protocol_version=self._peer, is_copied=is_copied)
+        peer, is_copied = self._max_protocol_version, self.agent.is_local
+        return prepare_input(run_input, self.warnings, max_protocol_version=peer, is_copied=is_copied)
 
     def open(self, call: Call) -> Source:
         """Call the agent's `run`; return the source of its events.
