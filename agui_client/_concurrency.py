@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from contextvars import Context, ContextVar, copy_context
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import anyio
 import anyio.from_thread
@@ -271,7 +271,11 @@ def _rank(error: BaseException) -> int:
     return 1 if isinstance(error, Exception) else 2 if isinstance(error, anyio.get_cancelled_exc_class()) else 0
 
 
-async def call_aside(function: Callable[[], object], name: str, on_left: Callable[[], object] = lambda: None) -> object:
+OnLeft: TypeAlias = "Callable[[Future[object]], object]"
+"""Called when a thread is left to itself, with the future of what its function returns."""
+
+
+async def call_aside(function: Callable[[], object], name: str, on_left: OnLeft = lambda _: None) -> object:
     """Call an application's function: a coroutine function here, any other in a thread of its own.
 
     Cancelled, a thread is left to itself, as nothing can stop it. The threads are not anyio's: one of those that was
@@ -280,7 +284,7 @@ async def call_aside(function: Callable[[], object], name: str, on_left: Callabl
     Args:
         function: The function, or a `partial` of it with its arguments.
         name: The name of its thread.
-        on_left: The function that is called when the thread is left.
+        on_left: The function that is called when the thread is left; the future tells it how that ends.
 
     Returns:
         The value that the function returned, awaited if it can be awaited.
@@ -288,12 +292,12 @@ async def call_aside(function: Callable[[], object], name: str, on_left: Callabl
     return await whole(_called(function, name, on_left))
 
 
-async def _called(function: Callable[[], object], name: str, on_left: Callable[[], object]) -> object:
+async def _called(function: Callable[[], object], name: str, on_left: OnLeft) -> object:
     value = function() if inspect.iscoroutinefunction(function) else await _in_thread(function, name, on_left)
     return await value if inspect.isawaitable(value) else value
 
 
-async def _in_thread(function: Callable[[], object], name: str, on_left: Callable[[], object]) -> object:
+async def _in_thread(function: Callable[[], object], name: str, on_left: OnLeft) -> object:
     await anyio.lowlevel.checkpoint_if_cancelled()
     loop, over, outcome = LoopThread(), anyio.Event(), Future[object]()
 
@@ -311,7 +315,7 @@ async def _in_thread(function: Callable[[], object], name: str, on_left: Callabl
         await over.wait()
     except BaseException:
         # It may have come to its end just now, but its value is lost.
-        on_left()
+        on_left(outcome)
         raise
     # It is at its last line: nothing of it is left when the function has returned.
     thread.join()

@@ -544,8 +544,9 @@ class Conversation:
         return record is not None and record.status is CallStatus.ANSWERED and not record.is_reported
 
     def _takes_late_result(self, tool_call_id: str) -> bool:
-        """Return whether a call has a placeholder; a mark on the result of a tool that answered here is none."""
-        return self._has_placeholder(tool_call_id) and not self.ledger.has(tool_call_id, CallStatus.ANSWERED)
+        """Return whether a call has a placeholder of this side; a mark on any other result counts for nothing."""
+        statuses = (CallStatus.EXECUTING, CallStatus.PLACEHOLDER, CallStatus.CUT)
+        return self._has_placeholder(tool_call_id) and self.ledger.has(tool_call_id, *statuses)
 
     def _has_placeholder(self, tool_call_id: str) -> bool:
         return self.reducer.thread.placeholder_of(tool_call_id) is not None

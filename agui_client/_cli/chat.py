@@ -22,6 +22,7 @@ from agui_client._cli.pending_work import PendingWork
 from agui_client._cli.plain_view import PlainRun
 from agui_client._cli.slash_commands import SLASH_COMMANDS, run_slash_command
 from agui_client._cli.terminal_handlers import TerminalAnswerer, TerminalApprover
+from agui_client._cli.terminal_questions import Terminal
 from agui_client._cli.thread_commands import open_threads
 from agui_client._cli.watching import drawing_board, watch
 from agui_client._run.observers import RunObserver
@@ -94,7 +95,7 @@ def chat_with(settings: AgentSettings, tools: ToolSource, *, introduction: str =
             what = "goes on" if block.info else "is new"
             view.note(f"thread {block.thread_id} {what}; --thread-id {block.thread_id} goes on with it another time")
         runner = stack.enter_context(asyncio.Runner())
-        chat = Chat(agent, view, PendingWork(agent, approve, answer), runner)
+        chat = Chat(agent, view, PendingWork(agent, approve, answer, Terminal(None, paused)), runner)
         chat.is_kept = settings.threads is not None
         chat.lines_beside = beside
         return chat.talk(lines)

@@ -1,13 +1,17 @@
-"""Interrupts and tool calls that wait since an earlier run: asked about before the next one."""
+"""Interrupts and tool calls that an earlier run left, or whose effect is unknown: asked about before the next one."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from ag_ui.core import RunAgentInput
+from rich.text import Text
 
+from agui_client._cli.lines import one_line
+from agui_client._cli.terminal_questions import LeftError, WithdrawnError
 from agui_client._protocol.placeholders import UNKNOWN_RESULT
 from agui_client._tools.approval import ApprovalRequest, Approve, Deny
 from agui_client._tools.toolset import CallTools
@@ -19,6 +23,7 @@ if TYPE_CHECKING:
     from ag_ui.core import Interrupt, ToolCall
 
     from agui_client._cli.terminal_handlers import TerminalAnswerer, TerminalApprover
+    from agui_client._cli.terminal_questions import Keyboard, Terminal
     from agui_client._interrupts.answers import Answer
     from agui_client._tools.toolset import OfferedTool
     from agui_client.agent import AbstractAgent
@@ -32,12 +37,17 @@ class PendingWork:
         agent: The agent, with the conversation.
         approve: Asks the user about calls.
         answer: Asks the user to answer interrupts.
+        terminal: Asks the user for the results of calls whose effect is unknown.
     """
 
-    def __init__(self, agent: AbstractAgent, approve: TerminalApprover, answer: TerminalAnswerer) -> None:
+    def __init__(
+        self, agent: AbstractAgent, approve: TerminalApprover, answer: TerminalAnswerer, terminal: Terminal
+    ) -> None:
         self._agent = agent
         self._approve = approve
         self._answer = answer
+        self._terminal = terminal
+        self._asked: set[tuple[str, str]] = set()
 
     async def settle(self) -> RunOptions | None:
         """Ask about all of them.
@@ -51,12 +61,13 @@ class PendingWork:
             if answer is None:
                 return None
             answers[interrupt.id] = answer
-        stopped = {call.id for call in self._agent.unknown_tool_calls}
-        pending = self._agent.pending_tool_calls
-        # The agent knows already of the others whose effect is unknown.
-        unknown = {call.id: ToolError(UNKNOWN_RESULT) for call in pending if call.id in stopped}
-        calls = [call for call in pending if call.id not in unknown]
-        results = {**await self._decisions(calls), **unknown}
+        unknown, pending = self._agent.unknown_tool_calls, self._agent.pending_tool_calls
+        known = await self._known_results(unknown)
+        stopped = {call.id for call in unknown}
+        # The agent has a placeholder for the results of the others whose effect is unknown.
+        untold = {call.id: ToolError(UNKNOWN_RESULT) for call in pending if call.id in stopped}
+        decisions = await self._decisions([call for call in pending if call.id not in stopped])
+        results: dict[str, Any] = {**decisions, **untold, **known}
         options: RunOptions = {}
         if answers:
             options["resume"] = answers
@@ -68,6 +79,27 @@ class PendingWork:
         """Return the interrupts to answer; abandoned ones are cancelled by the next run."""
         pending = self._agent.pending_interrupts
         return () if pending and self._agent.snapshot().abandoned else pending
+
+    async def _known_results(self, calls: Sequence[ToolCall]) -> dict[str, str]:
+        """Ask for the results of calls whose tools were stopped, once for each; return those that the user knows."""
+        new = [call for call in calls if (self._agent.thread_id, call.id) not in self._asked]
+        if not new or not self._terminal.can_ask():
+            return {}
+        self._asked.update((self._agent.thread_id, call.id) for call in new)
+        try:
+            return await self._terminal.ask(lambda keyboard: self._typed_results(new, keyboard))
+        except WithdrawnError:
+            return {}
+
+    def _typed_results(self, calls: Sequence[ToolCall], keyboard: Keyboard) -> dict[str, str]:
+        results: dict[str, str] = {}
+        with suppress(LeftError):
+            for call in calls:
+                shown = one_line(f"{call.function.name} {call.function.arguments}")
+                self._terminal.console.print(Text(f"The tool {shown} was stopped; it may have had its effect or not."))
+                if typed := keyboard.read("Its result, if you know it (Enter: unknown): ").strip():
+                    results[call.id] = typed
+        return results
 
     async def _decisions(self, calls: Sequence[ToolCall]) -> dict[str, Approve | Deny]:
         """Ask about calls, also about those without an approval rule: they may have begun before."""

@@ -50,9 +50,15 @@ class ConversationSnapshot(Displayed, BaseModel):
     @property
     def pending_tool_call_ids(self) -> list[str]:
         """The tool calls that the last run left to the application, and that have no result."""
-        settled = (CallStatus.PLACEHOLDER, CallStatus.ANSWERED)
-        left = [each for each in self.tool_calls if each.status not in settled]
-        return [each.tool_call_id for each in left if each.is_ours_to_answer]
+        answered = set[str]()
+        for message in self.messages:
+            if message.role == "tool":
+                answered.add(message.tool_call_id)
+            elif message.role == "assistant":
+                # Servers use ids again: a result before the message is one of another call.
+                answered.difference_update(call.id for call in message.tool_calls or ())
+        ours = [each.tool_call_id for each in self.tool_calls if each.is_ours_to_answer]
+        return [each for each in ours if each not in answered]
 
     @model_validator(mode="wrap")
     @classmethod

@@ -19,7 +19,7 @@ from pydantic_core import PydanticUndefined
 
 from agui_client._protocol.open_items import quoted
 from agui_client._protocol.patch import Document, PatchFailed, copied
-from agui_client._protocol.placeholders import is_placeholder, unmarked
+from agui_client._protocol.placeholders import is_placeholder, unmarked, without_mark
 from agui_client._protocol.thread_state import (
     MESSAGES,
     NONE,
@@ -129,6 +129,8 @@ def tool_call_end(thread: Thread, event: core.ToolCallEndEvent) -> Change:
 
 def tool_call_result(thread: Thread, event: core.ToolCallResultEvent) -> Change:
     """Put the result behind its call as a message of its own; a repeated one replaces the content in place (TOOL-5)."""
+    if event.metadata and not thread.takes_marks:
+        event = without_mark(event)
     _withdraw_if_restated(thread, event)
     call_id, message_id = event.tool_call_id, event.message_id
     stored = thread.slots.get(message_id)
@@ -266,8 +268,7 @@ def messages_snapshot(thread: Thread, event: core.MessagesSnapshotEvent) -> Chan
     """Take over the messages the producer owns, each in the place of the stored one with its id (STATE-5)."""
     # Of a repeated id a dict keeps the first place and the last value.
     incoming = {message.id: message for message in event.messages}
-    if thread.by_role["tool"]:
-        incoming |= {key: thread.keep_mark(each) for key, each in incoming.items() if each.role == "tool"}
+    incoming |= {key: thread.received(each) for key, each in incoming.items() if each.role == "tool"}
     if len(incoming) < len(event.messages):
         thread.warn("STATE-5", event, "has several messages with one id; the last of them counts")
     # A message whose id was changed here would come back under its first one.
@@ -340,7 +341,7 @@ def run_started(thread: Thread, event: core.RunStartedEvent) -> Change:
     for message in event.input.messages if event.input is not None else ():
         if message.id not in thread.slots and message.id not in thread.rewritten:
             if message.role == "tool":
-                thread.insert_results([message])
+                thread.insert_results([thread.received(message)])
             else:
                 thread.append(message)
             change = MESSAGES

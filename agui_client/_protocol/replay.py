@@ -13,6 +13,7 @@ from ag_ui.core import Event, Message, RunAgentInput, ToolCall
 from pydantic_core import to_json
 
 from agui_client._protocol.patch import is_same_json
+from agui_client._protocol.placeholders import is_placeholder, restated
 from agui_client._protocol.reduce import REDUCTIONS, Change, Reducer
 from agui_client._protocol.warnings import WarningLog
 
@@ -140,8 +141,11 @@ def _merge(local: Sequence[Message], replayed: Sequence[Message]) -> list[Messag
     for message in local:
         if message.id in sent_again:
             before = message.id
+            stated = sent_again[before]
+            if stated.role == "tool":
+                stated = restated(message, stated)
             # Of equal ones the replayed one.
-            larger[before] = max(sent_again[before], message, key=_size)
+            larger[before] = max(stated, message, key=_size)
         else:
             followers.setdefault(before, []).append(message)
     merged = list(followers.get(None, ()))
@@ -152,7 +156,9 @@ def _merge(local: Sequence[Message], replayed: Sequence[Message]) -> list[Messag
 
 
 def _size(message: Message) -> int:
-    """Return how much a message says, in characters of its text and its calls."""
+    """Return how much a message says, in characters of its text and its calls; a placeholder says nothing."""
+    if message.role == "tool" and is_placeholder(message):
+        return 0
     calls = (message.tool_calls or ()) if isinstance(message, core.AssistantMessage) else ()
     content = message.content
     text = len(content) if isinstance(content, str) else len(to_json(content)) if content else 0

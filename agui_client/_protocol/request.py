@@ -12,6 +12,7 @@ from typing import Any, NoReturn, cast
 from ag_ui.core import PROTOCOL_VERSION, AssistantMessage, Message, RunAgentInput, TextPart, ToolMessage, UserMessage
 
 from agui_client._protocol.compat import upgraded_messages
+from agui_client._protocol.placeholders import without_mark
 from agui_client._protocol.plain_json import members_as_json, write
 from agui_client._protocol.problems import Refusal, summary
 from agui_client._protocol.schema import is_array, is_object, record
@@ -165,6 +166,8 @@ def _downgraded(prepared: RunAgentInput, peer: tuple[int, ...], warnings: Warnin
 
 
 def _flattened(message: Message, index: int, warnings: WarningLog) -> Message:
+    if message.role == "tool":
+        message = without_mark(message)
     match message:
         case UserMessage(content=list() as parts) | ToolMessage(content=list() as parts):
             lost = [part.type for part in parts if not isinstance(part, TextPart)]

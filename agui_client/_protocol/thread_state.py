@@ -22,7 +22,7 @@ from ag_ui.core import ContentPart, Event, Message, TextPart, ToolCall, ToolMess
 from pydantic_core import from_json
 
 from agui_client._protocol.patch import Document, is_same_json
-from agui_client._protocol.placeholders import is_placeholder, marked
+from agui_client._protocol.placeholders import is_placeholder, restated, without_mark
 from agui_client._protocol.schema import is_object, successor
 from agui_client._protocol.warnings import WarningLog
 
@@ -206,6 +206,8 @@ class Thread:
         """The results of calls, by the calls' ids."""
         self.by_role: defaultdict[str, dict[MessageSlot, None]] = defaultdict(dict)
         """The messages of each role."""
+        self.takes_marks = True
+        """Whether the agent may make placeholders: one in this process may, and a server may not."""
         self.kept: set[str] = set()
         """The ids of the messages that no snapshot drops."""
         self.before_snapshot: list[Message] | None = None
@@ -410,12 +412,11 @@ class Thread:
         message = self.message(slot)
         return slot if message.role == "tool" and is_placeholder(message) else None
 
-    def keep_mark(self, message: ToolMessage) -> ToolMessage:
-        """Return a result as a snapshot states it; a placeholder stays one where the server left its metadata out."""
-        slot = self.placeholder_of(message.tool_call_id)
-        if slot is None or is_placeholder(message) or self.message(slot).content != message.content:
-            return message
-        return message.model_copy(update={"metadata": marked(message.metadata)})
+    def received(self, message: ToolMessage) -> ToolMessage:
+        """Return a result as the agent sent it, with the mark of a placeholder as it is on this side."""
+        slot = self.results.get(message.tool_call_id)
+        message = message if self.takes_marks else without_mark(message)
+        return message if slot is None else restated(self.message(slot), message)
 
     def insert_results(self, results: Iterable[ToolMessage]) -> None:
         """Put results of tool calls where they belong, in the order of the calls; a late one replaces a placeholder."""

@@ -85,7 +85,7 @@ class Round(RunScope):
 
             conversation.begin_replay(ReplayReducer(conversation.reducer, self.warnings))
         reducer = conversation.reducer
-        reducer.thread.log = self.warnings
+        reducer.thread.log, reducer.thread.takes_marks = self.warnings, call.agent.is_local
         nulls, strict = options.get("null_fields", "reject"), options.get("strict", False)
         self.pipeline = Pipeline(reducer, self.warnings, null_fields=nulls, strict=strict)
         """The stages that its events pass."""

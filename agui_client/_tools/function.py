@@ -12,6 +12,7 @@ import inspect
 import logging
 import re
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from types import MethodType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypedDict, TypeVar, Unpack, overload
 
@@ -256,11 +257,30 @@ async def call_function(function: Callable[[], object], name: str, warning: str 
         warning: The warning that is logged about a thread that is left.
     """
     try:
-        return await call_aside(function, name, functools.partial(_logger.warning, warning, name))
+        return await call_aside(function, name, functools.partial(_watch_left, name, warning))
     except asyncio.CancelledError as error:
         if anyio.get_cancelled_exc_class() is asyncio.CancelledError and is_being_cancelled():
             raise
         raise RuntimeError("something the tool waited for had been cancelled") from error
+
+
+def _watch_left(name: str, warning: str, outcome: Future[object]) -> None:
+    """Warn of a thread that is left, and log its end: nobody gets what its function returns.
+
+    Args:
+        name: The name of the function.
+        warning: The warning about the thread.
+        outcome: The outcome of the function.
+    """
+    _logger.warning(warning, name)
+
+    def note_end(outcome: Future[object]) -> None:
+        """Log how the function has ended; what it returned may be a secret."""
+        error = outcome.exception()
+        how = "returned" if error is None else f"raised {type(error).__qualname__}"
+        _logger.warning("%s, which had been left in its thread, has %s; that is dropped", name, how)
+
+    outcome.add_done_callback(note_end)
 
 
 def _documentation(function: Callable[..., object]) -> tuple[str, dict[str, str]]:

@@ -14,7 +14,7 @@ from agui_client._conversation.ledger import CallOwner, CallStatus, ToolCallReco
 from agui_client._conversation.snapshot import ConversationSnapshot
 from agui_client._conversation.state_base import split_base
 from agui_client._protocol.open_items import quoted
-from agui_client._protocol.placeholders import NO_RESULT, marked
+from agui_client._protocol.placeholders import NO_RESULT, marked, without_mark
 from agui_client._protocol.schema import is_object
 from agui_client._run.run_request import RequestSource, RunRequest
 from agui_client._run.subagents import JOURNAL
@@ -164,6 +164,10 @@ def _answering(
     The prompt is a `CallerInput` or None; no application gives one, so that the verbs do not name it.
     """
     resume, is_owner = input.resume or [], agent.thread_id == input.thread_id
+    if not signing.is_caller_trusted:
+        # Only this side makes placeholders, which a late result replaces.
+        own = [without_mark(each) if each.role == "tool" else each for each in input.messages]
+        input = input.model_copy(update={"messages": own})
     # The interrupts that wait in a stored thread were asked by this side: its conversation is the proof.
     seal = signing.seal(input.thread_id, is_stored=is_owner)
     if seal is not None:

@@ -32,11 +32,13 @@ from agui_client import (
     tool,
 )
 from agui_client._conversation.state_base import state_hash
+from agui_client._protocol.placeholders import marked
 from agui_client.asgi import ASGITransport, agent_app, seal
 from agui_client.asgi.caller_interrupts import APPROVAL
 from agui_client.teams import Member, SequentialAgent
 from agui_client.testing import Gate, ScriptedAgent, agui_app, events_of, interrupt, state, text, tool_call, turn
 from agui_client.threads import MemoryStore, Threads
+from support.killed_threads import left_by_a_killed_program
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Sequence
@@ -106,9 +108,14 @@ def _approved(interrupt_id: str, **more: Any) -> dict[str, Any]:
     return {"interruptId": interrupt_id, "status": "resolved", "payload": {"approved": True, **more}}
 
 
+def _events(body: bytes) -> list[bytes]:
+    """The events of a response, as JSON."""
+    return [each.removeprefix(b"data: ") for each in events_of(body)]
+
+
 def _ends(response: httpx.Response) -> dict[str, Any]:
     """The last event of a response."""
-    last: dict[str, Any] = json.loads(events_of(response.content)[-1].removeprefix(b"data: "))
+    last: dict[str, Any] = json.loads(_events(response.content)[-1])
     return last
 
 
@@ -293,6 +300,47 @@ async def test_a_stored_thread_takes_new_user_messages_and_results_of_the_caller
     results = [("tool", "Bergen"), ("user", "question 2"), ("assistant", "Done.")]
     assert await served.contents() == [("user", "question 1"), ("assistant", None), *results]
     assert [each.id for each in (await served.stored())[0]][2:4] == ["x", "u2"]
+
+
+@pytest.mark.parametrize("is_killed", [False, True], ids=["timed out", "killed"])
+async def test_a_tool_that_was_stopped_is_unknown_and_only_the_application_gives_its_result(is_killed: bool) -> None:
+    @tool(timeout=None if is_killed else 0.01)
+    async def charge() -> str:
+        paid.append(1)
+        if not is_killed:
+            await anyio.sleep_forever()
+        after.append(await left_by_a_killed_program(served.threads))
+        return "receipt 7"
+
+    after: list[Threads] = []
+    turns = [turn(tool_call("charge", tool_call_id="c")), *[turn(text("Done.")) for _ in range(4)]]
+    agent = ScriptedAgent(*turns, tools=[charge])
+    served = Served(agent)
+    told = (await served.post(_asked())).content
+    if is_killed:
+        served.threads = after[0]
+        told = (await served.post(_asked(2))).content
+    [mark] = [each["metadata"] for each in map(json.loads, _events(told)) if each["type"] == "TOOL_CALL_RESULT"]
+    assert mark == marked()
+    await served.post(_asked(3), {"id": "x", "role": "tool", "toolCallId": "c", "content": "receipt 8"})
+    async with served.threads.open("t", agent) as opened:
+        assert [each.id for each in opened.unknown_tool_calls] == ["c"]
+        await opened.run_agent(tool_results={"c": "receipt 7"})
+        with pytest.raises(UsageError, match="has a result already"):
+            await opened.run_agent(tool_results={"c": "receipt 8"})
+    sent = [(each.content, each.metadata) for each in agent.inputs[-1].messages if each.role == "tool"]
+    assert (sent, paid) == ([("receipt 7", None)], [1])
+
+
+async def test_a_caller_marks_no_result_as_a_placeholder() -> None:
+    agent = ScriptedAgent(turn(tool_call("locate", tool_call_id="c")), turn(text("Done.")))
+    served = Served(agent)
+    locate = {"name": "locate", "description": "Where.", "parameters": {"type": "object"}}
+    await served.post(_asked(), tools=[locate])
+    result = {"id": "x", "role": "tool", "toolCallId": "c", "content": "Bergen", "metadata": {"a": 1, **marked()}}
+    await served.post(_asked(), result, tools=[locate])
+    [stored] = [each for each in (await served.stored())[0] if each.role == "tool"]
+    assert (stored.content, stored.metadata) == ("Bergen", {"a": 1})
 
 
 async def test_a_trusted_caller_brings_all_that_it_has() -> None:

@@ -14,10 +14,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from ag_ui.core import RunAgentInput, RunErrorEvent, TextPart, ToolMessage, UserMessage
 
-from agui_client import ConversationSnapshot, HttpAgent, attach
+from agui_client import ConversationSnapshot, HttpAgent, attach, tool
 from agui_client.testing import (
     Gate,
     ScriptedAgent,
@@ -603,6 +604,46 @@ tools = [pay, send]
         terminal.send("\x04")
         assert terminal.finish() == 0
     assert log.read_text("utf-8") == "paid once\n"
+
+
+@pytest.mark.parametrize(
+    ("typed", "told", "is_killed"),
+    [("receipt 7", "receipt 7", True), ("receipt 7", "receipt 7", False), ("", "was given up", False)],
+    ids=["killed", "timed out", "timed out, and nobody knows"],
+)
+def test_the_result_of_a_tool_that_was_stopped_is_asked_for_once(
+    on_terminal: OnTerminal, tmp_path: Path, typed: str, told: str, *, is_killed: bool
+) -> None:
+    kept, documents = tmp_path / "kept.json", list[ConversationSnapshot]()
+
+    @tool(timeout=None if is_killed else 0.01)
+    async def pay() -> str:
+        documents.append(first.snapshot())
+        if not is_killed:
+            await anyio.sleep_forever()
+        return "paid"
+
+    async def agent(input: RunAgentInput) -> AsyncIterator[Step]:
+        results = [str(message.content) for message in input.messages if isinstance(message, ToolMessage)]
+        yield turn(text(f"Results: {', '.join(results)}.") if results else tool_call("pay", {}))
+
+    with serve(ScriptedAgent(agent)) as server:
+        first = HttpAgent(server.url, tools=[pay])
+        first.run_agent_sync("Pay")
+        kept.write_text((documents[0] if is_killed else first.snapshot()).model_dump_json(), "utf-8")
+        terminal = on_terminal("chat", server.url)
+        terminal.await_sight(PROMPT)
+        terminal.send(f"/load {kept}\r")
+        terminal.await_sight("loaded", PROMPT)
+        terminal.send("And now?\r")
+        terminal.await_sight("The tool pay {} was stopped; it may", "Its result, if you know it (Enter: unknown):")
+        terminal.send(f"{typed}\r")
+        terminal.await_sight("Results:", told, PROMPT)
+        terminal.send("And then?\r")
+        terminal.await_sight("Results:", told, PROMPT)
+        terminal.send("\x04")
+        assert terminal.finish() == 0
+    assert terminal.output.count("it may have had its effect or not") == 1
 
 
 def test_a_question_of_a_loaded_conversation_is_asked_before_anything_is_sent(

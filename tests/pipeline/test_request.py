@@ -33,6 +33,7 @@ from ag_ui.core import (
 from pydantic import BaseModel
 
 from agui_client._protocol import request
+from agui_client._protocol.placeholders import marked
 from agui_client._protocol.request import prepare_input, request_body
 from agui_client._protocol.verify import version_key, version_warning
 from agui_client._protocol.warnings import WarningLog
@@ -385,7 +386,7 @@ def test_subagent_tags_are_withheld_in_silence_from_peers_that_know_no_subagents
 def test_a_0_0_39_peer_gets_the_text_of_content_parts_and_the_developer_a_warning() -> None:
     activity: dict[str, Any] = {"id": "x1", "role": "activity", "activityType": "plan", "content": {}}
     user = UserMessage(id="u1", content=[TextPart(text="What is "), IMAGE, TextPart(text="this?")])
-    result = ToolMessage(id="t1", tool_call_id="c1", content=[TextPart(text="done")])
+    result = ToolMessage(id="t1", tool_call_id="c1", content=[TextPart(text="done")], metadata=marked())
     messages, warnings = messages_sent(activity, user, result, peer="0.0.39")
     assert messages == [
         {"id": "u1", "role": "user", "content": "What is this?"},

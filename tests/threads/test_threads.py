@@ -47,6 +47,7 @@ from agui_client._conversation import log
 from agui_client._run import ending, engine
 from agui_client.testing import ScriptedAgent, Step, faults, interrupt, serve_bytes, sse, state, text, tool_call, turn
 from agui_client.threads import MemoryStore, SavedThread, SQLStore, ThreadInfo, Threads, ThreadStore
+from support.killed_threads import left_by_a_killed_program
 from support.postgres import PostgresServer
 from support.programs import STRICT, run_program
 from support.waiting import LIMIT
@@ -189,23 +190,6 @@ async def test_it_is_saved_before_a_run_is_sent_before_a_tool_is_called_and_afte
     assert ("c1" in seen[1][2], seen[1][3]) == (True, [])
     assert seen[2][2:] == (["c1", "c2"], ["quick"])
     assert seen[3] == ("sent again", ["tool"], ["c1", "c2"], ["quick", "slow"])
-
-
-async def left_by_a_killed_program(threads: Threads, thread_id: str = "t") -> Threads:
-    """The thread as another program finds it if this one is killed now: in a place of its own."""
-
-    async def copied() -> MemoryStore:
-        found, copy = await threads._store.read("", thread_id), MemoryStore()
-        assert found is not None
-        info, entries = found
-        number = await copy.lease("", thread_id, 60)
-        assert number is not None
-        for count, entry in enumerate(entries):
-            await copy.append("", info, entry, number, count)
-        await copy.lease("", thread_id, 0, number)
-        return copy
-
-    return Threads(await threads._loop.call(copied))
 
 
 @on_both

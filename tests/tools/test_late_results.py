@@ -7,12 +7,25 @@ from typing import Any, TypeAlias
 
 import anyio
 import pytest
-from ag_ui.core import Interrupt, Message, MessagesSnapshotEvent, RunAgentInput, ToolMessage
+from ag_ui.core import (
+    AssistantMessage,
+    FunctionCall,
+    Interrupt,
+    Message,
+    MessagesSnapshotEvent,
+    RunAgentInput,
+    ToolCall,
+    ToolCallResultEvent,
+    ToolMessage,
+)
+from anyio import to_thread
 
-from agui_client import Approve, ConversationSnapshot, UsageError, tool
+from agui_client import Approve, ConversationSnapshot, HttpAgent, UsageError, tool
 from agui_client._conversation.ledger import CallStatus, Ledger, ToolCallRecord
 from agui_client._tools.questions import ToolQuestion
-from agui_client.testing import ScriptedAgent, Step, Turn, text, tool_call, turn
+from agui_client.testing import ScriptedAgent, Step, Turn, serve_bytes, sse, text, tool_call, turn
+from support.teller import Teller, ended, snapshot
+from support.thread import started
 
 _ASKS = turn(tool_call("pay", {"amount": 900}, tool_call_id="c1"))
 _DONE = turn(text("Done."))
@@ -99,7 +112,9 @@ def test_what_is_unknown_is_so_after_the_conversation_was_saved_and_restored(sto
     paid: list[int] = []
     before = stopped(paid)
     agent = ScriptedAgent(_DONE, _DONE, tools=before.tools)
-    agent.restore(ConversationSnapshot.model_validate_json(before.snapshot().model_dump_json()))
+    document = ConversationSnapshot.model_validate_json(before.snapshot().model_dump_json())
+    assert document.pending_tool_call_ids == []
+    agent.restore(document)
     agent.run_agent_sync("And then?")
     assert [each.id for each in agent.unknown_tool_calls] == ["c1"]
     agent.run_agent_sync("It was paid.", tool_results={"c1": "paid"})
@@ -129,6 +144,59 @@ def test_a_server_that_marks_a_result_of_ours_as_a_placeholder_makes_it_none() -
     for answer in ("another", Approve()):
         with pytest.raises(UsageError, match="has a result already"):
             agent.run_agent_sync(tool_results={"c1": answer})
+
+
+_SERVERS_RESULT = ToolMessage(id="r1", tool_call_id="s1", content="found", metadata=_MARK)
+_SERVERS_CALL = AssistantMessage(
+    id="a1", tool_calls=[ToolCall(id="s1", function=FunctionCall(name="look", arguments="{}"))]
+)
+_MARKING: dict[str, list[Step]] = {
+    "an event": [
+        turn(
+            tool_call("look", {}, tool_call_id="s1"),
+            ToolCallResultEvent(message_id="r1", tool_call_id="s1", content="found", metadata=_MARK),
+        )
+    ],
+    "a snapshot": [turn(snapshot(_SERVERS_CALL, _SERVERS_RESULT))],
+    "an echo": [started("run-1", _SERVERS_CALL, _SERVERS_RESULT), text("Hi."), ended("run-1")],
+}
+
+
+@pytest.mark.parametrize("way", _MARKING)
+@pytest.mark.requirement("SEC-3", "TOOL-5")
+def test_the_mark_of_a_server_is_in_its_events_and_not_stored(way: str) -> None:
+    with serve_bytes(sse(*_MARKING[way])) as server:
+        agent = HttpAgent(server.url, thread_id="thread-1")
+        with agent.stream_sync("Look", run_id="run-1") as run:
+            events = [event for event in run if isinstance(event, ToolCallResultEvent)]
+        assert [each.metadata for each in events] == [_MARK] * (way == "an event")
+        assert results(agent.messages) == [("found", None, None)]
+        with pytest.raises(UsageError, match="has a result already"):
+            agent.run_agent_sync(tool_results={"s1": "another"})
+
+
+def test_a_mark_in_messages_of_the_application_is_no_proof_either() -> None:
+    agent = ScriptedAgent(_DONE, initial_messages=[_SERVERS_CALL, _SERVERS_RESULT])
+    with pytest.raises(UsageError, match="has a result already"):
+        agent.run_agent_sync(tool_results={"s1": "another"})
+
+
+@every_stop
+@pytest.mark.anyio
+@pytest.mark.one_loop
+@pytest.mark.parametrize("known", [{}, {"content": "ok", "error": None}], ids=["as it was", "with the result"])
+@pytest.mark.requirement("LIFE-13", "TOOL-10")
+async def test_a_replay_without_the_mark_leaves_a_late_result_possible_unless_it_has_that(
+    stopped: Stopped, known: dict[str, Any]
+) -> None:
+    document = (await to_thread.run_sync(stopped, list[int]())).snapshot()
+    changed = {"metadata": None, **known}
+    told = [each.model_copy(update=changed) if each.role == "tool" else each for each in document.messages]
+    agent = Teller()
+    agent.restore(document.model_copy(update={"thread_id": "thread-1"}))
+    await agent.take_up(started("run-1"), snapshot(*told), ended("run-1"))
+    (before, *_), (after, *_) = results(document.messages)[0], results(agent.messages)[0]
+    assert ([each.id for each in agent.unknown_tool_calls], after) == (([], "ok") if known else (["c1"], before))
 
 
 # --- the statuses that may follow each other
