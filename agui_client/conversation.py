@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -13,11 +13,18 @@ from uuid import uuid4
 from ag_ui.core import AssistantMessage, Interrupt, Message, ResumeEntry, ToolCall, ToolMessage
 from pydantic_core import to_jsonable_python
 
+from agui_client._conversation.changes import (
+    ConversationChange,
+    MessagesAdded,
+    MessagesReplaced,
+    ResultsAdded,
+    StateReplaced,
+)
 from agui_client._conversation.ledger import CallOwner, CallStatus, Ledger, ToolCallRecord, further
 from agui_client._conversation.snapshot import ConversationSnapshot, document_of
 from agui_client._conversation.turns import Turns
 from agui_client._protocol.open_items import quoted
-from agui_client._protocol.patch import DEEPEST_TEXT, copied, nests_deeper
+from agui_client._protocol.patch import DEEPEST_TEXT, copied, is_same_json, nests_deeper
 from agui_client._protocol.placeholders import is_placeholder
 from agui_client._protocol.reduce import Change, Reducer
 from agui_client._protocol.schema import is_a
@@ -68,8 +75,9 @@ class Conversation:
     def __init__(self, thread_id: str | None = None, messages: Iterable[MessageLike] = (), state: Any = None) -> None:
         self.thread_id = thread_id or str(uuid4())
         """The id of the thread."""
-        self.reducer = Reducer(as_messages(messages), {} if state is None else state_as_json(state))
-        """The messages and the state; during a replay, with the replayed ones among them."""
+        # The messages and the state; during a replay, with the replayed ones among them. Events change them through
+        # the handlers that `begin_run` gives away, and everything else through `apply`.
+        self._reducer = Reducer(as_messages(messages), {} if state is None else state_as_json(state))
         self.pending_interrupts: list[Interrupt] = []
         """The interrupts that the next run must answer."""
         self.answered_interrupts: list[Interrupt] = []
@@ -102,23 +110,30 @@ class Conversation:
         self.is_abandoned = False
         """Whether the next run cancels the pending interrupts because they were abandoned."""
         # The messages and the state that a replay goes back to if it ends early.
-        self._local = self.reducer
+        self._local = self._reducer
 
     @property
     def is_running(self) -> bool:
         """Whether a run is going on."""
         return self.turns.current is not None
 
+    # --- reading
+
     @property
     def messages(self) -> list[Message]:
         """The messages so far, as a new list."""
-        return self.reducer.messages
+        return self._reducer.messages
 
     @property
     def state(self) -> Any:
         """The state so far, with the edits that the agent does not know of yet."""
-        state = self.reducer.state
+        state = self._reducer.state
         return state if self.overlay is None else self.overlay.shown(state)
+
+    @property
+    def agent_state(self) -> Any:
+        """The state as the agent knows it, without edits that were made since."""
+        return self._reducer.state
 
     def state_to_show(self) -> Any:
         """Return the state for the application, which may write into it in spite of all advice.
@@ -128,29 +143,101 @@ class Conversation:
         """
         state = self.state
         if state is self.state_of_result and not self.is_running:
-            self.replace_state(state := copied(state))
+            self.apply(StateReplaced(state := copied(state)))
         return state
 
-    # --- editing
+    def message(self, message_id: str) -> Message | None:
+        """Return one message as it is now; None when there is none with this id."""
+        return self._reducer.message(message_id)
+
+    def text_of(self, message_id: str) -> str:
+        """Return the text of one message as it is now; "" when there is none."""
+        return self._reducer.text_of(message_id)
+
+    def tool_call(self, tool_call_id: str) -> ToolCall | None:
+        """Return one tool call with its arguments as far as they have come; None when there is none with this id."""
+        return self._reducer.tool_call(tool_call_id)
+
+    def place_of_call(self, tool_call_id: str) -> tuple[Message, int] | None:
+        """Return the message of the latest call of an id, and its number among those; None when there is none."""
+        return self._reducer.place_of_call(tool_call_id)
+
+    def arguments_size(self, tool_call_id: str) -> int:
+        """Return the number of characters that have come of a call's arguments; 0 when there is none with this id."""
+        return self._reducer.arguments_size(tool_call_id)
+
+    @property
+    def answered_call_ids(self) -> Collection[str]:
+        """The ids of the tool calls that have a result."""
+        return self._reducer.answered_call_ids
+
+    # --- changing
+
+    def apply(self, change: ConversationChange) -> Change:
+        """Change messages, results or state, and with them what depends on them, such as the records of calls.
+
+        This is the only way to change them apart from the events of a run. Listeners are not called: `notify` does
+        that when all is changed that belongs together.
+
+        Args:
+            change: The change.
+
+        Returns:
+            The parts that changed, for `notify`.
+        """
+        match change:
+            case MessagesReplaced(messages, is_replay):
+                self._replace_messages(messages, is_replay=is_replay)
+            case MessagesAdded(messages):
+                self._reducer.add_messages(messages)
+                self._note_unreceived(messages)
+            case ResultsAdded(results, are_own):
+                self._insert_results(results, are_own=are_own)
+            case StateReplaced(state, keeps_edits):
+                self.overlay = self.overlay if keeps_edits else None
+                self._reducer.set_state(state)
+                return Change.STATE
+        return Change.MESSAGES
+
+    def _replace_messages(self, messages: Iterable[Message], *, is_replay: bool) -> None:
+        self._reducer.set_messages(messages)
+        if not is_replay:
+            self.unreceived = None
+        self._reconcile_ledger(is_cut=not is_replay)
+
+    def _insert_results(self, results: Sequence[ToolMessage], *, are_own: bool) -> None:
+        self._reducer.thread.insert_results(results)
+        self._note_unreceived(results)
+        for each in results if are_own else ():
+            if not is_placeholder(each):
+                self.ledger.answer(each.tool_call_id)
+
+    def _note_unreceived(self, added: Iterable[Message]) -> None:
+        if self.unreceived is not None:
+            self.unreceived.update((message.id, None) for message in added)
 
     def add_messages(self, messages: Iterable[MessageLike]) -> None:
         """Append messages."""
         if added := as_messages(messages):
-            self.reducer.add_messages(added)
-            self._note_added(added)
+            self.notify(self.apply(MessagesAdded(added)))
 
-    def add_results(self, results: Sequence[ToolMessage]) -> None:
-        """Insert results of tool calls behind their calls."""
+    def add_results(self, results: Sequence[ToolMessage], *, are_own: bool = False) -> None:
+        """Insert results of tool calls behind their calls.
+
+        Args:
+            results: The results.
+            are_own: Whether the calls were executed here, and no run has received the results yet.
+        """
         if results:
-            self.reducer.thread.insert_results(results)
-            self._note_added(results)
+            self.notify(self.apply(ResultsAdded(results, are_own)))
 
-    def add_own_results(self, results: Sequence[ToolMessage]) -> None:
-        """Insert results of calls that were executed here, and that no run has received yet."""
-        self.add_results(results)
-        for each in results:
-            if not is_placeholder(each):
-                self.ledger.answer(each.tool_call_id)
+    def set_messages(self, messages: Iterable[MessageLike]) -> None:
+        """Replace all messages, and forget the records of the calls that are no longer among them."""
+        self.notify(self.apply(MessagesReplaced(as_messages(messages))))
+
+    def set_state(self, state: Any) -> None:
+        """Replace the state by a copy of a JSON value."""
+        self.notify(self.apply(StateReplaced(state_as_json(state))))
 
     def note_sent(self, history: History, messages: Sequence[Message]) -> None:
         """Note what a run sends; a run that does not finish leaves open what of it the agent received.
@@ -160,35 +247,13 @@ class Conversation:
             messages: The messages that it chose.
         """
         if history != "full":
-            self.reducer.thread.note_sent(messages)
+            self._reducer.thread.note_sent(messages)
         self._unreceived_before = self.unreceived
         self.unreceived = {} if history in ("full", "new") else None
 
     def note_unsent(self) -> None:
         """Note that the latest run was not sent: the agent has what it had before."""
         self.unreceived = self._unreceived_before
-
-    def _note_added(self, added: Iterable[Message]) -> None:
-        if self.unreceived is not None:
-            self.unreceived.update((message.id, None) for message in added)
-        self.notify(Change.MESSAGES)
-
-    def set_messages(self, messages: Iterable[MessageLike]) -> None:
-        """Replace all messages, and forget the records of the calls that are no longer among them."""
-        self.reducer.set_messages(as_messages(messages))
-        self.unreceived = None
-        self._reconcile_ledger(is_cut=True)
-        self.notify(Change.MESSAGES)
-
-    def set_state(self, state: Any) -> None:
-        """Replace the state by a copy of a JSON value."""
-        self.replace_state(state_as_json(state))
-        self.notify(Change.STATE)
-
-    def replace_state(self, state: Any) -> None:
-        """Replace the state by a JSON value that is neither copied nor changed, without a notification."""
-        self.overlay = None
-        self.reducer.set_state(state)
 
     def note_sent_state(self, state: Any) -> None:
         """Note the state that a run is sent, with the edits in it."""
@@ -243,17 +308,17 @@ class Conversation:
     @property
     def open_records(self) -> list[ToolCallRecord]:
         """The records of the calls without a result."""
-        answered = self.reducer.answered_call_ids
+        answered = self.answered_call_ids
         return [
             each
             for each in self.ledger
-            if each.tool_call_id not in answered and self.reducer.tool_call(each.tool_call_id) is not None
+            if each.tool_call_id not in answered and self.tool_call(each.tool_call_id) is not None
         ]
 
     @property
     def unknown_tool_calls(self) -> list[ToolCall]:
         """The tool calls whose function was called and whose result is not known, also if the agent was told so."""
-        answered = self.reducer.answered_call_ids
+        answered = self.answered_call_ids
         begun = [each for each in self.ledger if each.status is CallStatus.EXECUTING]
         return self._calls_of(
             each for each in begun if each.tool_call_id not in answered or self._has_placeholder(each.tool_call_id)
@@ -276,7 +341,7 @@ class Conversation:
         return {call.id: call for call in self._calls_of(waiting)}
 
     def _calls_of(self, records: Iterable[ToolCallRecord]) -> list[ToolCall]:
-        calls = [self.reducer.tool_call(each.tool_call_id) for each in records]
+        calls = [self.tool_call(each.tool_call_id) for each in records]
         return [call for call in calls if call is not None]
 
     @property
@@ -298,7 +363,7 @@ class Conversation:
     @property
     def interrupts_to_answer_again(self) -> list[Interrupt]:
         """The interrupts that a failed run has answered, apart from those whose calls it has carried out."""
-        done = self.reducer.answered_call_ids
+        done = self.answered_call_ids
         return [each for each in self.answered_interrupts if each.tool_call_id not in done]
 
     def resume_entries(self, resume: Resume | None) -> list[ResumeEntry]:
@@ -373,7 +438,7 @@ class Conversation:
         self._reconcile_ledger()
         self.ledger.report()
         asked_about = [each.tool_call_id for each in outcome.interrupts if each.tool_call_id is not None]
-        waiting, answered = dict.fromkeys([*left, *asked_about]), self.reducer.answered_call_ids
+        waiting, answered = dict.fromkeys([*left, *asked_about]), self.answered_call_ids
         known = [each.tool_call_id for each in self.ledger]
         unfinished = dict.fromkeys(outcome.unfinished_call_ids)
         for call_id in dict.fromkeys([*known, *waiting, *unfinished]):
@@ -393,7 +458,7 @@ class Conversation:
         self.ledger.complete(closed_ids)
         opened_before = [each for each in verifier.unclosed_ids_before if each not in closed_ids]
         before = [each for each in self.incomplete_ids if each not in closed_ids]
-        cut_short = [each for each in (*before, *opened_before, *open_ids) if self.reducer.tool_call(each) is None]
+        cut_short = [each for each in (*before, *opened_before, *open_ids) if self.tool_call(each) is None]
         self.incomplete_ids = dict.fromkeys(cut_short)
         return {*opened_before, *open_ids}
 
@@ -411,7 +476,7 @@ class Conversation:
     ) -> None:
         """Store the record of a call that a run left without a result."""
         known = self.ledger.get(call_id)
-        call, place = self.reducer.tool_call(call_id), self.reducer.place_of_call(call_id)
+        call, place = self.tool_call(call_id), self.place_of_call(call_id)
         if call is None or place is None:
             return
         message, ordinal = place
@@ -450,10 +515,10 @@ class Conversation:
             call_id = record.tool_call_id
             if not self._is_the_call_of(record, is_cut=is_cut):
                 # An agent may leave out of its snapshot what a function here has begun.
-                is_begun = record.status is CallStatus.EXECUTING and self.reducer.place_of_call(call_id) is None
+                is_begun = record.status is CallStatus.EXECUTING and self.place_of_call(call_id) is None
                 if not is_begun or (is_cut and not self.is_running):
                     self.ledger.drop(call_id)
-            elif call_id not in self.reducer.answered_call_ids:
+            elif call_id not in self.answered_call_ids:
                 if record.status in (CallStatus.ANSWERED, CallStatus.PLACEHOLDER):
                     self.ledger.lose(call_id)
             elif record.status is CallStatus.EXECUTING:
@@ -467,13 +532,13 @@ class Conversation:
 
     def _is_the_call_of(self, record: ToolCallRecord, *, is_cut: bool = False) -> bool:
         """Return whether the latest call of an id is the one that a record is about."""
-        if (place := self.reducer.place_of_call(record.tool_call_id)) is None:
+        if (place := self.place_of_call(record.tool_call_id)) is None:
             return False
         message, ordinal = place
         if message.id == record.message_id:
             return True
         # A snapshot may give the message another id; the same place among the calls of the id is all that is left.
-        return not is_cut and ordinal == record.ordinal and self.reducer.message(record.message_id) is None
+        return not is_cut and ordinal == record.ordinal and self.message(record.message_id) is None
 
     def note_replayed(self, interrupts: Sequence[Interrupt], warnings: WarningLog) -> None:
         """Warn of waiting interrupts that a replay changed: nobody was asked what they ask now."""
@@ -493,7 +558,7 @@ class Conversation:
         Raises:
             UsageError: The call was changed after it began to wait for an answer.
         """
-        now, record = self.reducer.tool_call(tool_call_id), self.ledger.get(tool_call_id)
+        now, record = self.tool_call(tool_call_id), self.ledger.get(tool_call_id)
         shown = None if record is None else record.shown
         if now is None or shown is None or is_same_call(now, shown):
             return
@@ -518,11 +583,11 @@ class Conversation:
         """
         from agui_client._tools.approval import Approve
 
-        messages = self.reducer.messages
+        messages = self.messages
         called = dict.fromkeys(
             call.id for each in messages if isinstance(each, AssistantMessage) for call in each.tool_calls or ()
         )
-        answered = self.reducer.answered_call_ids
+        answered = self.answered_call_ids
         for tool_call_id, result in results.items():
             if tool_call_id not in called:
                 raise UsageError(f"tool_results answers {tool_call_id!r}, a call that was never made; nothing was sent")
@@ -549,7 +614,7 @@ class Conversation:
         return self._has_placeholder(tool_call_id) and self.ledger.has(tool_call_id, *statuses)
 
     def _has_placeholder(self, tool_call_id: str) -> bool:
-        return self.reducer.thread.placeholder_of(tool_call_id) is not None
+        return self._reducer.thread.placeholder_of(tool_call_id) is not None
 
     def withheld_calls(self) -> dict[str, str]:
         """Return the calls that no function is to be called for, with the reason."""
@@ -563,11 +628,42 @@ class Conversation:
                 withheld[record.tool_call_id] = "the run that made it did not finish"
         return withheld
 
-    # --- replays
+    # --- runs
 
-    def begin_replay(self, replay: ReplayReducer) -> None:
-        """Show a replayed thread merged with the local one."""
-        self._local, self.reducer = self.reducer, replay
+    def begin_run(self, warnings: WarningLog, *, is_local: bool, is_replay: bool) -> Reducer:
+        """Return the reducer that takes in the events of a run, and nothing else.
+
+        Args:
+            warnings: The log of what is skipped.
+            is_local: Whether the agent works in this process.
+            is_replay: Whether the run sends the thread again: it is shown merged with the local one, until
+                `end_replay`.
+        """
+        if is_replay:
+            from agui_client._protocol.replay import ReplayReducer
+
+            self._local, self._reducer = self._reducer, ReplayReducer(self._reducer, warnings)
+        thread = self._reducer.thread
+        thread.log, thread.takes_marks = warnings, is_local
+        return self._reducer
+
+    @property
+    def warnings(self) -> WarningLog:
+        """The log of the present run, or of the last one."""
+        return self._reducer.thread.log
+
+    def keep_through_snapshots(self, messages: Iterable[Message]) -> None:
+        """Have no MESSAGES_SNAPSHOT drop some messages."""
+        self._reducer.thread.kept.update(message.id for message in messages)
+
+    def keep_replaced_messages(self) -> None:
+        """Keep the messages that a MESSAGES_SNAPSHOT replaces, from now on."""
+        self._reducer.thread.before_snapshot = []
+
+    @property
+    def replaced_messages(self) -> Sequence[Message]:
+        """The messages before the latest MESSAGES_SNAPSHOT, if they are kept."""
+        return self._reducer.thread.before_snapshot or ()
 
     def end_replay(self, *, has_ended: bool) -> bool:
         """Take over the merged thread; after a replay that ended early, go back to the local one.
@@ -578,10 +674,19 @@ class Conversation:
         Returns:
             Whether the local thread goes on after that run, so that the replay ended early all the same.
         """
-        replay, self.reducer = cast("ReplayReducer", self.reducer), self._local
+        replay, self._reducer = cast("ReplayReducer", self._reducer), self._local
         is_behind = has_ended and replay.is_behind
-        self.notify(replay.commit() if has_ended and not is_behind else Change.MESSAGES | Change.STATE)
+        self.notify(self._take_over(replay) if has_ended and not is_behind else Change.MESSAGES | Change.STATE)
         return is_behind
+
+    def _take_over(self, replay: ReplayReducer) -> Change:
+        """Take over the merged messages and state of a replay, as far as they are new."""
+        messages, state, change = replay.messages, replay.state, Change.NONE
+        if messages != self.messages:
+            change |= self.apply(MessagesReplaced(messages, is_replay=True))
+        if not is_same_json(state, self.agent_state):
+            change |= self.apply(StateReplaced(state, keeps_edits=True))
+        return change
 
     # --- documents
 
@@ -589,7 +694,7 @@ class Conversation:
         """Return the members of the conversation's document, which share messages and state with it."""
         return {
             "thread_id": self.thread_id,
-            "messages": self.reducer.messages,
+            "messages": self.messages,
             "state": self.state,
             "pending_interrupts": list(self.pending_interrupts),
             "answered_interrupts": list(self.answered_interrupts),
@@ -622,9 +727,9 @@ class Conversation:
         is_same_thread = document.thread_id == self.thread_id
         now = {each.tool_call_id: self._current_record(each) for each in document.tool_calls} if is_same_thread else {}
         # First, as it may refuse the messages: then nothing is replaced.
-        self.reducer.set_messages(document.messages)
+        change = self.apply(MessagesReplaced(document.messages))
         self.thread_id = document.thread_id
-        self.replace_state(copy.deepcopy(document.state))
+        change |= self.apply(StateReplaced(copy.deepcopy(document.state)))
         self.unreceived = None if document.unreceived_ids is None else dict.fromkeys(document.unreceived_ids)
         self.pending_interrupts = list(document.pending_interrupts)
         self.answered_interrupts = list(document.answered_interrupts)
@@ -636,14 +741,14 @@ class Conversation:
         records = [further(each, now.get(each.tool_call_id)) for each in document.tool_calls]
         # `latest` is not in documents: a change is one only after what was restored.
         self.ledger = Ledger(
-            each.become(latest=self.reducer.tool_call(each.tool_call_id) if each.is_whole else None) for each in records
+            each.become(latest=self.tool_call(each.tool_call_id) if each.is_whole else None) for each in records
         )
         self._reconcile_ledger()
-        self.notify(Change.MESSAGES | Change.STATE)
+        self.notify(change)
 
     def _current_record(self, record: ToolCallRecord) -> ToolCallRecord | None:
         """Return what the conversation knows of a call in a document of its thread; None if it knows nothing."""
-        place = self.reducer.place_of_call(record.tool_call_id)
+        place = self.place_of_call(record.tool_call_id)
         if place is None or place[0].id != record.message_id:
             return None
         return self.ledger.get(record.tool_call_id)

@@ -391,6 +391,26 @@ def test_a_run_and_an_agent_know_of_serving_and_teams_no_more_than_a_method_that
     }
 
 
+def _lines_with(pattern: str) -> list[str]:
+    """The lines of the package that match a pattern, with their modules."""
+    return [
+        f"{module}: {line.strip()}"
+        for module, path in _modules().items()
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if re.search(pattern, line)
+    ]
+
+
+def test_messages_and_state_change_only_by_events_and_through_the_door_of_the_conversation() -> None:
+    assert _lines_with(r"onversation\.(_?reducer|_local)\b") == []
+    # Only the pipeline of a run gets the reducer.
+    [line] = _lines_with(r"onversation\.begin_run\(")
+    assert line.startswith("agui_client._run.round: reducer = ")
+    assert {line.partition(":")[0] for line in _lines_with(r"\b_reducer\.(set_|add_|thread\.insert_)")} == {
+        "agui_client.conversation"
+    }
+
+
 def _distributions(requirements: Iterable[str]) -> set[str]:
     """The normalised names of the distributions that requirement lines ask for."""
     names = (re.match(r"[\w.-]+", requirement) for requirement in requirements)

@@ -12,7 +12,6 @@ from ag_ui import core
 from ag_ui.core import Event, Message, RunAgentInput, ToolCall
 from pydantic_core import to_json
 
-from agui_client._protocol.patch import is_same_json
 from agui_client._protocol.placeholders import is_placeholder, restated
 from agui_client._protocol.reduce import REDUCTIONS, Change, Reducer
 from agui_client._protocol.warnings import WarningLog
@@ -110,17 +109,6 @@ class ReplayReducer(Reducer):
         """Replace the state, the replayed one as well."""
         self._local.set_state(state)
         self._replace_state(state)
-
-    def commit(self) -> Change:
-        """Make the merged thread the local one; return the parts that changed."""
-        messages, state, change = self.messages, self.state, Change.NONE
-        if messages != self._local.messages:
-            self._local.set_messages(messages)
-            change |= Change.MESSAGES
-        if not is_same_json(state, self._local.state):
-            self._local.set_state(state)
-            change |= Change.STATE
-        return change
 
     def _begin_run(self, run_input: RunAgentInput | None) -> None:
         """Take the state that a replayed run was sent; without one it went on from the run before it (STATE-1)."""

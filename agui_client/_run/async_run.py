@@ -478,7 +478,7 @@ class StreamedToolCall:
         Looking after every delta costs a whole call no more than a constant times its length: a long text is read again
         when it has grown by a thirty-second part, or is complete.
         """
-        size = self._run.conversation.reducer.arguments_size(self.tool_call_id)
+        size = self._run.conversation.arguments_size(self.tool_call_id)
         if size > self._read_until + (0 if self.is_complete else self._read_until // _GROWTH):
             self._read_until = size
             # Broken, now or for good: what could be read before stays on the screen.
@@ -505,7 +505,7 @@ class StreamedToolCall:
             ) from None
 
     def _call(self) -> ToolCall:
-        call = self._run.conversation.reducer.tool_call(self.tool_call_id)
+        call = self._run.conversation.tool_call(self.tool_call_id)
         if call is None:
             raise KeyError(self.tool_call_id)
         return call

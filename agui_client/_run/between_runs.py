@@ -47,7 +47,7 @@ async def execute_approved(call: Call, save: Save, wait_for: WaitFor[Answers]) -
     """
     if not call.approved or call.state.is_stopped:
         return Answers()
-    found = map(call.conversation.reducer.tool_call, call.approved)
+    found = map(call.conversation.tool_call, call.approved)
     approved = [each for each in found if each is not None]
 
     async def reply() -> Answers:
@@ -232,7 +232,7 @@ async def _until_stopped(call: Call, wait_for: WaitFor[Answers], reply: Callable
         # The wait was stopped or cancelled: what tools have done by then stays done.
         if answers is None:
             done = [each.message for some in call.executed[earlier:] for each in some.values() if each.message]
-            call.conversation.add_own_results(done)
+            call.conversation.add_results(done, are_own=True)
     return answers or Answers()
 
 

@@ -220,12 +220,12 @@ class Call:
     def keep_replaced_messages(self) -> None:
         """Keep the messages that a MESSAGES_SNAPSHOT replaces, from now on."""
         # Not for every call: the list would hold the messages of a long thread a second time.
-        self.conversation.reducer.thread.before_snapshot = []
+        self.conversation.keep_replaced_messages()
 
     @property
     def replaced_messages(self) -> Sequence[Message]:
         """The messages before the latest MESSAGES_SNAPSHOT, if they are kept."""
-        return self.conversation.reducer.thread.before_snapshot or ()
+        return self.conversation.replaced_messages
 
     def watch_tools(self, tell: Callable[[ToolExecution], object]) -> None:
         """Call a function for each step of a tool's execution, from now on."""

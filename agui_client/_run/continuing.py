@@ -102,7 +102,7 @@ class ContinuedRequest(RunRequest):
 
     def _may_repeat(self, record: ToolCallRecord, offered: Mapping[str, OfferedTool]) -> bool:
         """Return whether a call that was begun is made again."""
-        call = self._conversation.reducer.tool_call(record.tool_call_id)
+        call = self._conversation.tool_call(record.tool_call_id)
         tool = offered.get(call.function.name) if call is not None else None
         if call is None or tool is None or tool.toolset is None:
             return False

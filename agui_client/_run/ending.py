@@ -141,7 +141,7 @@ def settle(call: Call, failure: Exception | None, *, is_whole: bool) -> None:
             conversation.answered_interrupts = []  # a replay answers nothing: what failed has asked nothing (SET-8)
         # A run that was cut off may have left the server with another state than this side saw last.
         is_known = outcome.is_finished and not call.is_replay and call.round.takes_state_base
-        conversation.state_base = state_hash(conversation.reducer.state) if is_known else None
+        conversation.state_base = state_hash(conversation.agent_state) if is_known else None
     elif len(call.rounds) > 1:
         # A later run of the call could not be sent: the answers to interrupts go out with the next one.
         conversation.keep_answers(call.round.input.resume or ())
@@ -160,7 +160,7 @@ def adopt_pending(call: Call, conversation: Conversation, warnings: WarningLog) 
         warnings: The log that gets the waiting calls that the run changed.
     """
     run, offered = call.round, call.tools.offered
-    postponed = map(conversation.reducer.tool_call, call.request.postponed if call.request else ())
+    postponed = map(conversation.tool_call, call.request.postponed if call.request else ())
     left = [each for each in postponed if each is not None] + pending_calls(run)
     sides = {each.id: _answered_by(offered.get(each.function.name)) for each in left}
     conversation.settle(run.outcome, run.pipeline.verifier, sides, warnings, run_id=run.input.run_id)
@@ -240,7 +240,7 @@ class Checkpoint(Record):
             return document
         conversation = Conversation(document.thread_id)
         conversation.restore(document)
-        conversation.add_own_results(self.results)
+        conversation.add_results(self.results, are_own=True)
         return conversation.snapshot()
 
 
@@ -323,7 +323,7 @@ def checkpoint_of(call: Call, following: str | None = None) -> Checkpoint:
     done = [each.message for each in call.executions if each.message is not None]
     return Checkpoint(
         members=conversation.members(),
-        results=[message for message in done if conversation.reducer.message(message.id) is None],
+        results=[message for message in done if conversation.message(message.id) is None],
         run_id=run_input.run_id if is_run_open else None,
         resume=run_input.resume or () if is_run_open and not has_started else (),
     )

@@ -275,7 +275,7 @@ class Engine:
 
     async def _add_answers(self, answers: Answers) -> list[core.Event]:
         """Add answers to the conversation and save them; return events of results, and of agents that were asked."""
-        self.call.conversation.add_own_results(answers.messages)
+        self.call.conversation.add_results(answers.messages, are_own=True)
         if answers.messages:
             # One save for the results and the run that is sent next. It is too early for answers of people: those of
             # a run that was sent are not known to have arrived.

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from ag_ui import core
 from pydantic_core import PydanticUndefined
 
+from agui_client._conversation.changes import MessagesReplaced, StateReplaced
 from agui_client._conversation.message_list import MessageList
 from agui_client._field_docs import Record
 from agui_client._protocol.reduce import Change
@@ -383,21 +384,18 @@ class HookCalls:
         return True
 
     async def _tell_complete(self, completed: Completed, event: Any) -> None:
-        reducer = self._conversation.reducer
+        conversation = self._conversation
         if completed == "message":
-            if (message := reducer.message(event.message_id)) is not None:
+            if (message := conversation.message(event.message_id)) is not None:
                 await self._call(self._hooks_of("on_new_message"), message)
-        elif (call := reducer.tool_call(event.tool_call_id)) is not None:
+        elif (call := conversation.tool_call(event.tool_call_id)) is not None:
             await self._call(self._hooks_of("on_new_tool_call"), call)
 
     def _apply(self, mutation: Mutation) -> None:
         if mutation.messages is not None:
-            self._conversation.reducer.set_messages(mutation.messages)
-            self._conversation.unreceived = None
-            self._mutated |= Change.MESSAGES
+            self._mutated |= self._conversation.apply(MessagesReplaced(mutation.messages))
         if mutation.state is not PydanticUndefined:
-            self._conversation.replace_state(state_as_json(mutation.state))
-            self._mutated |= Change.STATE
+            self._mutated |= self._conversation.apply(StateReplaced(state_as_json(mutation.state)))
 
 
 def takes_two(function: Callable[..., Any]) -> bool:

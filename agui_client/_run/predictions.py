@@ -86,7 +86,7 @@ class Predictions:
         if not self._announced:
             return
         for tool_call_id in self._outcome.tool_call_ids:
-            call = self._conversation.reducer.tool_call(tool_call_id)
+            call = self._conversation.tool_call(tool_call_id)
             if call is not None and tool_call_id not in self._by_call and tool_call_id not in self._settled:
                 meant = [each for each in self._announced if each.tool == call.function.name]
                 if meant:

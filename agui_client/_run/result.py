@@ -282,7 +282,7 @@ def build_result(call: Call, *, is_over: bool = False) -> RunResult:
         attempts=[attempt for request in requests for attempt in request.delivery.attempts],
         tool_executions=call.executions,
         called_ids=list(outcome.tool_call_ids),
-        subagents=subagent_results(rounds, conversation.reducer, is_over=is_over),
+        subagents=subagent_results(rounds, conversation, is_over=is_over),
         custom=call.custom,
         incomplete_ids=list(run.pipeline.verifier.unclosed_ids),
         unsent_messages=call.steering.unsent,
@@ -374,10 +374,10 @@ def pending_calls(run: Round) -> list[ToolCall]:
     named = dict.fromkeys(outcome.named_pending or outcome.tool_call_ids)
     if not named:
         return []
-    answered = conversation.reducer.answered_call_ids
+    answered = conversation.answered_call_ids
     asked_about = {each.tool_call_id for each in outcome.interrupts}
     open_ids = [each for each in named if each not in answered and each not in asked_about]
-    found = [conversation.reducer.tool_call(each) for each in open_ids]
+    found = [conversation.tool_call(each) for each in open_ids]
     calls = [call for call in found if call is not None]
     if not outcome.interrupts:
         return calls
@@ -390,7 +390,7 @@ def _text(run: Round, candidates: Sequence[Message]) -> str:
     outcome = run.outcome
     partial = {each for end, _ in outcome.subagents_ended.values() for each in partial_message_ids(end)}
     written = [each for each in reversed(outcome.text_message_ids) if each not in partial]
-    streamed = map(run.conversation.reducer.text_of, written)
+    streamed = map(run.conversation.text_of, written)
     restated = (
         message.content
         for message in reversed(candidates)

@@ -80,12 +80,7 @@ class Round(RunScope):
         self._asked_count = 0
         self.conversation = conversation = call.conversation
         """The conversation."""
-        if call.is_replay:
-            from agui_client._protocol.replay import ReplayReducer
-
-            conversation.begin_replay(ReplayReducer(conversation.reducer, self.warnings))
-        reducer = conversation.reducer
-        reducer.thread.log, reducer.thread.takes_marks = self.warnings, call.agent.is_local
+        reducer = conversation.begin_run(self.warnings, is_local=call.agent.is_local, is_replay=call.is_replay)
         nulls, strict = options.get("null_fields", "reject"), options.get("strict", False)
         self.pipeline = Pipeline(reducer, self.warnings, null_fields=nulls, strict=strict)
         """The stages that its events pass."""

@@ -151,7 +151,7 @@ class RunRequest:
         """
         approved: dict[str, Approve] = {}
         for tool_call_id, answer in self._answers.items():
-            call = self._conversation.reducer.tool_call(tool_call_id)
+            call = self._conversation.tool_call(tool_call_id)
             assert call is not None
             tool = tools.offered.get(call.function.name)
             if self._conversation.is_unreported(tool_call_id):
@@ -174,7 +174,7 @@ class RunRequest:
         self._conversation.add_messages(self.prompts)
         if self._conversation.is_abandoned:
             # The agent goes on from where it asked, and may not know these when it restates the conversation.
-            self._conversation.reducer.thread.kept.update(message.id for message in self.prompts)
+            self._conversation.keep_through_snapshots(self.prompts)
 
     def undo(self) -> None:
         """Take the messages of the call out of the conversation again: its run never started."""

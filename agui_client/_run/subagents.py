@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from typing import Self
 
     from agui_client._protocol.outcome import Outcome
-    from agui_client._protocol.reduce import Reducer
     from agui_client._run.round import Round
+    from agui_client.conversation import Conversation
 
 JOURNAL = "_team"
 """The member of a team's state that says, until the team's run has finished, how far the members have come."""
@@ -125,12 +125,12 @@ def is_of_a_member(event: object) -> bool:
     return isinstance(event, StateDeltaEvent) and any(each.path.startswith(f"/{JOURNAL}/") for each in event.delta)
 
 
-def subagent_results(rounds: Sequence[Round], reducer: Reducer, *, is_over: bool) -> list[SubagentResult]:
+def subagent_results(rounds: Sequence[Round], conversation: Conversation, *, is_over: bool) -> list[SubagentResult]:
     """Return a record of each subagent of a call, in the order of their beginnings.
 
     Args:
         rounds: The call's runs; a subagent that was suspended may go on in a later one.
-        reducer: The messages.
+        conversation: The conversation of the call.
         is_over: Whether no further event comes.
     """
     started: dict[str, tuple[SubagentStartedEvent, float]] = {}
@@ -149,7 +149,7 @@ def subagent_results(rounds: Sequence[Round], reducer: Reducer, *, is_over: bool
         return []
     texts = {
         each.subagent_run_id: each.content
-        for each in reducer.messages
+        for each in conversation.messages
         if isinstance(each, AssistantMessage) and each.content
     }
     status: Any = "abandoned" if is_over else "running"
@@ -166,19 +166,21 @@ def subagent_results(rounds: Sequence[Round], reducer: Reducer, *, is_over: bool
         )
         if subagent_run_id in ended:
             closing, at = ended[subagent_run_id]
-            record = replace(_ended(record, closing, reducer), seconds=at - since)
+            record = replace(_ended(record, closing, conversation), seconds=at - since)
         records.append(record.because_of(failures.get(subagent_run_id)))
     return records
 
 
-def _ended(record: SubagentResult, closing: _End, reducer: Reducer) -> SubagentResult:
+def _ended(record: SubagentResult, closing: _End, conversation: Conversation) -> SubagentResult:
     """Return the record of a subagent that has ended."""
     if (call := record.parent_tool_call_id) is not None and not record.text:
-        results = (each for each in reducer.messages if isinstance(each, ToolMessage) and each.tool_call_id == call)
+        results = (
+            each for each in conversation.messages if isinstance(each, ToolMessage) and each.tool_call_id == call
+        )
         record = replace(record, text=next((each.content for each in results if isinstance(each.content, str)), ""))
-    left = [reducer.text_of(each) for each in partial_message_ids(closing)]
+    left = [conversation.text_of(each) for each in partial_message_ids(closing)]
     more = (closing.metadata or {}).get(EXTENSION)
-    said = reducer.text_of(str(more.get("messageId"))) if is_object(more) else None
+    said = conversation.text_of(str(more.get("messageId"))) if is_object(more) else None
     record = replace(record, text=said or next(filter(None, reversed(left)), "") or record.text)
     if isinstance(closing, SubagentErrorEvent):
         return replace(record, status="abandoned" if closing.code == "cancelled" else "error", error=closing.message)

@@ -353,7 +353,7 @@ class StoredThreadRequest(RunRequest):
         """Return whether a call is of a tool of this side, which documents of the first version did not say."""
         if record.answered_by is not None:
             return record.answered_by is CallOwner.APPLICATION
-        call = self._conversation.reducer.tool_call(record.tool_call_id)
+        call = self._conversation.tool_call(record.tool_call_id)
         return call is not None and call.function.name in tools.own_names
 
     def add_to_conversation(self) -> None:

@@ -224,7 +224,7 @@ def _approvals(run: AgentRun) -> list[Interrupt]:
     left = [*result.pending_tool_calls, *(run.call.request.undecided if run.call.request else ())]
     calls = [call for key, call in {each.id: each for each in left}.items() if key not in asked]
     pending = [(call, run.call.tools.offered.get(call.function.name)) for call in calls]
-    places, is_saved = run.call.conversation.reducer, run.call.is_saved
+    places, is_saved = run.call.conversation, run.call.is_saved
     return [
         _approval(call, tool, 1 if (place := places.place_of_call(call.id)) is None else place[1], is_saved=is_saved)
         for call, tool in pending

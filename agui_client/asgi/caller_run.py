@@ -173,10 +173,10 @@ async def _signed_events(run: AgentRun) -> AsyncGenerator[Event]:
     """Iterate a run, with a journal of a team as a caller gets it who holds the conversation."""
     journal, conversation = None if run.seal is None else run.seal.journal, run.call.conversation
     if journal is not None:
-        journal.begin(run.state, conversation.reducer)
+        journal.begin(run.state, conversation)
     async with aclosing(_with_state(run)) as events:
         async for event in events:
-            yield event if journal is None else journal.signed(event, conversation.reducer)
+            yield event if journal is None else journal.signed(event, conversation)
 
 
 async def _with_state(run: AgentRun) -> AsyncGenerator[Event]:
@@ -199,7 +199,7 @@ async def _with_state(run: AgentRun) -> AsyncGenerator[Event]:
                 yield end
             left_open = []
         if is_stored and type(event) in STATE_EVENTS:
-            known = conversation.reducer.state
+            known = conversation.agent_state
         yield event
         if is_stored and isinstance(event, RunStartedEvent) and not is_same_json(known, conversation.state):
             yield StateSnapshotEvent(snapshot=(known := conversation.state))

@@ -68,7 +68,7 @@ def answered_before(conversation: Conversation, interrupt_ids: Iterable[str]) ->
         conversation: The conversation.
         interrupt_ids: The ids that the agent gave.
     """
-    answered = conversation.reducer.answered_call_ids
+    answered = conversation.answered_call_ids
     decided = {each for each in answered if not conversation.is_unreported(each)}
     decided |= {each.tool_call_id for each in conversation.ledger if each.is_begun}
     records = {each.tool_call_id: each for each in conversation.ledger}

@@ -30,7 +30,7 @@ from agui_client.errors import UsageError
 if TYPE_CHECKING:
     from ag_ui.core import Event, Message, ToolCall
 
-    from agui_client._protocol.reduce import Reducer
+    from agui_client.conversation import Conversation
 
 Sign = Callable[[bytes], bytes]
 """Returns the signature of some bytes, for one caller and thread alone."""
@@ -116,7 +116,7 @@ class SignedJournal:
 
     # --- what the caller gets
 
-    def signed(self, event: Event, conversation: Reducer) -> Event:
+    def signed(self, event: Event, conversation: Conversation) -> Event:
         """Return an event of the run as its caller gets it.
 
         Args:
@@ -134,7 +134,7 @@ class SignedJournal:
             return event.model_copy(update={"delta": [*self._patched(event.delta, conversation)]})
         return event
 
-    def state_of(self, state: Any, conversation: Reducer) -> Any:
+    def state_of(self, state: Any, conversation: Conversation) -> Any:
         """Return a state of the run as its caller has it.
 
         Args:
@@ -144,7 +144,7 @@ class SignedJournal:
         self.begin(state, conversation)
         return self._whole(state, conversation)
 
-    def begin(self, state: Any, conversation: Reducer) -> None:
+    def begin(self, state: Any, conversation: Conversation) -> None:
         """Take over the journal that a run begins with, if no caller has sent it.
 
         Args:
@@ -155,7 +155,7 @@ class SignedJournal:
             self._journal = Document(state[JOURNAL])
             self._new_calls |= dict.fromkeys(_calls_in(conversation.messages))
 
-    def _whole(self, state: Any, conversation: Reducer) -> Any:
+    def _whole(self, state: Any, conversation: Conversation) -> Any:
         if not has_journal(state):
             self._journal, self._texts = None, []
             return state
@@ -167,7 +167,7 @@ class SignedJournal:
             self._begin_again(journal, conversation)
         return {**state, JOURNAL: self._shown}
 
-    def _patched(self, delta: Sequence[Any], conversation: Reducer) -> Iterator[Any]:
+    def _patched(self, delta: Sequence[Any], conversation: Conversation) -> Iterator[Any]:
         """Yield the operations of a patch on the state, with those on the journal as one that is about its texts."""
         inside: list[dict[str, Any]] = []
         for each in delta:
@@ -183,7 +183,7 @@ class SignedJournal:
         if inside and self._journal is not None:
             yield from _operations([self._changed(self._journal, inside, conversation)])
 
-    def _changed(self, journal: Document, patch: list[dict[str, Any]], conversation: Reducer) -> dict[str, Any]:
+    def _changed(self, journal: Document, patch: list[dict[str, Any]], conversation: Conversation) -> dict[str, Any]:
         """Change the journal; return the operation on the caller's state that does it there."""
         with suppress(PatchFailed):  # it has failed in the run's own state, too
             journal.patch(_operations(patch))
@@ -202,12 +202,12 @@ class SignedJournal:
         journal: Any = {} if self._journal is None else self._journal.look()
         return {SIGNED: [*self._texts], **{name: journal[name] for name in _READABLE if name in journal}}
 
-    def _begin_again(self, journal: dict[str, Any], conversation: Reducer) -> None:
+    def _begin_again(self, journal: dict[str, Any], conversation: Conversation) -> None:
         self._journal, self._texts, self._signature = Document(journal), [], b""
         self._new_calls |= dict.fromkeys(self._digests)
         self._append([{"op": "add", "path": "", "value": _without_readable(journal)}], conversation)
 
-    def _append(self, patch: list[dict[str, Any]], conversation: Reducer) -> None:
+    def _append(self, patch: list[dict[str, Any]], conversation: Conversation) -> None:
         calls = {key: digest for key in self._new_calls if (digest := _digest_in(conversation, key))}
         self._digests |= calls
         self._new_calls.clear()
@@ -257,7 +257,7 @@ def _calls_in(messages: Iterable[Message]) -> Iterator[str]:
             yield from (call.id for call in message.tool_calls or ())
 
 
-def _digest_in(conversation: Reducer, tool_call_id: str) -> str | None:
+def _digest_in(conversation: Conversation, tool_call_id: str) -> str | None:
     call, place = conversation.tool_call(tool_call_id), conversation.place_of_call(tool_call_id)
     return None if call is None or place is None else _digest(call, place[0].id)
 

@@ -276,7 +276,7 @@ def _taken(answered_ids: frozenset[str], run: AgentRun) -> frozenset[str]:
 def _state_of_caller(run: AgentRun) -> object:
     """Return the state of a run as its caller has it."""
     journal = None if run.seal is None else run.seal.journal
-    return run.state if journal is None else journal.state_of(run.state, run.call.conversation.reducer)
+    return run.state if journal is None else journal.state_of(run.state, run.call.conversation)
 
 
 def _left(input: RunAgentInput, run: AgentRun) -> RunAgentInput:

@@ -11,6 +11,7 @@ from inspect import iscoroutinefunction
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Generic, cast
 
+from agui_client._conversation.changes import StateReplaced
 from agui_client._protocol.patch import copied, is_same_json
 from agui_client._protocol.problems import LONGEST_PATH, shortened
 from agui_client._protocol.reduce import Change
@@ -96,7 +97,7 @@ class StateEdit(Generic[StateT]):
         """Merge the edit with the present state."""
         conversation = self._conversation
         # Looked at once: what the agent writes from here on comes on top of it.
-        theirs, pending = conversation.reducer.state, conversation.overlay
+        theirs, pending = conversation.agent_state, conversation.overlay
         shown = theirs if pending is None else pending.shown(theirs)
         merged, self.conflicts = merge(self._read, ours, shown, lambda conflict: _choice(self._policy, conflict))
         if self.conflicts and self._policy == "raise":
@@ -104,7 +105,7 @@ class StateEdit(Generic[StateT]):
         if conversation.is_running:
             conversation.overlay = PendingEdits(conversation, self._policy, theirs, merged)
         else:
-            conversation.replace_state(merged)
+            conversation.apply(StateReplaced(merged))
         _warn(conversation, self._policy, self.conflicts)
         conversation.notify(Change.STATE)
 
@@ -145,7 +146,7 @@ class PendingEdits:
         """Go on from the state that a run is sent: edits that are in it are pending no longer."""
         with self._lock:
             self._theirs = state
-            self._conversation.reducer.set_state(state)
+            self._conversation.apply(StateReplaced(state, keeps_edits=True))
             if is_same_json(self._ours, state):
                 self._conversation.overlay = None
 
@@ -164,7 +165,7 @@ class PendingEdits:
             return
         if not change & Change.STATE:
             return
-        self.shown(self._conversation.reducer.state)
+        self.shown(self._conversation.agent_state)
         conflicts, self._conflicts = self._conflicts, []
         failure, self._failure = self._failure, None
         _warn(self._conversation, self._policy, conflicts)
@@ -194,4 +195,4 @@ def _warn(conversation: Conversation, policy: ConflictPolicy, conflicts: Iterabl
     if not callable(policy):
         stands = "the edit stands" if policy == "mine" else "the agent's value stands"
         for each in conflicts:
-            conversation.reducer.thread.log.add("STATE-4", f"{_sentence([each])}; {stands}", path=each.path)
+            conversation.warnings.add("STATE-4", f"{_sentence([each])}; {stands}", path=each.path)

@@ -117,7 +117,7 @@ class ToolsAtWork:
         """Return the events of results of tools that had ended when the member failed, while others were at work."""
         if self._run is None:
             return []
-        answered = self._run.call.conversation.reducer.answered_call_ids
+        answered = self._run.call.conversation.answered_call_ids
         results = {each.tool_call_id: each for each in self._run.messages if isinstance(each, ToolMessage)}
         unanswered = self._passing.unanswered
         return self._events_of(

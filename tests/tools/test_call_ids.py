@@ -21,7 +21,17 @@ from ag_ui.core import (
     UserMessage,
 )
 
-from agui_client import Approve, ConversationSnapshot, Deny, ToolLimits, UsageError, tool
+from agui_client import (
+    Approve,
+    ConversationSnapshot,
+    Deny,
+    HookContext,
+    Mutation,
+    Subscriber,
+    ToolLimits,
+    UsageError,
+    tool,
+)
 from agui_client._protocol.placeholders import NO_RESULT, UNKNOWN_RESULT, marked
 from agui_client.testing import ScriptedAgent, Step, interrupt, text, tool_call, turn
 from agui_client.threads import Threads
@@ -183,6 +193,24 @@ def test_an_older_document_that_is_restored_lets_nothing_run_twice() -> None:
     assert denied.unknown_tool_calls == []
     denied.run_agent_sync(tool_results={"c2": Approve()})
     assert searched == ["paid 1", "paid 2"]
+
+
+@pytest.mark.requirement("SEC-3", "TOOL-4")
+def test_a_hook_that_trims_the_history_takes_the_calls_in_it_along() -> None:
+    """Otherwise the next call of the same id would be taken for the one that was shown before."""
+
+    class Trimming(Subscriber):
+        def on_run_initialized(self, context: HookContext) -> Mutation:
+            return Mutation(messages=context.messages[-1:])
+
+    calls = [turn(tool_call("pay", {"amount": amount}, tool_call_id="call_0")) for amount in (1, 900)]
+    agent = ScriptedAgent(*calls, DONE, tools=[pay])
+    agent.run_agent_sync("Pay 1")
+    with agent.subscribe(Trimming()):
+        result = agent.run_agent_sync("Pay 900")
+    assert ([each.rule for each in result.warnings], agent.unknown_tool_calls) == (["TOOL-10"], [])
+    agent.run_agent_sync(tool_results={"call_0": Approve()})
+    assert searched == ["paid 900"]
 
 
 @pytest.mark.requirement("TOOL-10")

@@ -1,0 +1,52 @@
+"""The changes of a conversation that come from outside its reducer, for `Conversation.apply`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ag_ui.core import Message, ToolMessage
+
+
+@dataclass(frozen=True, slots=True)
+class MessagesReplaced:
+    """All messages are replaced."""
+
+    messages: Iterable[Message]
+    """The messages from now on."""
+    is_replay: bool = False
+    """Whether a server has sent the thread again, rather than that the application has changed it."""
+
+
+@dataclass(frozen=True, slots=True)
+class MessagesAdded:
+    """Messages stand behind all others."""
+
+    messages: Sequence[Message]
+    """The new messages."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResultsAdded:
+    """Tool calls get results, behind the calls or in the place of placeholders."""
+
+    results: Sequence[ToolMessage]
+    """The results."""
+    are_own: bool = False
+    """Whether the calls were executed here, and no run has received the results yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class StateReplaced:
+    """The state is replaced."""
+
+    state: Any
+    """The state from now on, any JSON value, which is neither copied nor changed."""
+    keeps_edits: bool = False
+    """Whether edits that the agent does not have yet are shown over it."""
+
+
+ConversationChange: TypeAlias = MessagesReplaced | MessagesAdded | ResultsAdded | StateReplaced
