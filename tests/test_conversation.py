@@ -171,8 +171,10 @@ def test_a_snapshot_never_changes_and_is_not_changed_through() -> None:
 
 
 def test_a_document_of_another_shape_is_refused() -> None:
-    with pytest.raises(ValueError, match="version"):
-        ConversationSnapshot.model_validate_json('{"version": 3, "thread_id": "t"}')
+    for version in (1, 3, '"2"', "null"):
+        text = f'{{"version": {version}, "thread_id": "t", "executed_call_ids": []}}'
+        with pytest.raises(ValueError, match="the document has another version than 2, the only one that this"):
+            ConversationSnapshot.model_validate_json(text)
     with pytest.raises(ValueError, match="extra"):
         ConversationSnapshot.model_validate_json('{"thread_id": "t", "colour": "red"}')
 

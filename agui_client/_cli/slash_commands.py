@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from agui_client._cli.exit_codes import ExitCode, complain
 from agui_client._cli.lines import one_line
 from agui_client._cli.output import content_text
-from agui_client._conversation.snapshot import ConversationSnapshot
+from agui_client._conversation.snapshot import ANOTHER_VERSION, ConversationSnapshot, is_of_another_version
 from agui_client.errors import UsageError
 from agui_client.messages import attach
 
@@ -136,7 +136,8 @@ def _read(path: Path) -> ConversationSnapshot:
     try:
         return ConversationSnapshot.model_validate_json(text)
     except ValidationError as error:
-        raise SlashCommandError(f"{path} is no saved conversation") from error
+        what = ANOTHER_VERSION if is_of_another_version(error) else "is no saved conversation"
+        raise SlashCommandError(f"{path} {what}") from error
 
 
 def _replace(path: Path, text: str) -> None:

@@ -90,8 +90,8 @@ class ToolCallRecord(BaseModel):
     """The subagent that made it; None for the agent itself."""
     status: CallStatus
     """Its status."""
-    answered_by: CallOwner | None = None
-    """The side that answers it; None in documents of the first version."""
+    answered_by: CallOwner
+    """The side that answers it."""
     is_whole: bool = True
     """Whether its arguments came to their end."""
     is_reported: bool = False

@@ -10,8 +10,7 @@ An entry is a JSON object with its `number` in the log, from 1, and any of these
 - `results`: [number that stay, results behind them], of tools whose results are not among the messages yet;
 - `values`: other members, whole.
 
-An entry is never changed. Entries of version 1, which wrote changed messages and states whole, are read; those of a
-version or with a member that is not known here are refused.
+An entry is never changed. Entries of another version, or with a member that is not known here, are refused.
 """
 
 from __future__ import annotations
@@ -29,10 +28,10 @@ from typing_extensions import TypedDict
 
 from agui_client._concurrency import no_collection
 from agui_client._conversation.ledger import ToolCallRecord
-from agui_client._conversation.snapshot import ConversationSnapshot
+from agui_client._conversation.snapshot import ANOTHER_VERSION, ConversationSnapshot
 from agui_client._protocol.json_difference import difference
 from agui_client._protocol.patch import Document, PatchFailed, is_same_json
-from agui_client._protocol.schema import is_object, successor
+from agui_client._protocol.schema import successor
 from agui_client.errors import ThreadStoreError, UsageError
 
 Members = dict[str, Any]
@@ -83,22 +82,8 @@ class Entry(TypedDict, total=False):
     values: _Values
 
 
-class FirstEntry(TypedDict, total=False):
-    """An entry of the first version."""
-
-    version: Required[Literal[1]]
-    keep: int
-    """The number of messages that stay; absent if they did not change."""
-    messages: list[Message]
-    """The messages behind them."""
-    ids: dict[str, tuple[int, list[str]]]
-    """For lists of ids the number of those that stay, and those behind them."""
-    values: dict[str, Any]
-    """Other members that changed, as JSON."""
-
-
-_ENTRIES: TypeAdapter[list[Entry | FirstEntry]] = TypeAdapter(list[Entry | FirstEntry])
-_ENTRY: TypeAdapter[Entry | FirstEntry] = TypeAdapter(Entry | FirstEntry)
+_ENTRIES: TypeAdapter[list[Entry]] = TypeAdapter(list[Entry])
+_ENTRY: TypeAdapter[Entry] = TypeAdapter(Entry)
 _SLICE = 500
 """The number of entries that are read in one go, during which no other thread goes on."""
 _LONG = 200_000
@@ -106,8 +91,6 @@ _LONG = 200_000
 _DEEPEST = 200
 """The most levels of JSON that pydantic reads; it writes more."""
 _MESSAGES: TypeAdapter[list[Message]] = TypeAdapter(list[Message])
-_RESULTS = TypeAdapter(list[ToolMessage])
-_RUN = TypeAdapter(OpenRun)
 _PATCH: TypeAdapter[list[Any]] = TypeAdapter(cast("Any", StateDeltaEvent.model_fields["delta"].annotation))
 
 
@@ -174,13 +157,13 @@ def _is_writable(value: Any) -> bool:
     return False
 
 
-def read_entries(entries: Iterable[str]) -> list[Entry | FirstEntry]:
+def read_entries(entries: Iterable[str]) -> list[Entry]:
     """Read entries.
 
     Raises:
-        ThreadStoreError: One of them is damaged, lost, or of a newer version.
+        ThreadStoreError: One of them is damaged, lost, or of another version.
     """
-    texts, read = list(entries), list[Entry | FirstEntry]()
+    texts, read = list(entries), list[Entry]()
     with no_collection():
         while len(read) < len(texts):
             start = len(read)
@@ -189,7 +172,7 @@ def read_entries(entries: Iterable[str]) -> list[Entry | FirstEntry]:
             read += _read_slice(slice_of, start) if long is None else [long]
     for position, entry in enumerate(read, 1):
         # An entry in the middle may be lost without any other one being damaged.
-        if entry["version"] == 2 and entry["number"] != position:
+        if entry["number"] != position:
             what = f"entry {entry['number']} is in place {position}"
             raise ThreadStoreError(f"{what}, so others are lost")
     return read
@@ -215,11 +198,10 @@ def _read_long(text: str) -> Entry | None:
         at, removed, added = plain["messages"]
         without: dict[str, Any] = {**plain, "messages": (at, removed, ())}
         entry = _ENTRY.validate_json(_as_json(without))
-        if entry["version"] == 2:
-            messages = list[Message]()
-            for start in range(0, len(added), _SLICE):
-                messages += _MESSAGES.validate_json(_as_json(added[start : start + _SLICE]))
-            return {**entry, "messages": (at, removed, messages)}
+        messages = list[Message]()
+        for start in range(0, len(added), _SLICE):
+            messages += _MESSAGES.validate_json(_as_json(added[start : start + _SLICE]))
+        return {**entry, "messages": (at, removed, messages)}
     return None
 
 
@@ -227,7 +209,7 @@ def _as_json(value: object) -> bytes:
     return to_json(value, inf_nan_mode="constants")
 
 
-def _read_slice(texts: Sequence[str], start: int) -> list[Entry | FirstEntry]:
+def _read_slice(texts: Sequence[str], start: int) -> list[Entry]:
     """Read some of the entries.
 
     Args:
@@ -235,7 +217,7 @@ def _read_slice(texts: Sequence[str], start: int) -> list[Entry | FirstEntry]:
         start: The number of those before them.
 
     Raises:
-        ThreadStoreError: One of them is damaged, or of a newer version.
+        ThreadStoreError: One of them is damaged, or of another version.
     """
     try:
         # One text for all, as a call of the validator for each of thousands takes longer than the reading.
@@ -244,13 +226,16 @@ def _read_slice(texts: Sequence[str], start: int) -> list[Entry | FirstEntry]:
         if (by_themselves := _read_by_themselves(texts)) is not None:
             return by_themselves
         # Without the input: it is a user's conversation, and errors are logged.
-        first = error.errors(include_input=False, include_url=False)[0]
+        errors = error.errors(include_input=False, include_url=False)
+        if (other := next((each["loc"] for each in errors if each["loc"][1:] == ("version",)), None)) is not None:
+            raise ThreadStoreError(f"entry {start + int(other[0]) + 1} {ANOTHER_VERSION}") from None
+        first = errors[0]
         index, *inside = first["loc"] or (0,)
         where = " at " + "/".join(map(str, (start + int(index), *inside)))
         raise ThreadStoreError(f"its entries are damaged: {first['msg']}{where}") from None
 
 
-def _read_by_themselves(texts: Sequence[str]) -> list[Entry | FirstEntry] | None:
+def _read_by_themselves(texts: Sequence[str]) -> list[Entry] | None:
     """Read entries each by itself, as one of them may nest as deeply as JSON may; return None if one is damaged."""
     with suppress(ValidationError):
         return [_ENTRY.validate_json(each) for each in texts]
@@ -261,7 +246,7 @@ def add_up(entries: Sequence[str]) -> Members:
     """Return the conversation that entries lead to.
 
     Raises:
-        ThreadStoreError: They are damaged, or of a newer version.
+        ThreadStoreError: They are damaged, or of another version.
     """
     return log_of(entries).members
 
@@ -270,7 +255,7 @@ def log_of(entries: Sequence[str]) -> Log:
     """Return the log that entries are, with the conversation that they lead to.
 
     Raises:
-        ThreadStoreError: They are damaged, or of a newer version.
+        ThreadStoreError: They are damaged, or of another version.
     """
     log = Log()
     for entry in read_entries(entries):
@@ -295,10 +280,8 @@ class PastRuns:
         Args:
             members: The conversation with the entry.
         """
-        # Entries of the first version have them as JSON.
-        pending: Sequence[Any] = members["pending_interrupts"]
-        for each in pending:
-            self.interrupt_ids.add(each["id"] if is_object(each) else each.id)
+        pending: Sequence[Interrupt] = members["pending_interrupts"]
+        self.interrupt_ids.update(each.id for each in pending)
         if members["run"] is not None:
             self.run_ids.add(members["run"]["run_id"])
         elif not self.states or self.states[-1] is not members["state"]:
@@ -312,15 +295,12 @@ class Log:
         self.past = PastRuns()
         """The runs that the entries tell of."""
         self._members: Members = empty_members()
-        # By id, as a list would be searched for each entry; entries of the first version do not have them.
+        # By id, as a list would be searched for each entry.
         self._calls: dict[str, ToolCallRecord] = {}
-        self._is_first_version = False
 
     @property
     def members(self) -> Members:
         """The conversation so far, as members of their own."""
-        if self._is_first_version:
-            return _upgraded(self._members)
         own = {"messages": list(self._members["messages"]), "tool_calls": list(self._calls.values())}
         return {**self._members, **own}
 
@@ -330,27 +310,17 @@ class Log:
         messages: Sequence[Message] = self._members["messages"]
         return messages
 
-    def add(self, entry: Entry | FirstEntry) -> None:
+    def add(self, entry: Entry) -> None:
         """Apply the next entry.
 
         Raises:
             ThreadStoreError: It does not fit the conversation.
         """
-        if entry["version"] == 1:
-            self._is_first_version = True
-            _apply_first(self._members, entry)
-        else:
-            self._add(entry)
-        self.past.note(self._members)
-
-    def _add(self, entry: Entry) -> None:
-        if self._is_first_version:
-            self._members, self._is_first_version = _upgraded(self._members), False
-            self._calls = {each.tool_call_id: each for each in self._members["tool_calls"]}
         try:
             _apply(self._members, self._calls, entry)
         except (IndexError, PatchFailed, ValueError) as error:
             raise ThreadStoreError(f"entry {entry['number']} does not fit the ones before it: {error}") from None
+        self.past.note(self._members)
 
 
 # --- differences
@@ -507,20 +477,3 @@ def _with_more_arguments(message: Message, number: int, offset: int, text: str) 
         raise ValueError(f"the arguments of a call are not {offset} characters long")
     calls[number] = _with_arguments(calls[number], before + text)
     return successor(message, {"tool_calls": calls})
-
-
-def _upgraded(members: Members) -> Members:
-    """Return members of the first version, whose calls are lists of ids, as those of the second."""
-    inner = {name: value for name, value in members.items() if name not in ("tool_calls", "results", "run")}
-    document = ConversationSnapshot.model_validate({**inner, "version": 1, "thread_id": ""})
-    run = None if members["run"] is None else _RUN.validate_python(members["run"])
-    return {**members_of_document(document), "results": _RESULTS.validate_python(members["results"]), "run": run}
-
-
-def _apply_first(members: Members, entry: FirstEntry) -> None:
-    if "keep" in entry:
-        members["messages"][entry["keep"] :] = entry.get("messages", ())
-    for name, (keep, added) in entry.get("ids", {}).items():
-        # A list of its own: that of an empty conversation is shared by all.
-        members[name] = [*members.get(name, ())[:keep], *added]
-    members.update(entry.get("values", {}))

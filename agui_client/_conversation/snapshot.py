@@ -1,18 +1,19 @@
-"""The document of a conversation, and the way to it from the first version, whose calls were lists of ids."""
+"""The document of a conversation."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal
 
-from ag_ui.core import AssistantMessage, Interrupt, Message, ResumeEntry, ToolMessage
-from pydantic import BaseModel, ConfigDict, Field, ModelWrapValidatorHandler, TypeAdapter, model_validator
+from ag_ui.core import Interrupt, Message, ResumeEntry
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic_core import PydanticCustomError
 
-from agui_client._conversation.ledger import CallOwner, CallStatus, ToolCallRecord
+from agui_client._conversation.ledger import ToolCallRecord
 from agui_client._display import Displayed
-from agui_client._protocol.schema import is_object
 
-_MESSAGES = TypeAdapter(list[Message], config=ConfigDict(defer_build=True))
+ANOTHER_VERSION = "has another version than 2, the only one that this agui_client reads"
+"""What is wrong with a saved conversation that another agui_client has written."""
 
 
 class ConversationSnapshot(Displayed, BaseModel):
@@ -21,7 +22,7 @@ class ConversationSnapshot(Displayed, BaseModel):
     model_config = ConfigDict(extra="forbid", ser_json_inf_nan="constants", defer_build=True)
 
     version: Literal[2] = 2
-    """The version of the document's shape; documents of version 1 are read."""
+    """The version of the document's shape."""
     thread_id: str
     """The id of the thread."""
     messages: list[Message] = Field(default_factory=list["Message"])
@@ -60,75 +61,18 @@ class ConversationSnapshot(Displayed, BaseModel):
         ours = [each.tool_call_id for each in self.tool_calls if each.is_ours_to_answer]
         return [each for each in ours if each not in answered]
 
-    @model_validator(mode="wrap")
+    @field_validator("version", mode="before")
     @classmethod
-    def _from_first_version(cls, given: Any, handler: ModelWrapValidatorHandler[Any]) -> Any:
-        return handler(upgraded(given) if is_object(given) and given.get("version") == 1 else given)
+    def _check_version(cls, given: object) -> object:
+        # Of the fields that another version has, the errors would say no more.
+        if given != 2:
+            raise PydanticCustomError("another_version", f"the document {ANOTHER_VERSION}")
+        return given
 
 
-def upgraded(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a document of the first version as one of the second.
-
-    Args:
-        document: The document, whose members may be models or JSON.
-    """
-    first = dict(document)
-    lists = {name: list(first.pop(name, ())) for name in (*_IDS, "tool_questions", "shown_tool_calls")}
-    messages = _MESSAGES.validate_python(first.get("messages", ()))
-    records, call_ids = _records(messages, lists)
-    incomplete = [each for each in lists["incomplete_ids"] if each not in call_ids]
-    return {**first, "version": 2, "messages": messages, "incomplete_ids": incomplete, "tool_calls": records}
-
-
-_IDS = ("pending_tool_call_ids", "incomplete_ids", "executed_call_ids", "unfinished_call_ids", "unheard_ids")
-
-
-def _records(messages: Iterable[Message], lists: Mapping[str, list[Any]]) -> tuple[list[ToolCallRecord], set[str]]:
-    """Return the records that lists of ids stand for, and the ids of all calls."""
-    calls, results = dict[str, tuple[AssistantMessage, Any]](), dict[str, str]()
-    for message in messages:
-        if isinstance(message, ToolMessage):
-            results[message.tool_call_id] = message.id
-        elif isinstance(message, AssistantMessage):
-            calls.update((call.id, (message, call)) for call in message.tool_calls or ())
-    pending, incomplete, executed, unfinished, unheard = (dict.fromkeys(lists[name]) for name in _IDS)
-    shown = {_id(each): each for each in lists["shown_tool_calls"]}
-    questions = {_call_of(each): each for each in lists["tool_questions"]}
-    records: list[ToolCallRecord] = []
-    for call_id in dict.fromkeys([*pending, *shown, *questions, *executed, *unfinished]):
-        is_answered = call_id in results
-        if call_id not in calls or (is_answered and call_id not in executed):
-            continue
-        message, call = calls[call_id]
-        is_whole, is_cut = call_id not in incomplete, call_id in unfinished or call_id in incomplete
-        status = CallStatus.CUT if is_cut else CallStatus.WAITING
-        if call_id in questions:
-            status = CallStatus.ASKED
-        elif call_id in executed:
-            status = CallStatus.ANSWERED if is_answered else CallStatus.EXECUTING
-        record = {
-            "tool_call_id": call_id,
-            "message_id": message.id,
-            "subagent_run_id": message.subagent_run_id,
-            "status": status,
-            # Whether the application or its caller answers it, the first version did not know.
-            "answered_by": None if call_id in pending else CallOwner.AGENT,
-            "is_whole": is_whole,
-            "is_reported": is_answered and results[call_id] not in unheard,
-            "shown": shown.get(call_id, call if is_whole and call_id in pending else None),
-            "question": questions.get(call_id),
-        }
-        records.append(ToolCallRecord.model_validate(record))
-    return records, set(calls)
-
-
-def _id(call: Any) -> str:
-    return str(call["id"] if is_object(call) else call.id)
-
-
-def _call_of(question: Any) -> str:
-    asked = question["interrupt"] if is_object(question) else question.interrupt
-    return str((asked.get("toolCallId") or asked.get("tool_call_id")) if is_object(asked) else asked.tool_call_id)
+def is_of_another_version(error: ValidationError) -> bool:
+    """Return whether a document was refused because of its version."""
+    return any(each["type"] == "another_version" for each in error.errors(include_input=False, include_url=False))
 
 
 def document_of(members: Mapping[str, Any]) -> ConversationSnapshot:

@@ -343,18 +343,11 @@ class StoredThreadRequest(RunRequest):
         """
         if not self._caller.is_trusted:
             records = [each for each in self._conversation.open_records if each.tool_call_id in self._sent_results]
-            ours = [each.tool_call_id for each in records if self._is_ours(each, tools)]
+            ours = [each.tool_call_id for each in records if each.answered_by is CallOwner.APPLICATION]
             self._dropped += [self._sent_results[key] for key in ours]
             # Under the caller's id, so that it learns what its result was replaced by.
             self.results = [_without_result(each) if each.tool_call_id in ours else each for each in self.results]
         return super().check_tools(tools)
-
-    def _is_ours(self, record: ToolCallRecord, tools: CallTools) -> bool:
-        """Return whether a call is of a tool of this side, which documents of the first version did not say."""
-        if record.answered_by is not None:
-            return record.answered_by is CallOwner.APPLICATION
-        call = self._conversation.tool_call(record.tool_call_id)
-        return call is not None and call.function.name in tools.own_names
 
     def add_to_conversation(self) -> None:
         """Add the messages and the state of the caller to the conversation."""
@@ -372,7 +365,7 @@ class StoredThreadRequest(RunRequest):
 
 
 def _takes_results(record: ToolCallRecord) -> bool:
-    """Return whether a caller may bring the result of a call, unless a tool of this side answers it (`_is_ours`)."""
+    """Return whether a caller may bring the result of a call, unless a tool of this side answers it (`check_tools`)."""
     return record.is_ours_to_answer and record.status in (CallStatus.CUT, CallStatus.WAITING)
 
 

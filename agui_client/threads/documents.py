@@ -9,7 +9,7 @@ from typing import Any, Literal
 from ag_ui.core import Message, TokenUsage
 from pydantic import BaseModel, Field, ValidationError
 
-from agui_client._conversation.snapshot import ConversationSnapshot
+from agui_client._conversation.snapshot import ANOTHER_VERSION, ConversationSnapshot, is_of_another_version
 from agui_client.errors import UsageError
 from agui_client.threads.store import ThreadInfo
 
@@ -62,7 +62,8 @@ def imported(text: str) -> ThreadDocument:
     try:
         try:
             return ThreadDocument.model_validate_json(text)
-        except ValidationError:
+        except ValidationError as error:
+            _check_version(error)
             plain, *messages = [json.loads(line) for line in text.split("\n") if line.strip()]
             if "messages" in plain["conversation"]:
                 raise  # JSON in one line, which is no JSON lines without any message
@@ -71,7 +72,14 @@ def imported(text: str) -> ThreadDocument:
     except RecursionError:
         raise UsageError("the exported thread nests deeper than a thread can; nothing of it was imported") from None
     except (AttributeError, ValueError, TypeError, KeyError) as error:
+        if isinstance(error, ValidationError):
+            _check_version(error)
         raise UsageError("this is no exported thread: import_() takes what export() gives as json or jsonl") from error
+
+
+def _check_version(error: ValidationError) -> None:
+    if is_of_another_version(error):
+        raise UsageError(f"the exported thread {ANOTHER_VERSION}; it was not imported") from error
 
 
 def _markdown(info: ThreadInfo, messages: Sequence[Message]) -> Iterator[str]:

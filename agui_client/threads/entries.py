@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence, Set
+from collections.abc import Generator, Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from operator import is_
@@ -13,7 +13,6 @@ from ag_ui.core import Message, ToolMessage
 from agui_client._conversation.ledger import CallStatus, ToolCallRecord
 from agui_client._conversation.log import (
     Entry,
-    FirstEntry,
     Log,
     Members,
     empty_members,
@@ -139,17 +138,12 @@ def cut(entries: Sequence[str], at: str | None) -> Cut:
     return Cut(shared, before, members)
 
 
-def _change_beyond(messages: Sequence[Message], entry: Entry | FirstEntry, kept: Set[str]) -> int:
+def _change_beyond(messages: Sequence[Message], entry: Entry, kept: Set[str]) -> int:
     """Return how many messages that are not kept an entry adds."""
-    if entry["version"] == 1:
-        if "keep" not in entry:
-            return 0
-        gone, added = messages[entry["keep"] :], entry.get("messages", ())
-    elif "messages" in entry:
-        at, removed, added = entry["messages"]
-        gone = messages[at : at + removed]
-    else:
+    if "messages" not in entry:
         return 0
+    at, removed, added = entry["messages"]
+    gone = messages[at : at + removed]
     return sum(each.id not in kept for each in added) - sum(each.id not in kept for each in gone)
 
 
@@ -182,12 +176,8 @@ def _results_as_they_came(members: Members, whole: Members, *, are_pending_kept:
     return list(results.values())
 
 
-def _note_origins(origins: list[int], number: int, entry: Entry | FirstEntry) -> None:
+def _note_origins(origins: list[int], number: int, entry: Entry) -> None:
     """Note for each message the number of the entry that brought or changed it last."""
-    if entry["version"] == 1:
-        if "keep" in entry:
-            origins[entry["keep"] :] = [number] * len(entry.get("messages", ()))
-        return
     for change in (*entry.get("text", ()), *entry.get("arguments", ())):
         origins[change[0]] = number
     if "messages" in entry:
@@ -195,34 +185,30 @@ def _note_origins(origins: list[int], number: int, entry: Entry | FirstEntry) ->
         origins[at : at + removed] = [number] * len(added)
 
 
-def _as_they_went_on(members: Members, read: Sequence[Entry | FirstEntry]) -> list[ToolCallRecord]:
+def _as_they_went_on(members: Members, read: Sequence[Entry]) -> list[ToolCallRecord]:
     """Return the records of the calls of the messages; a function that was called since is not called again."""
     messages: Sequence[Message] = members["messages"]
     called = {call.id: each for each in messages if each.role == "assistant" for call in each.tool_calls or ()}
     answered = {each.tool_call_id for each in messages if each.role == "tool"}
     records: dict[str, ToolCallRecord] = {each.tool_call_id: each for each in members["tool_calls"]}
-    for call_id, message_id in _executed(read):
+    for begun in _begun(read):
+        call_id = begun.tool_call_id
         message, record = called.get(call_id), records.get(call_id)
-        if message is None or call_id in answered or message_id not in (None, message.id):
+        if message is None or call_id in answered or begun.message_id != message.id:
             continue
         if record is None:
-            found = {"tool_call_id": call_id, "message_id": message.id, "status": CallStatus.EXECUTING}
-            records[call_id] = ToolCallRecord.model_validate(found)
+            records[call_id] = ToolCallRecord(
+                tool_call_id=call_id, message_id=message.id, status=CallStatus.EXECUTING, answered_by=begun.answered_by
+            )
         elif record.status is not CallStatus.ASKED:  # a call whose question waits is made again
             records[call_id] = record.become(status=CallStatus.EXECUTING)
     return list(records.values())
 
 
-def _executed(read: Sequence[Entry | FirstEntry]) -> list[tuple[str, str | None]]:
-    """Return the calls whose functions were called, with their messages, which the first version did not know."""
-    found: list[tuple[str, str | None]] = []
+def _begun(read: Sequence[Entry]) -> Iterator[ToolCallRecord]:
+    """Yield the records of the calls whose functions were called."""
     for entry in read:
-        if entry["version"] == 1:
-            found += [(each, None) for each in entry.get("ids", {}).get("executed_call_ids", (0, []))[1]]
-        else:
-            records = [each for each in entry.get("calls", {}).values() if each is not None and each.is_begun]
-            found += [(each.tool_call_id, each.message_id) for each in records]
-    return found
+        yield from (each for each in entry.get("calls", {}).values() if each is not None and each.is_begun)
 
 
 def _up_to(messages: Sequence[Message], at: str) -> int:

@@ -336,17 +336,26 @@ def test_files_are_attached_to_the_next_prompt_and_to_no_other(agui: Agui, tmp_p
     assert sent == [[TextPart(text="Look"), attach(photo), attach("https://files.test/a.pdf")], "And?"]
 
 
-def test_only_a_saved_conversation_is_written_over_or_loaded(agui: Agui, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        ("my notes", "is no saved conversation"),
+        ('{"version": 1, "thread_id": "t"}', "has another version than 2, the only one that this agui_client reads"),
+    ],
+)
+def test_only_a_saved_conversation_is_written_over_or_loaded(
+    agui: Agui, tmp_path: Path, content: str, why: str
+) -> None:
     notes = tmp_path / "notes.txt"
-    notes.write_text("my notes", "utf-8")
+    notes.write_text(content, "utf-8")
     with served() as server:
         for word in ("/save", "/load"):
             done = agui("chat", server.url, stdin=f"Hello\n{word} {notes}\n")
             assert (done.returncode, done.stderr) == (
                 2,
-                f"agui: {notes} is no saved conversation\n",
+                f"agui: {notes} {why}\n",
             )
-    assert notes.read_text("utf-8") == "my notes"
+    assert notes.read_text("utf-8") == content
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="files there have other permissions")

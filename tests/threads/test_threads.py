@@ -652,6 +652,9 @@ async def test_an_exported_thread_can_be_imported(new_threads: NewThreads, form:
     assert (copy.info.title, copy.info.message_count) == (original.info.title, original.info.message_count)
     with pytest.raises(UsageError, match="already"):
         await threads.import_(text_of_it)
+    other = text_of_it.replace('"version": 2', '"version": 1')
+    with pytest.raises(UsageError, match="the exported thread has another version than 2, the only one that"):
+        await threads.import_(other, thread_id="other")
 
 
 @pytest.mark.parametrize("document", ["", "{}", "[1]", "no", '{"agui_thread": 2, "conversation": {}}', "1\n2"])

@@ -300,12 +300,11 @@ def test_a_saved_conversation_is_not_taken_for_the_one_that_the_agent_had_of_its
     assert searched == ["paid 1", "paid 1"]
 
 
-def test_a_document_of_the_first_version_knows_the_calls_that_were_executed() -> None:
+def test_a_document_knows_the_calls_that_were_executed() -> None:
     call = {"id": "c1", "type": "function", "function": {"name": "search", "arguments": '{"query": "ferry"}'}}
-    first: dict[str, Any] = {
-        "version": 1,
+    document: dict[str, Any] = {
         "thread_id": "t",
-        "executed_call_ids": ["c1"],
+        "tool_calls": [{"tool_call_id": "c1", "message_id": "a1", "status": "answered", "answered_by": "application"}],
         "messages": [
             {"id": "a1", "role": "assistant", "toolCalls": [call]},
             {"id": "r1", "role": "tool", "toolCallId": "c1", "content": "found"},
@@ -315,6 +314,6 @@ def test_a_document_of_the_first_version_knows_the_calls_that_were_executed() ->
     forgets = MessagesSnapshotEvent(messages=[AssistantMessage(id="a1", tool_calls=[ToolCall.model_validate(call)])])
     left = RunFinishedSuccessOutcome(type="success", pending_tool_call_ids=["c1"])
     agent = ScriptedAgent(turn(forgets, outcome=left), DONE, tools=[search])
-    agent.restore(ConversationSnapshot.model_validate(first))
+    agent.restore(ConversationSnapshot.model_validate(document))
     agent.run_agent_sync("Go on")
     assert (searched, [each.id for each in agent.unknown_tool_calls]) == ([], ["c1"])

@@ -21,7 +21,7 @@ from ag_ui.core import (
 from anyio import to_thread
 
 from agui_client import Approve, ConversationSnapshot, HttpAgent, UsageError, tool
-from agui_client._conversation.ledger import CallStatus, Ledger, ToolCallRecord
+from agui_client._conversation.ledger import CallOwner, CallStatus, Ledger, ToolCallRecord
 from agui_client._tools.questions import ToolQuestion
 from agui_client.testing import ScriptedAgent, Step, Turn, serve_bytes, sse, text, tool_call, turn
 from support.teller import Teller, ended, snapshot
@@ -223,7 +223,7 @@ _ALLOWED = {
 
 def record(status: CallStatus) -> ToolCallRecord:
     """The record of a call with a status."""
-    return ToolCallRecord(tool_call_id="c", message_id="m", status=status)
+    return ToolCallRecord(tool_call_id="c", message_id="m", status=status, answered_by=CallOwner.APPLICATION)
 
 
 @pytest.mark.parametrize("status", CallStatus)
