@@ -10,7 +10,7 @@ from threading import get_ident
 from typing import TYPE_CHECKING, Any, Protocol, cast
 from uuid import uuid4
 
-from ag_ui.core import AssistantMessage, Interrupt, Message, ResumeEntry, ToolCall, ToolMessage
+from ag_ui.core import Interrupt, Message, ResumeEntry, ToolCall, ToolMessage
 from pydantic_core import to_jsonable_python
 
 from agui_client._conversation.changes import (
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from agui_client._protocol.replay import ReplayReducer
     from agui_client._protocol.verify import Verifier
     from agui_client._protocol.warnings import WarningLog
-    from agui_client._tools.approval import Approve
     from agui_client._tools.context import ToolExecution
     from agui_client.history import History
 
@@ -59,8 +58,6 @@ class StateOverlay(Protocol):
 
 _MOST_NESTED = 20
 """The calls of listeners inside each other: a function that corrects what it watches needs two or three."""
-_LONGEST_CALL = 300
-"""The characters of a tool call that an error shows."""
 
 
 class Conversation:
@@ -321,7 +318,7 @@ class Conversation:
         answered = self.answered_call_ids
         begun = [each for each in self.ledger if each.status is CallStatus.EXECUTING]
         return self._calls_of(
-            each for each in begun if each.tool_call_id not in answered or self._has_placeholder(each.tool_call_id)
+            each for each in begun if each.tool_call_id not in answered or self.has_placeholder(each.tool_call_id)
         )
 
     @property
@@ -379,6 +376,7 @@ class Conversation:
             InterruptsNotCoveredError: The answers do not cover the pending interrupts.
             UsageError: The call of a resolved interrupt was changed after it was shown.
         """
+        from agui_client._conversation.answer_checks import check_approval
         from agui_client._interrupts.answers import Cancel, cancel_all, cover
         from agui_client._tools.approval import Approve, Deny
 
@@ -393,7 +391,7 @@ class Conversation:
             # Any other answer may be a yes in words of the application, so it counts as an approval.
             may_approve = entry.status == "resolved" and not isinstance(answer, Deny | Cancel)
             if may_approve and tool_call_id is not None:
-                self.check_approval(tool_call_id, answer if isinstance(answer, Approve) else Approve())
+                check_approval(self, tool_call_id, answer if isinstance(answer, Approve) else Approve())
         return self._kept_answers + entries
 
     def _asked_again(self, resume: Resume | None) -> list[Interrupt]:
@@ -522,10 +520,10 @@ class Conversation:
                 if record.status in (CallStatus.ANSWERED, CallStatus.PLACEHOLDER):
                     self.ledger.lose(call_id)
             elif record.status is CallStatus.EXECUTING:
-                if not self._has_placeholder(call_id):
+                if not self.has_placeholder(call_id):
                     self.ledger.answer(call_id)
             elif record.status is not CallStatus.ANSWERED:
-                if self._has_placeholder(call_id) or not record.is_whole:
+                if self.has_placeholder(call_id) or not record.is_whole:
                     self.ledger.note_placeholder(call_id)
                 else:
                     self.ledger.drop(call_id)
@@ -548,85 +546,14 @@ class Conversation:
                 what = "which waits for an answer, was changed; show it again before it is answered"
                 warnings.add("SEC-3", f"interrupt {quoted(interrupt.id)}, {what}")
 
-    def check_approval(self, tool_call_id: str, approval: Approve) -> None:
-        """Check that an approved call is still the one that was shown (SEC-3).
-
-        Args:
-            tool_call_id: The id of the call.
-            approval: The approval; one with arguments of its own only needs the tool to be the same.
-
-        Raises:
-            UsageError: The call was changed after it began to wait for an answer.
-        """
-        now, record = self.tool_call(tool_call_id), self.ledger.get(tool_call_id)
-        shown = None if record is None else record.shown
-        if now is None or shown is None or is_same_call(now, shown):
-            return
-        if approval.arguments is None or now.function.name != shown.function.name:
-            how = "give the arguments, as in Approve(arguments={...}), or Deny()"
-            raise UsageError(
-                f"tool call {quoted(tool_call_id)} was approved, but it was shown as {_quoted_call(shown)} and is "
-                f"{_quoted_call(now)} now; {how}; nothing was sent"
-            )
-
-    def check_results(self, results: Mapping[str, object]) -> list[str]:
-        """Check that answers to tool calls fit the conversation (TOOL-10).
-
-        Args:
-            results: The answers by tool call id.
-
-        Returns:
-            The calls that stay without a result, in the order of the messages.
-
-        Raises:
-            UsageError: The call does not exist, or has a result.
-        """
-        from agui_client._tools.approval import Approve
-
-        messages = self.messages
-        called = dict.fromkeys(
-            call.id for each in messages if isinstance(each, AssistantMessage) for call in each.tool_calls or ()
-        )
-        answered = self.answered_call_ids
-        for tool_call_id, result in results.items():
-            if tool_call_id not in called:
-                raise UsageError(f"tool_results answers {tool_call_id!r}, a call that was never made; nothing was sent")
-            if tool_call_id not in answered or self.is_unreported(tool_call_id):
-                continue
-            if not self._takes_late_result(tool_call_id):
-                raise UsageError(
-                    f"tool_results answers {tool_call_id!r}, a call that has a result already; nothing was sent"
-                )
-            if isinstance(result, Approve):
-                is_begun = self.ledger.has(tool_call_id, CallStatus.EXECUTING)
-                why = "whose function was called before" if is_begun else "which the conversation went on without"
-                raise UsageError(f"tool_results approves {tool_call_id!r}, {why}; give its result instead")
-        return [each for each in called if each not in results and each not in answered]
-
     def is_unreported(self, tool_call_id: str) -> bool:
         """Return whether a call was executed here, and no run has received its result yet."""
         record = self.ledger.get(tool_call_id)
         return record is not None and record.status is CallStatus.ANSWERED and not record.is_reported
 
-    def _takes_late_result(self, tool_call_id: str) -> bool:
-        """Return whether a call has a placeholder of this side; a mark on any other result counts for nothing."""
-        statuses = (CallStatus.EXECUTING, CallStatus.PLACEHOLDER, CallStatus.CUT)
-        return self._has_placeholder(tool_call_id) and self.ledger.has(tool_call_id, *statuses)
-
-    def _has_placeholder(self, tool_call_id: str) -> bool:
+    def has_placeholder(self, tool_call_id: str) -> bool:
+        """Return whether a placeholder stands where the result of a call would be."""
         return self._reducer.thread.placeholder_of(tool_call_id) is not None
-
-    def withheld_calls(self) -> dict[str, str]:
-        """Return the calls that no function is to be called for, with the reason."""
-        withheld: dict[str, str] = {}
-        for record in self.ledger:
-            if record.is_begun:
-                withheld[record.tool_call_id] = "its function was called before"
-            elif not record.is_whole:
-                withheld[record.tool_call_id] = "its arguments never ended"
-            elif record.status is CallStatus.CUT:
-                withheld[record.tool_call_id] = "the run that made it did not finish"
-        return withheld
 
     # --- runs
 
@@ -769,10 +696,6 @@ class Conversation:
             # What a person approved for one thread says nothing about another.
             twin.unreceived, twin.approved_tools = None, set()
         return twin
-
-
-def _quoted_call(call: ToolCall) -> str:
-    return repr(f"{call.function.name}({call.function.arguments})"[:_LONGEST_CALL])
 
 
 def state_as_json(state: Any) -> Any:

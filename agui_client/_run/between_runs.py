@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from ag_ui.core import AssistantMessage
 
+from agui_client._conversation.answer_checks import withheld_calls
 from agui_client._interrupts.answers import answer_interrupts, answer_question
 from agui_client._protocol.reduce import Change
 from agui_client._run.result import pending_calls
@@ -86,7 +87,7 @@ def work_left(call: Call) -> Work:
     tool_calls, are_others_waiting, oddities = sort_calls(
         pending_calls(call.round),
         offered,
-        withheld=call.conversation.withheld_calls(),
+        withheld=withheld_calls(call.conversation),
         are_named=bool(outcome.named_pending),
     )
     interrupts = outcome.interrupts if has_answerer else ()

@@ -12,6 +12,7 @@ from uuid import uuid4
 from ag_ui.core import RunAgentInput, ToolCallResultEvent, ToolMessage
 from pydantic import ValidationError
 
+from agui_client._conversation.answer_checks import check_approval, check_results
 from agui_client._interrupts.answers import answers_for_tools
 from agui_client._protocol.open_items import listed, quoted
 from agui_client._protocol.placeholders import NO_RESULT, UNKNOWN_RESULT, marked
@@ -95,7 +96,7 @@ class RunRequest:
             for key, each in repeated.items()
         }
         self.prompts = prompts
-        unanswered = dict.fromkeys(conversation.check_results(results))
+        unanswered = dict.fromkeys(check_results(conversation, results))
         records = {each.tool_call_id: each for each in conversation.open_records}
         pending = {key for key, each in records.items() if each.is_ours_to_answer}
         waiting = [each for each in unanswered if each in pending]
@@ -202,7 +203,7 @@ class RunRequest:
         if approval.arguments is None and record.shown is None:
             how = "give its arguments: Approve(arguments={...})"
             raise UsageError(f"{refusal}which does not wait for an answer; {how}")
-        self._conversation.check_approval(call.id, approval)
+        check_approval(self._conversation, call.id, approval)
         if tool is None or tool.toolset is None:
             raise UsageError(
                 f"{refusal}but there is no function for {call.function.name!r} in tools=; give its result instead"

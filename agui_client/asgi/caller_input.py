@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ag_ui.core import Interrupt, ToolMessage
 
+from agui_client._conversation.answer_checks import check_results
 from agui_client._conversation.ledger import CallOwner, CallStatus, ToolCallRecord
 from agui_client._conversation.snapshot import ConversationSnapshot
 from agui_client._conversation.state_base import split_base
@@ -287,7 +288,7 @@ class StoredThreadRequest(RunRequest):
         decided = answers.options.get("tool_results", {})
         if not caller.is_trusted:
             _refuse_denials(decided, records)
-        open_ids = conversation.check_results({}) if caller.is_trusted else records
+        open_ids = check_results(conversation, {}) if caller.is_trusted else records
         new = _unknown_messages(caller.input.messages, conversation)
         # They keep the ids that the caller gave them, by which it finds them in its own copy of the thread.
         self._sent_results, others = _results_and_others(new, set(open_ids) - decided.keys())
