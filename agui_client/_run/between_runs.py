@@ -15,7 +15,6 @@ from ag_ui.core import AssistantMessage
 
 from agui_client._conversation.answer_checks import withheld_calls
 from agui_client._interrupts.answers import answer_interrupts, answer_question
-from agui_client._protocol.reduce import Change
 from agui_client._run.result import pending_calls
 from agui_client._run.run_request import Answers, next_input, with_conversation
 from agui_client._run.steering import answering
@@ -196,7 +195,6 @@ def prepare_next_run(call: Call, answers: Answers) -> RunAgentInput | None:
         call.steering.clear()
     if messages:
         call.conversation.add_messages(messages)
-        call.conversation.notify(Change.MESSAGES)
     return next_input(call.round.input, call.conversation, answers)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import AsyncIterator
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import anyio
@@ -32,8 +33,10 @@ def test_a_message_goes_with_the_next_run_of_the_call() -> None:
         steering.join(LIMIT)
         return "museums"
 
-    agent = ScriptedAgent(turn(tool_call("look")), turn(text("Parks.")), tools=[look])
-    result = agent.run_agent_sync("Plan a trip")
+    agent, shown = ScriptedAgent(turn(tool_call("look")), turn(text("Parks.")), tools=[look]), list[str]()
+    with agent.observe_messages().subscribe(lambda messages: shown.append(messages[-1].role if messages else "")):
+        result = agent.run_agent_sync("Plan a trip")
+    assert [*pairwise(shown)].count(("user", "user")) == 0, "each message is shown once"
     assert (result.text, result.unsent_messages) == ("Parks.", [])
     assert [contents(each) for each in agent.inputs] == [["Plan a trip"], ["Plan a trip", "No museums."]]
     assert [message.role for message in agent.messages] == ["user", "assistant", "tool", "user", "assistant"]
