@@ -19,6 +19,8 @@ from weakref import WeakKeyDictionary
 
 from ag_ui.core import RunErrorEvent
 
+from agui_client._secrets import address_of
+
 try:
     from pydantic_ai import Agent, DeferredToolRequests
     from pydantic_ai.exceptions import UserError
@@ -171,11 +173,10 @@ def _explained(error: BaseException) -> str:
     url: Any = getattr(getattr(error.__cause__ or error, "request", None), "url", None)
     if not hasattr(url, "copy_with"):
         return str(error)
-    where = url.copy_with(username=None, password=None, query=None)
     ollama = urlsplit(os.environ.get("OLLAMA_BASE_URL") or _OLLAMA)
     status, hint = getattr(error, "status_code", None), ""
     if status is None and (url.host, url.port) == (ollama.hostname, ollama.port):
         hint = "; is it running? `ollama serve` starts it"
     elif status == HTTPStatus.NOT_FOUND and url.path.endswith("/responses"):
         hint = "; a server that has chat completions only is named as in 'openai-chat:gpt-5'"
-    return f"{error} ({where}){hint}"
+    return f"{error} ({address_of(url)}){hint}"

@@ -14,7 +14,7 @@ from functools import cache, lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from time import perf_counter
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 from opentelemetry import metrics, propagate, trace
 from opentelemetry.context import attach, create_key, detach, get_current, get_value, set_value
@@ -22,6 +22,7 @@ from opentelemetry.trace import ProxyTracerProvider, SpanKind, StatusCode
 
 from agui_client._run.observers import RunObserver
 from agui_client._run.scope import CURRENT_SCOPE, RunScope
+from agui_client._secrets import address_of
 
 if TYPE_CHECKING:
     from contextvars import Token
@@ -119,7 +120,7 @@ class SpanObserver(RunObserver):
             return None
         attributes: dict[str, str | int] = {
             "http.request.method": "POST",
-            "url.full": _without_secrets(url),
+            "url.full": address_of(url),
             **_server(url),
         }
         if number > 1:
@@ -370,11 +371,6 @@ def _end_attempt(span: _Span, attempt: Attempt, error: BaseException | None) -> 
     elif attempt.status_code is None:
         span.fail("cancelled")
     span.end()
-
-
-def _without_secrets(url: str) -> str:
-    parts = urlsplit(url)
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 def _server(url: str | None) -> dict[str, str | int]:

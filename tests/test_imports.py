@@ -62,7 +62,7 @@ _NAMESPACES = (
 )
 _ROOMS = (
     ("errors",),
-    ("_concurrency", "_display", "_field_docs", "_type_adapters"),
+    ("_concurrency", "_display", "_field_docs", "_json_pointers", "_secrets", "_type_adapters"),
     ("_protocol",),
     ("_transport",),
     ("messages",),

@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import urlsplit
 
 import click
 
 from agui_client._cli.exit_codes import reason_of
+from agui_client._secrets import address_of
 from agui_client.errors import UsageError
 
 if TYPE_CHECKING:
@@ -62,8 +62,7 @@ class AgentSettings:
         """The address without its password and query, which may be secret; or the name of the model."""
         if self.model is not None:
             return self.model
-        parts = urlsplit(self.url)
-        return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
+        return address_of(self.url)
 
     def make_agent(
         self, *, tools: ToolSource = (), approve: Approver | None = None, answer: Answerer | None = None

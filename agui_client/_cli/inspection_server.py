@@ -21,6 +21,7 @@ from agui_client._cli.exit_codes import ExitCode
 from agui_client._cli.inspecting import write_private
 from agui_client._cli.serve_agent import listening, serve_app
 from agui_client._run.middleware import ObservedSource
+from agui_client._secrets import address_of
 from agui_client._transport.http_source import HttpSource
 from agui_client._transport.source import as_source
 from agui_client._transport.timeouts import Timeouts
@@ -32,7 +33,6 @@ from agui_client.recording import Recorder, record
 from agui_client.recording.format import AgentRecord
 from agui_client.recording.inspector import page_of
 from agui_client.recording.live_rows import LiveRows
-from agui_client.recording.redaction import without_credentials
 
 if TYPE_CHECKING:
     from agui_client._protocol.events import WireEvent
@@ -82,7 +82,7 @@ def inspect_agent(
     HttpAgent(url)
     with TemporaryDirectory() as folder, listening(_HOST, port, "name another with --port") as listener:
         path = Path(folder) / "run.jsonl" if record_to is None else record_to
-        here, title = f"http://{_HOST}:{listener.getsockname()[1]}/", without_credentials(url)
+        here, title = f"http://{_HOST}:{listener.getsockname()[1]}/", address_of(url)
         recorder = record(path)
         app = InspectorApp(url, recorder, prices)
 
@@ -110,7 +110,7 @@ class InspectorApp:
     """
 
     def __init__(self, url: str, recorder: Recorder, prices: Prices | None = None) -> None:
-        self._title, self._prices = without_credentials(url), prices
+        self._title, self._prices = address_of(url), prices
         self._rows = LiveRows(recorder.path, prices)
         self._proxy = _Proxy(url, recorder)
 
@@ -169,7 +169,7 @@ class _Proxy(AgentApp):
             RequestRefusedError: The remote agent refused the run, or cannot be reached.
         """
         agent = self._remote(request)
-        shown = AgentRecord(agent_id="inspected", url=without_credentials(agent.url))
+        shown = AgentRecord(agent_id="inspected", url=address_of(agent.url))
         call = self._recorder.new_call()
         key = self._recorder.begin_request(call, input, agent=shown, is_connecting=request.is_connect)
         source = as_source(agent.run(input), None)

@@ -10,6 +10,7 @@ from typing import Any
 from ag_ui.core import StateDeltaEvent, StateSnapshotEvent
 
 from agui_client._cli.lines import one_line
+from agui_client._json_pointers import parts_of
 from agui_client._protocol.json_difference import Operation, difference
 
 _LONGEST_VALUE = 40
@@ -50,7 +51,7 @@ def _operations(event: StateSnapshotEvent | StateDeltaEvent, before: Any) -> lis
 
 
 def _change(operation: Operation, before: Any) -> str:
-    path = _parts(operation["path"])
+    path = parts_of(operation["path"])
     match operation["op"]:
         case "add" if path and (path[-1] == "-" or path[-1].isdecimal()):
             return f"added {_value(operation['value'])} to {_place(path[:-1])}"
@@ -63,15 +64,11 @@ def _change(operation: Operation, before: Any) -> str:
         case "remove":
             return f"removed {_place(path)}"
         case "move":
-            return f"moved {_place(_parts(operation['from']))} to {_place(path)}"
+            return f"moved {_place(parts_of(operation['from']))} to {_place(path)}"
         case "copy":
-            return f"copied {_place(_parts(operation['from']))} to {_place(path)}"
+            return f"copied {_place(parts_of(operation['from']))} to {_place(path)}"
         case _:
             return ""  # "test" changes nothing
-
-
-def _parts(pointer: str) -> list[str]:
-    return [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
 
 
 def _place(path: Sequence[str]) -> str:

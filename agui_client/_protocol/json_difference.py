@@ -12,8 +12,8 @@ from __future__ import annotations
 import json
 from typing import Any, TypeAlias
 
+from agui_client._json_pointers import pointer
 from agui_client._protocol.patch import extent, is_same_json
-from agui_client._protocol.problems import pointer
 from agui_client._protocol.schema import is_array, is_object
 
 Operation: TypeAlias = dict[str, Any]

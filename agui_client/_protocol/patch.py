@@ -21,6 +21,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from agui_client._json_pointers import parts_of
 from agui_client._protocol.problems import LONGEST_PATH, shortened
 from agui_client._protocol.schema import is_array, is_object
 
@@ -100,7 +101,7 @@ class Document:
 
     def _apply(self, fields: dict[str, Any]) -> None:
         """Carry out one operation."""
-        path = _parts(fields["path"])
+        path = parts_of(fields["path"])
         match fields["op"]:
             case "add":
                 self._add(path, self._brought(path, fields["value"]))
@@ -109,11 +110,11 @@ class Document:
             case "remove":
                 self._remove(path)
             case "copy":
-                value = self._found(_parts(fields["from_"]))
+                value = self._found(parts_of(fields["from_"]))
                 self._measured(value)
                 self._add(path, self._brought(path, value))
             case "move":
-                self._move(_parts(fields["from_"]), path)
+                self._move(parts_of(fields["from_"]), path)
             case _:
                 if not is_same_json(self._found(path), fields["value"]):
                     raise _MisfitError("the value there is not the tested one")
@@ -221,12 +222,6 @@ class Document:
         copy = value.copy()
         self._copies[id(copy)] = copy
         return copy
-
-
-def _parts(path: str) -> list[str]:
-    """Split a JSON pointer (RFC 6901)."""
-    parts = path.split("/")[1:]
-    return [part.replace("~1", "/").replace("~0", "~") for part in parts] if "~" in path else parts
 
 
 def _key(container: object, part: str) -> Any:

@@ -20,9 +20,10 @@ from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter
 from pydantic_core import SchemaSerializer, core_schema, to_jsonable_python
 from pydantic_core.core_schema import CoreSchema
 
+from agui_client._json_pointers import pointer
 from agui_client._protocol import schema
 from agui_client._protocol.patch import DEEPEST_TEXT, nests_deeper
-from agui_client._protocol.problems import Refusal, pointer
+from agui_client._protocol.problems import Refusal
 from agui_client._protocol.schema import is_object, is_text
 
 _is_json = TypeAdapter[Any](JsonValue, config=ConfigDict(strict=True, allow_inf_nan=False)).validator.isinstance_python

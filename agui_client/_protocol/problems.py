@@ -6,7 +6,6 @@ pydantic's own text is not passed on: it repeats what was received, and that may
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +13,9 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from agui_client._json_pointers import pointer
 from agui_client._protocol.schema import Items, OpenObject, Record, Shape, TextOrItems, Variants, is_array, is_object
+from agui_client._secrets import hidden_text, is_secret_name
 
 LONGEST_PATH = 200
 """The characters of a path that are shown; the names in it are the sender's."""
@@ -23,8 +24,6 @@ MOST_REFUSALS = 1000
 _LONGEST_VALUE = 60
 _LONGEST_WORDS = 300
 _OF_JSON = frozenset('{"')
-_SECRET = re.compile(r"encrypted_?value|authorization\s*[:=]|bearer\s|cookie\s*[:=]|://[^/\s]*@", re.IGNORECASE)
-"""What stands before a secret, or around one."""
 _MOST_SHOWN = 5
 _KINDS: dict[type, str] = {dict: "an object", list: "an array", type(None): "null", bool: "a boolean"}
 _ABOUT_CONTAINERS = frozenset({"missing", "union_tag_invalid", "union_tag_not_found"})
@@ -41,11 +40,6 @@ class Refusal:
     """The problem, to follow the path in a sentence."""
     is_null: bool = False
     """Whether it is a null where an optional field should be absent (PROC-17)."""
-
-
-def pointer(path: str, member: object) -> str:
-    """Return the JSON pointer of a member of the value at `path` (RFC 6901)."""
-    return f"{path}/{str(member).replace('~', '~0').replace('/', '~1')}"
 
 
 def shortened(value: object, limit: int = _LONGEST_VALUE) -> str:
@@ -74,7 +68,7 @@ def words_in(data: str) -> str:
     for name in ("error", "message", "detail"):
         if is_object(found):
             found = found.get(name, found)
-    if not isinstance(found, str) or not found.strip() or _SECRET.search(found):
+    if not isinstance(found, str) or not found.strip() or hidden_text(found) != found:
         return ""
     return shortened(found.strip(), _LONGEST_WORDS)
 
@@ -101,7 +95,7 @@ def refusals_of(shape: Record, error: ValidationError) -> Iterable[Refusal]:
         if is_alternative and is_array(details["input"]):
             continue
         problem = "should be a string or an array of parts" if is_alternative else _problem(details, at)
-        if details["type"] not in _ABOUT_CONTAINERS and not path.endswith("/encryptedValue"):
+        if details["type"] not in _ABOUT_CONTAINERS and not is_secret_name(path):
             problem += f", got {shortened(details['input'])}"
         found.setdefault(path, Refusal(path[:LONGEST_PATH], problem))
     return found.values()

@@ -19,6 +19,7 @@ from ag_ui.core.types import ConfiguredBaseModel
 from pydantic import BaseModel, ValidationError
 from pydantic_core import SchemaValidator
 
+from agui_client._json_pointers import pointer
 from agui_client._protocol import schema
 from agui_client._protocol.events import UnrecognizedEvent, WireEvent
 from agui_client._protocol.fail_fast import failing_fast
@@ -27,7 +28,6 @@ from agui_client._protocol.problems import (
     LONGEST_PATH,
     MOST_REFUSALS,
     Refusal,
-    pointer,
     refusals_of,
     sentences,
     shortened,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 from pydantic import ValidationError
 from pydantic_core import to_json
 
+from agui_client._json_pointers import pointer
 from agui_client._protocol.open_items import quoted
-from agui_client._protocol.problems import pointer
 from agui_client._type_adapters import type_adapter
 from agui_client.errors import UsageError
 

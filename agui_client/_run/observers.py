@@ -15,9 +15,9 @@ from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, Unpack
 
 from agui_client._field_docs import Record
-from agui_client._protocol.schema import is_array, is_object
 from agui_client._run.defaults import DEFAULT_OBSERVERS
 from agui_client._run.hooks import HookContext, Subscriber, check_hooks, overriding
+from agui_client._secrets import hidden_json
 from agui_client.errors import printable
 
 if TYPE_CHECKING:
@@ -318,7 +318,6 @@ def _texts(headers: Mapping[str, str] | None) -> dict[str, str]:
 _runs = logging.getLogger("agui_client.run")
 _calls = logging.getLogger("agui_client.call")
 _events = logging.getLogger("agui_client.events")
-_SECRET = frozenset({"encryptedValue", "encrypted_value", "rawEvent"})
 
 
 def run_log() -> RunLog | None:
@@ -380,18 +379,11 @@ def _fields(run: RunScope, end: RunEnd) -> dict[str, object]:
 class EventLog(Subscriber):
     """Logs every event with its payload, at DEBUG on `agui_client.events`: `agent.subscribe(EventLog())`.
 
-    Without it no payload is ever logged. Values of `encryptedValue` and `rawEvent` are left out.
+    Without it no payload is ever logged. Secrets are redacted as in recordings, `rawEvent` as a whole.
     """
 
     def on_event(self, event: Event, context: HookContext) -> None:
         """Log an event as JSON."""
         if _events.isEnabledFor(logging.DEBUG):
-            shown = without_secrets(event.model_dump(mode="json", by_alias=True, exclude_none=True))
+            shown = hidden_json(event.model_dump(mode="json", by_alias=True, exclude_none=True))
             _events.debug("run %s: %s", context.run_id, shown)
-
-
-def without_secrets(value: Any) -> Any:
-    """Return a JSON value with the members left out that may be secret."""
-    if is_object(value):
-        return {key: "[left out]" if key in _SECRET else without_secrets(inner) for key, inner in value.items()}
-    return [without_secrets(inner) for inner in value] if is_array(value) else value

@@ -17,10 +17,11 @@ from agui_client._field_docs import Record
 from agui_client._protocol.schema import is_object
 from agui_client._run.answer_parsing import read_answer, written_answers
 from agui_client._run.inspected_run import InspectedRun
-from agui_client._run.observers import CallEnd, RunEnd, reconnects_in, without_secrets
+from agui_client._run.observers import CallEnd, RunEnd, reconnects_in
 from agui_client._run.scope import StateT, typed
 from agui_client._run.state import Phase
 from agui_client._run.subagents import SubagentResult, partial_message_ids, subagent_results, usage_of
+from agui_client._secrets import without_opaque
 from agui_client._tools.context import ToolExecution
 from agui_client.errors import AGUIError, ParseError, TransportError
 
@@ -244,7 +245,7 @@ class RunResult(Inspectable[StateT], Record, Displayed):
             indent: The number of blanks to indent by; None for one line.
         """
         plain = to_jsonable_python(self, by_alias=True, fallback=repr)
-        return to_json(without_secrets(plain), indent=indent, inf_nan_mode="null").decode()
+        return to_json(without_opaque(plain), indent=indent, inf_nan_mode="null").decode()
 
 
 def build_result(call: Call, *, is_over: bool = False) -> RunResult:

@@ -13,10 +13,11 @@ from typing import Protocol, TypeAlias
 import httpx
 
 from agui_client._field_docs import Record
+from agui_client._secrets import address_of, is_secret_header
 from agui_client._transport.clients import Clients, ClientSource, can_exist
-from agui_client._transport.credentials import Credentials, Headers, is_secret
+from agui_client._transport.credentials import Credentials, Headers
 from agui_client._transport.quiet_logs import quiet_logs
-from agui_client._transport.response import ACCEPTED, EVENT_STREAM, JSON, address_of, bound_body, is_of
+from agui_client._transport.response import ACCEPTED, EVENT_STREAM, JSON, bound_body, is_of
 from agui_client._transport.retry import RetryPolicy
 from agui_client._transport.timeouts import Timeouts
 from agui_client.errors import UsageError
@@ -277,7 +278,7 @@ def origin_of(url: Address) -> tuple[str, str, int | None]:
 
 def _drop_secrets(sent: httpx.Headers, of_client: httpx.Headers, given: httpx.Headers) -> None:
     """Drop the credentials that the HTTP client adds to each request, and that were not given for this one."""
-    for name in {"cookie", *filter(is_secret, of_client)} - {each.lower() for each in given}:
+    for name in {"cookie", *filter(is_secret_header, of_client)} - {each.lower() for each in given}:
         sent.pop(name, None)
 
 

@@ -22,7 +22,7 @@ import anyio
 import anyio.lowlevel
 import httpx
 
-from agui_client._transport.response import address_of
+from agui_client._secrets import address_of
 from agui_client.errors import ConnectError, ConnectTimeoutError, UsageError
 
 _HAS_HTTP2 = find_spec("h2") is not None

@@ -19,8 +19,8 @@ import httpx
 
 from agui_client import errors
 from agui_client._concurrency import BLOCKS_LOOP, whole
+from agui_client._secrets import MARKS_OF_ADDRESSES, address_of
 from agui_client._transport.clients import PROXIES
-from agui_client._transport.response import SECRET_VALUE, address_of
 from agui_client._transport.sse import Framer
 from agui_client._transport.timeouts import Timeouts
 from agui_client._transport.waiting import Waiter
@@ -228,7 +228,7 @@ def _text(error: Exception) -> str:
     what, _, quoted = str(error).partition(": ")
     if isinstance(error, httpx.RemoteProtocolError) and quoted:
         return f"what came is not HTTP ({what})"
-    is_plain = isinstance(error, httpx.TransportError) and not SECRET_VALUE.search(str(error))
+    is_plain = isinstance(error, httpx.TransportError) and not MARKS_OF_ADDRESSES.search(str(error))
     return str(error) if is_plain and str(error) else type(error).__name__
 
 

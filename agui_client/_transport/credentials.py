@@ -14,7 +14,7 @@ import anyio
 import httpx
 
 from agui_client._field_docs import Record
-from agui_client._transport.response import SECRET_NAME
+from agui_client._secrets import is_secret_header
 from agui_client.errors import HTTPStatusError, UsageError
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class Credentials:
         names = {name.lower() for name in self._renewed or ()}
         if not callable(self._headers):
             names |= {name.lower() for name in self._headers or ()}
-        ours = _CREDENTIALS | set(filter(is_secret, names))
+        ours = _CREDENTIALS | set(filter(is_secret_header, names))
         return self._on_unauthorized is not None and ours.isdisjoint(map(str.lower, run_headers or ()))
 
     async def refresh(self, generation: int, context: UnauthorizedContext) -> None:
@@ -129,11 +129,6 @@ class Credentials:
             self.generation += 1
         finally:
             self._lock.release()
-
-
-def is_secret(name: str) -> bool:
-    """Return whether a header of a name is a credential."""
-    return name.lower() in _CREDENTIALS or SECRET_NAME.search(name.lower()) is not None
 
 
 def _takes_context(function: Callable[..., Any]) -> bool:

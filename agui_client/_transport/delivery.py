@@ -15,11 +15,12 @@ import anyio
 import httpx
 
 from agui_client import errors
+from agui_client._secrets import address_of, is_secret_header
 from agui_client._transport import response as responses
 from agui_client._transport.client import Attempt, Request, Transport, origin_of
 from agui_client._transport.clock import Clock
-from agui_client._transport.credentials import Headers, UnauthorizedContext, is_secret
-from agui_client._transport.response import Body, address_of
+from agui_client._transport.credentials import Headers, UnauthorizedContext
+from agui_client._transport.response import Body
 from agui_client._transport.sse import Framer
 from agui_client._transport.timeouts import Timeouts
 from agui_client.errors import AGUIError, HTTPStatusError, TransportError
@@ -173,7 +174,7 @@ class Delivery:
         if not headers or not self._request.is_reconnect or self._transport.is_of_agent(self._url):
             return headers
         # They were given for the run, and it is another server that takes it up.
-        return {name: value for name, value in headers.items() if not is_secret(name)}
+        return {name: value for name, value in headers.items() if not is_secret_header(name)}
 
     async def _accepted(self, response: httpx.Response) -> Body:
         """Return the body if the response is what was asked for; otherwise close it and raise."""

@@ -8,7 +8,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from agui_client._transport.response import address_of
+from agui_client._secrets import address_of
 
 _IS_OURS: ContextVar[bool] = ContextVar("agui_client.request", default=False)
 _HEADERS = re.compile(r" return_value=|(?<=headers\.failed) exception=")

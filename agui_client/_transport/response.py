@@ -12,7 +12,6 @@ import zlib
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, cast
 
 import anyio
@@ -20,18 +19,13 @@ import anyio.lowlevel
 import httpx
 
 from agui_client._field_docs import Record
+from agui_client._secrets import REDACTED, may_show_header
 
 if TYPE_CHECKING:
     from agui_client._transport.clock import Clock
 
 EVENT_STREAM = "text/event-stream"
 JSON = "application/json"
-SECRET_NAME = re.compile("auth(?!enticate$)|cookie|token|secret|key|session|signature|location")
-"""Names of headers that may carry a secret. A challenge does not: it is for clients without credentials."""
-SECRET_VALUE = re.compile("[?#@]")
-"""The characters before or behind which an address may hold a secret: a query, a fragment, a password."""
-_REDACTED = "[redacted]"
-"""Stands for the value of a header that may carry a secret."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,25 +40,15 @@ class ResponseInfo(Record):
     """The version of HTTP, such as "HTTP/1.1"."""
 
 
-@lru_cache(maxsize=64)
-def address_of(url: httpx.URL) -> str:
-    """Return a URL without the parts that may be secret: user, password and query."""
-    return str(url.copy_with(username=None, password=None, query=None, fragment=None))
-
-
 def info_of(response: httpx.Response) -> ResponseInfo:
     """Return the head of a response; the headers that may carry secrets keep their names only."""
-    headers = {name: value if _may_be_shown(name, value) else _REDACTED for name, value in response.headers.items()}
+    headers = {name: value if may_show_header(name, value) else REDACTED for name, value in response.headers.items()}
     return ResponseInfo(response.status_code, headers, response.http_version)
 
 
 def headers_to_show(response: httpx.Response) -> dict[str, str]:
     """Return the headers without those that may carry secrets."""
-    return {name: value for name, value in response.headers.items() if _may_be_shown(name, value)}
-
-
-def _may_be_shown(name: str, value: str) -> bool:
-    return not (SECRET_NAME.search(name) or SECRET_VALUE.search(value))
+    return {name: value for name, value in response.headers.items() if may_show_header(name, value)}
 
 
 def media_type_of(response: httpx.Response) -> str:

@@ -9,9 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from agui_client._field_docs import Record
-from agui_client._run.observers import without_secrets
+from agui_client._secrets import hidden_json, hidden_text
 from agui_client._widgets.escaping import exact
-from agui_client.recording.redaction import redacted_line, redacted_text
 
 _MOST = 1000
 """The number of kinds of faults from which on the rest is only counted."""
@@ -114,7 +113,7 @@ class Faults:
         self._found[key] = StreamFault(
             rule=rule,
             severity="error" if is_error else "warning",
-            problem=redacted_text(for_servers(sentence)),
+            problem=hidden_text(for_servers(sentence)),
             mend="mend those above first" if rule == _REST else mend,
             event=_shown(place.content),
             event_index=place.event_index,
@@ -140,11 +139,9 @@ class Faults:
 def _shown(content: str) -> str:
     """Return an event for a message: without secrets, on one line, cut, and harmless on a screen."""
     try:
-        text = redacted_line(
-            json.dumps(without_secrets(json.loads(content)), ensure_ascii=False, separators=(",", ":"))
-        )
+        text = json.dumps(hidden_json(json.loads(content)), ensure_ascii=False, separators=(",", ":"))
     except ValueError:
-        text = redacted_text(content)
+        text = hidden_text(content)
     except RecursionError:
         text = "[nested too deeply]"
     text = exact(text[: 4 * _LONGEST_EVENT]).replace("\n", "\\n")

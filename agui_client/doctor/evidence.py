@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from agui_client._protocol.schema import is_object
-from agui_client._run.observers import without_secrets
+from agui_client._secrets import address_of, hidden_json, hidden_text
 from agui_client._widgets.escaping import exact
 from agui_client.doctor.diagnosis import Evidence
 
@@ -18,13 +17,6 @@ if TYPE_CHECKING:
 _LONGEST_LINE = 300
 _LONGEST_BODY = 700
 _MOST_LINES = 6
-_HEAD = 8
-"""The first characters of a secret, which are one even if the rest was cut off."""
-_REDACTED = "[redacted]"
-_SCHEME = re.compile(r"(?i)\b(bearer|basic)\s+[\w+/=.~-]{6,}")
-_USERINFO = re.compile("//[^/]*@")
-_ENCRYPTED = re.compile(r"""(?i)(encrypted_?(?:value|content)["'\\]*\s*:\s*["'\\]*)[^"',}\s\\]+""")
-"""The values that are secret in what is no JSON, or was cut."""
 _SHOWN_HEADERS = ("content-type", "content-encoding", "content-length", "location", "retry-after")
 
 
@@ -37,13 +29,12 @@ def shown(text: str, secrets: Collection[str], limit: int = _LONGEST_LINE) -> st
         limit: The most characters.
     """
     # Before anything is cut, which might leave a part of a secret; the client's own errors quote what they have cut.
-    for secret in sorted(secrets, key=len, reverse=True):
-        text = text.replace(secret, _REDACTED)
-        if len(secret) > _HEAD:
-            text = re.sub(rf"{re.escape(secret[:_HEAD])}[^\s\"'<>]*", _REDACTED, text)
-    text = text[: 4 * limit]  # nothing behind it is looked at
-    text = _ENCRYPTED.sub(rf"\1{_REDACTED}", _SCHEME.sub(rf"\1 {_REDACTED}", text))
-    text = exact(text).replace("\n", "\\n")
+    return _line(hidden_text(text, secrets), limit)
+
+
+def _line(text: str, limit: int = _LONGEST_LINE) -> str:
+    """Return a text as one line: cut, and controls escaped."""
+    text = exact(text[: 4 * limit]).replace("\n", "\\n")
     return text if len(text) <= limit else f"{text[:limit]}…"
 
 
@@ -69,21 +60,15 @@ def evidence(
     sent = f"POST {address}\n{shown(_request_text(exchange.sent), secrets, _LONGEST_BODY)}"
     head = f"{exchange.status} {exchange.http_version}" if exchange.status else "no response"
     headers = ((name, exchange.headers.get(name)) for name in _SHOWN_HEADERS)
-    lines = [head, *(f"{name}: {_without_userinfo(value)}" for name, value in headers if value is not None)]
+    lines = [head, *(f"{name}: {address_of(value)}" for name, value in headers if value is not None)]
     received = [shown(line, secrets) for line in lines]
-    if detail is not None:
-        received += [shown(line, secrets) for line in detail.splitlines()[:_MOST_LINES]]
-    elif exchange.frames:
+    if detail is None and exchange.frames:
         received += [shown(line, secrets) for line in _frame_lines(exchange, event)]
     else:
-        text = exchange.content.decode("utf-8", "backslashreplace")
-        received += [shown(line, secrets) for line in text.splitlines()[:_MOST_LINES]]
+        # Before it is split: a value may stand on the line below its name.
+        text = exchange.content.decode("utf-8", "backslashreplace") if detail is None else detail
+        received += [_line(line) for line in hidden_text(text, secrets).splitlines()[:_MOST_LINES]]
     return Evidence(sent=sent, received="\n".join(received))
-
-
-def _without_userinfo(value: str) -> str:
-    """Return the value of a header; an address in it may hold a password and a token."""
-    return _USERINFO.sub("//", re.split("[?#]", value)[0])
 
 
 def _frame_lines(exchange: Exchange, event: int | None) -> list[str]:
@@ -100,13 +85,11 @@ def _frame_lines(exchange: Exchange, event: int | None) -> list[str]:
 
 
 def frame_text(frame: Frame) -> str:
-    """Return the data of a frame; the JSON is written anew only where something is left out of it."""
-    if frame.event and re.search("crypted|rawEvent|raw_event", frame.data, re.IGNORECASE):
-        try:
-            return json.dumps(without_secrets(frame.event), ensure_ascii=False, separators=(",", ":"))
-        except RecursionError:
-            return _REDACTED
-    return frame.data
+    """Return the data of a frame without secrets; the JSON is written anew only where something is left out of it."""
+    hidden = hidden_json(frame.event)
+    if not frame.event or hidden == frame.event:
+        return frame.data
+    return json.dumps(hidden, ensure_ascii=False, separators=(",", ":"))
 
 
 def _request_text(body: bytes) -> str:
@@ -118,4 +101,4 @@ def _request_text(body: bytes) -> str:
     if not is_object(document):
         return body.decode()
     kept = {name: value for name, value in document.items() if value not in ([], {})}
-    return json.dumps(without_secrets(kept), ensure_ascii=False, separators=(",", ":"))
+    return json.dumps(hidden_json(kept), ensure_ascii=False, separators=(",", ":"))

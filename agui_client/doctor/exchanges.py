@@ -6,9 +6,8 @@ A `ProbeAgent` is an `HttpAgent` on the transport of another one, with a tap in 
 from __future__ import annotations
 
 import json
-import re
 import zlib
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -19,6 +18,7 @@ import httpx
 from agui_client._protocol.schema import is_object
 from agui_client._protocol.warnings import WarningLog
 from agui_client._run.scope import AgentOptions
+from agui_client._secrets import secrets_sent
 from agui_client._transport.client import Request, Transport
 from agui_client._transport.http_source import HttpSource
 from agui_client._transport.response import media_type_of
@@ -39,10 +39,6 @@ MOST_RUN_BYTES = 16 * 1024 * 1024
 """The most bytes that a probe reads of one response."""
 _KEPT_BYTES = 1024 * 1024
 _KEPT_FRAMES = 10_000
-_COMMON = re.compile(
-    "accept|accept-encoding|cache-control|connection|content-(length|type)|host|user-agent", re.IGNORECASE
-)
-"""Headers of requests that are no secrets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,22 +159,6 @@ class Tap:
     secrets: set[str] = field(default_factory=set[str], repr=False)
     """Parts of the request's headers and address that must not be shown."""
 
-    def note_secrets(self, request: httpx.Request) -> None:
-        """Remember what is secret in a request."""
-        values = [value for name, value in request.headers.items() if not _COMMON.fullmatch(name)]
-        parts = [part for value in values for part in re.split(r"[\s;,]+", value)]
-        self._note([*parts, *(part.partition("=")[2].strip('"') for part in parts)])
-        self.note_address(request.url)
-
-    def note_address(self, url: httpx.URL) -> None:
-        """Remember what is secret in an address."""
-        self._note([url.username, url.password, *(value for _, value in url.params.multi_items())])
-        query = url.query.decode().split("&")  # as it is sent: values may be escaped there
-        self._note([*url.userinfo.decode().split(":"), *(each.partition("=")[2] for each in query)])
-
-    def _note(self, parts: Iterable[str]) -> None:
-        self.secrets.update(part for part in parts if len(part) >= 4)
-
 
 class TappedTransport(Transport):
     """The way to an agent, with a tap in it."""
@@ -198,7 +178,7 @@ class TappedTransport(Transport):
         vars(tapped).update(vars(transport))
         tapped.tap, tapped.retry = tap, RetryPolicy.of(0)
         tapped.max_event_bytes, tapped.max_run_bytes = MOST_EVENT_BYTES, MOST_RUN_BYTES
-        tap.note_address(transport.url)
+        tap.secrets |= secrets_sent(str(transport.url), ())
         return tapped
 
     async def send(
@@ -208,7 +188,8 @@ class TappedTransport(Transport):
         exchange = Exchange(request.body, self.tap.probe)
         self.tap.exchanges.append(exchange)
         response = await super().send(client, url, headers, request)
-        self.tap.note_secrets(response.request)
+        sent = response.request
+        self.tap.secrets |= secrets_sent(str(sent.url), sent.headers.items())
         exchange.answer(response)
         if not response.is_stream_consumed:
             response.stream = _TappedStream(cast("httpx.AsyncByteStream", response.stream), exchange)

@@ -6,11 +6,11 @@ It knows whether the server announces changes of its list of tools, and whether 
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from contextvars import Context, ContextVar
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 import anyio
 import httpx2
@@ -20,8 +20,9 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from agui_client._concurrency import spawn
+from agui_client._secrets import address_of, hidden_text
 from agui_client._transport.quiet_logs import quiet_logs
-from agui_client._transport.response import EVENT_STREAM, SECRET_NAME
+from agui_client._transport.response import EVENT_STREAM
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup, TaskStatus
@@ -39,8 +40,6 @@ _STEP_SECONDS = 30.0
 _MOST_BYTES = 64 * 1024 * 1024
 """The bytes of the largest answer of a server over HTTP that is not a stream of events."""
 _OF_ENCODED = frozenset({"content-encoding", "content-length", "transfer-encoding"})
-_SHORTEST_SECRET = 4
-"""The characters of the shortest text that is taken for a secret: a shorter one is in many words."""
 _logger = logging.getLogger("agui_client.mcp")
 
 
@@ -52,7 +51,7 @@ class Connection:
         secrets: The texts that errors of the server are shown without.
     """
 
-    def __init__(self, make: Callable[[Connection], Client], secrets: Sequence[str] = ()) -> None:
+    def __init__(self, make: Callable[[Connection], Client], secrets: Collection[str] = ()) -> None:
         self.users = 0
         """The number of agents' calls that use the connection."""
         self.tools: dict[str, mcp_types.Tool] | None = None
@@ -109,7 +108,7 @@ class Connection:
             yield live.client
         except MCPError as error:
             live.is_broken = live.is_broken or error.code in LOST
-            raise MCPError(error.code, without_secrets(error.message, self._secrets)) from None
+            raise MCPError(error.code, quoted(error.message, self._secrets)) from None
         finally:
             CALLING.reset(calling)
             if ctx is not None:
@@ -147,7 +146,7 @@ class _Live:
         self._tasks: TaskGroup | None = None
         self._error: Exception | None = None
 
-    async def start(self, secrets: Sequence[str]) -> None:
+    async def start(self, secrets: Collection[str]) -> None:
         """Connect.
 
         Args:
@@ -164,7 +163,7 @@ class _Live:
             await self.stop()
             raise
         if self._error is not None:
-            what = without_secrets(f"{type(self._error).__name__}: {self._error}", secrets)
+            what = quoted(f"{type(self._error).__name__}: {self._error}", secrets)
             raise ConnectionError(what) from None
 
     async def listen(self) -> None:
@@ -232,10 +231,9 @@ async def over_http(url: str, headers: Mapping[str, str], idle: float | None) ->
     parts = urlsplit(url)
     # The SDK and httpx2 log addresses: the password of one goes into the header, and the client adds the query.
     auth = None if parts.username is None else (unquote(parts.username), unquote(parts.password or ""))
-    bare = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
     timeout = httpx2.Timeout(_STEP_SECONDS, read=idle)
     http = _HttpClient(parts.query.encode(), headers=headers, auth=auth, timeout=timeout)
-    async with http, streamable_http_client(bare, http_client=http) as streams:
+    async with http, streamable_http_client(address_of(url), http_client=http) as streams:
         yield streams
 
 
@@ -281,24 +279,9 @@ class _HttpClient(httpx2.AsyncClient):
         return httpx2.Response(response.status_code, headers=given, content=bytes(content), request=request)
 
 
-def without_secrets(text: str, secrets: Sequence[str]) -> str:
-    """Return a text of a server without the secrets that it was sent, and in one line."""
-    for secret in secrets:
-        text = text.replace(secret, "[redacted]")
-    return "".join(each if each.isprintable() else " " for each in text)
-
-
-def secrets_of(server: object, headers: Mapping[str, str]) -> list[str]:
-    """Return the parts of an address and of headers that may be secret.
-
-    Args:
-        server: The address; another kind of server has no secrets.
-        headers: The headers of every request.
-    """
-    parts = urlsplit(server if isinstance(server, str) else "")
-    named = [*headers.items(), *parse_qsl(parts.query)]
-    values = [value.rpartition(" ")[2] for name, value in named if SECRET_NAME.search(name.lower())]
-    return [each for each in (*values, unquote(parts.password or "")) if len(each) >= _SHORTEST_SECRET]
+def quoted(text: str, secrets: Collection[str]) -> str:
+    """Return a text of a server without secrets, those among them that it was sent, and in one line."""
+    return "".join(each if each.isprintable() else " " for each in hidden_text(text, secrets))
 
 
 def _first(error: Exception) -> Exception:

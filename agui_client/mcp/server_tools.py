@@ -14,12 +14,13 @@ import mcp_types
 from ag_ui.core import Tool
 from mcp import Client, MCPError, StdioServerParameters
 
+from agui_client._secrets import secrets_sent
 from agui_client._tools.questions import DeclinedError, UnansweredError
 from agui_client._tools.toolset import Toolset
 from agui_client._transport.timeouts import is_duration
 from agui_client.errors import ToolError, UsageError
 from agui_client.mcp.call_results import check, content
-from agui_client.mcp.connection import CALLING, LOST, Connection, over_http, secrets_of, without_secrets
+from agui_client.mcp.connection import CALLING, LOST, Connection, over_http, quoted
 
 if TYPE_CHECKING:
     from ag_ui.core import RunAgentInput
@@ -125,7 +126,8 @@ class MCPToolset(Toolset):
 
     async def __aenter__(self) -> Self:
         loop = anyio.lowlevel.current_token().native_token
-        secrets = secrets_of(self._server, self._headers or {})
+        url = self._server if isinstance(self._server, str) else ""
+        secrets = secrets_sent(url, (self._headers or {}).items())
         self._connections.setdefault(loop, Connection(self._client, secrets)).begin_call()
         return self
 
@@ -251,7 +253,7 @@ class MCPToolset(Toolset):
         async with connection.client() as client:
             info = client.server_info
             if info is not None and not self._is_named:
-                self._name = without_secrets(info.name[:_LONGEST_NAME], ())  # for logs, in one line
+                self._name = quoted(info.name[:_LONGEST_NAME], ())  # for logs, in one line
             # Before it is asked: it may announce a change while it answers.
             connection.is_current = True
             page = await client.list_tools()

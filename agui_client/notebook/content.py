@@ -28,9 +28,9 @@ from pydantic_core import to_jsonable_python
 from agui_client._conversation.snapshot import ConversationSnapshot
 from agui_client._protocol.warnings import ProtocolWarning
 from agui_client._run.inspected_run import InspectedRun
-from agui_client._run.observers import without_secrets
 from agui_client._run.result import RunResult, Snapshot
 from agui_client._run.subagents import SubagentResult
+from agui_client._secrets import hidden_json
 from agui_client._tools.context import ToolExecution
 from agui_client._widgets.drawing import Drawing, Drawings
 from agui_client._widgets.views import MOST_VALUES, ShownCustom, find_view, is_unfinished, shown_call
@@ -226,7 +226,7 @@ def _custom(name: str, values: tuple[Any, ...], drawings: Drawings) -> Element:
         if drawing is not None:
             return Fold(name, [_drawn(drawing)], is_open=True)
     times = f" · {len(values)} times" if len(values) > 1 else ""
-    plain = without_secrets(to_jsonable_python(values[-_MOST_CUSTOM:], by_alias=True, fallback=repr))
+    plain = hidden_json(to_jsonable_python(values[-_MOST_CUSTOM:], by_alias=True, fallback=repr))
     return Fold(f"custom {name}{times}", [Tree(plain[0] if len(values) == 1 else plain)])
 
 

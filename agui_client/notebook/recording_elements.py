@@ -14,6 +14,7 @@ from ag_ui.core import Message
 from pydantic import TypeAdapter
 
 from agui_client._run.inspected_run import InspectedRun
+from agui_client._secrets import hidden_json
 from agui_client.errors import UsageError
 from agui_client.notebook.content import (
     beginning,
@@ -29,7 +30,6 @@ from agui_client.notebook.timeline import Moment, Moments, Stretch, Timeline, Wi
 from agui_client.recording import Recording, inspector_page
 from agui_client.recording.matching import ABSENT, changed_places
 from agui_client.recording.prices import Prices, with_cost
-from agui_client.recording.redaction import redacted_line
 from agui_client.recording.summary import (
     CallSummary,
     RecordingSummary,
@@ -79,7 +79,7 @@ def of_call(result: RunResult[Any], title: str, prices: Prices) -> RecordingSumm
     if lines := result.kept_lines:
         return summary_of(Recording(Path(title), lines), prices)
     # A recording has secrets redacted line by line; nothing of this was recorded.
-    plain: dict[str, Any] = json.loads(redacted_line(result.to_json()))
+    plain: dict[str, Any] = hidden_json(json.loads(result.to_json()))
     messages, new = _MESSAGES.validate_python(plain["messages"]), {each.id for each in result.new_messages}
     usage = [{name: value for name, value in each.items() if value is not None} for each in plain["usage"]]
     request = RequestSummary(

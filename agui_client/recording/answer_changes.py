@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ag_ui import core
 
+from agui_client._json_pointers import pointer
 from agui_client._protocol.decode import Decoder
 from agui_client._protocol.events import TERMINAL
 from agui_client._protocol.json_difference import Operation, difference
 from agui_client._protocol.pipeline import Pipeline
 from agui_client._protocol.plain_json import write
-from agui_client._protocol.problems import pointer
 from agui_client._protocol.reduce import Change, Reducer
 from agui_client._protocol.traits import DELTAS
 from agui_client._protocol.warnings import WarningLog

@@ -12,19 +12,19 @@ from weakref import WeakKeyDictionary
 
 from agui_client._run.middleware import ObservedSource
 from agui_client._run.scope import CURRENT_SCOPE, RunScope
+from agui_client._secrets import address_of
 from agui_client.errors import UsageError
 from agui_client.http_agent import HttpAgent
 from agui_client.recording.format import AgentRecord
 from agui_client.recording.player import Player
 from agui_client.recording.recorder import Recorder
-from agui_client.recording.redaction import without_credentials
 
 if TYPE_CHECKING:
     from ag_ui.core import RunAgentInput
 
     from agui_client._protocol.events import WireEvent
+    from agui_client._secrets import Redact
     from agui_client.recording.matching import Match
-    from agui_client.recording.redaction import Redact
 
 Mode: TypeAlias = Literal["record", "replay"]
 """The use of a recording: it is made, or answered from."""
@@ -85,7 +85,7 @@ class Cassette:
         self, recorder: Recorder, post: Any, agent: HttpAgent, input: RunAgentInput, *, is_replay: bool = False
     ) -> AsyncIterator[WireEvent]:
         scope = CURRENT_SCOPE.get()
-        url_shown = without_credentials(agent.url)
+        url_shown = address_of(agent.url)
         info = AgentRecord(agent_id=agent.agent_id, description=agent.description, url=url_shown)
         first = scope and (scope.first or scope)
         call = self._calls.get(first) if first else None

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from ag_ui.core import RunAgentInput, StateDeltaEvent
 
+from agui_client._json_pointers import parts_of
 from agui_client._protocol.json_difference import Operation, difference
 from agui_client._protocol.patch import Document, PatchFailed
 from agui_client._protocol.schema import is_array, is_object
@@ -111,8 +112,8 @@ def _sentence(operation: Operation, before: Any, named: Callable[[str], str]) ->
 
 def _found(value: Any, path: str) -> Any:
     """Return the value at a place that exists."""
-    for part in path.split("/")[1:]:
-        value = value[int(part) if is_array(value) else part.replace("~1", "/").replace("~0", "~")]
+    for part in parts_of(path):
+        value = value[int(part) if is_array(value) else part]
     return value
 
 

@@ -18,17 +18,22 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from agui_client._protocol.events import UnrecognizedEvent
-from agui_client.recording.redaction import Redact, begins_as_json, edits_of, redacted_line, redacted_text
-from agui_client.recording.secret_texts import (
-    NAME_ENDS,
+from agui_client._secrets import (
     NAME_HINTS,
     REDACTED,
     REST,
+    SHAPE_HINTS,
+    UNDECIDED,
     Edit,
+    Redact,
+    begins_as_json,
     edited,
     edits_in_place,
+    edits_of,
     has_ascii_escape,
     has_hint,
+    hidden_line,
+    hidden_text,
     levels,
     may_hold_secrets,
     mentions_secret,
@@ -40,14 +45,11 @@ if TYPE_CHECKING:
     from agui_client._protocol.events import WireEvent
 
 _DELTA = "/event/delta"
-_HINTS = (*NAME_HINTS, "value", "//", "\\/")
+_HINTS = (*NAME_HINTS, *SHAPE_HINTS, "value", "//", "\\/")
 """One of these is before a secret, or an escape: a part of a name, or the slashes of an address before its user."""
 _VALUE = re.compile(r"value[\"']", re.IGNORECASE)
 """The member of a patch or of a header that may be secret, as a `path` or `name` behind it will say."""
-_UNDECIDED = re.compile(
-    rf"""(?://[^\s/?#"'<>]*|{NAME_ENDS}\s*)\Z""",
-    re.IGNORECASE | re.ASCII,
-)
+_UNDECIDED = re.compile(UNDECIDED, re.IGNORECASE | re.ASCII)
 """The end of a text, behind which a secret may come in the next piece."""
 _TAIL = 64
 """The characters of a text that are looked at again with the next piece, which may complete a name."""
@@ -96,12 +98,12 @@ class Entry:
         """Return the line without secrets.
 
         Args:
-            redact: See `redacted_line`.
+            redact: See `hidden_line`.
         """
         if redact is None and not self.given and not may_hold_secrets(self.line):
             return self.line
         given = {**({} if self.text is None else {_DELTA: self.delta}), **(self.given or {})}
-        return redacted_line(self.line.decode(), redact, given).encode()
+        return hidden_line(self.line.decode(), redact, given).encode()
 
 
 @dataclass(slots=True, eq=False)
@@ -269,7 +271,7 @@ def _behind(start: int, text: str, edits: list[Edit]) -> list[Edit]:
         return rest
     clipped = [edit if edit.start >= start else _clipped(edit, start, text) for edit in edits if edit.end > start]
     # A replay redacts the joined pieces again, and compares them with the recorded whole.
-    is_same = redacted_text(edited(text, clipped)) == redacted_text(text)
+    is_same = hidden_text(edited(text, clipped)) == hidden_text(text)
     return clipped if is_same else rest
 
 

@@ -14,11 +14,11 @@ from agui_client._protocol.decode import Decoder
 from agui_client._protocol.request import request_body
 from agui_client._protocol.schema import is_array, is_object
 from agui_client._protocol.warnings import WarningLog
+from agui_client._secrets import Redact, hidden_line
 from agui_client.errors import UsageError
 from agui_client.recording.failures import exception_of
 from agui_client.recording.matching import Match, no_answer, question
 from agui_client.recording.reading import Exchange, Recording
-from agui_client.recording.redaction import Redact, redacted_line
 
 if TYPE_CHECKING:
     from ag_ui.core import RunAgentInput
@@ -67,7 +67,7 @@ class Player:
         """
         body = request_body(input).decode()
         given: dict[str, Any] = json.loads(body)
-        asked: dict[str, Any] = json.loads(redacted_line(f'{{"input":{body}}}', self._redact))["input"]
+        asked: dict[str, Any] = json.loads(hidden_line(f'{{"input":{body}}}', self._redact))["input"]
         exchange = self._find(input, asked, "connect" if is_connecting else "run")
         self._played.add(exchange.request.request)
         return self._play(exchange, _renamed(exchange.request.input, given))
@@ -115,7 +115,7 @@ def _redacted_inputs(recording: Recording) -> dict[str, dict[str, Any]]:
     for request in (exchange.request for exchange in recording.exchanges):
         if request.request.rpartition("-")[0] in sessions:
             text = json.dumps({"input": request.input})
-            if (redacted := redacted_line(text)) != text:
+            if (redacted := hidden_line(text)) != text:
                 found[request.request] = json.loads(redacted)["input"]
     return found
 

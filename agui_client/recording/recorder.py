@@ -29,6 +29,7 @@ from agui_client._protocol.plain_json import members_as_json, write
 from agui_client._protocol.request import request_body
 from agui_client._run.observers import RunKeeper
 from agui_client._run.scope import RunScope
+from agui_client._secrets import Redact
 from agui_client._tools.context import MOST_REPORTS
 from agui_client.errors import UsageError
 from agui_client.recording.failures import error_record
@@ -44,7 +45,6 @@ from agui_client.recording.format import (
 )
 from agui_client.recording.pieces import Answer, Entry
 from agui_client.recording.reading import Recording, RecordingError, lines_of_call
-from agui_client.recording.redaction import Redact
 from agui_client.recording.references import InputReferences
 
 if TYPE_CHECKING:

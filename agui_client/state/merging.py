@@ -16,8 +16,8 @@ from operator import is_not
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from agui_client._field_docs import Record
+from agui_client._json_pointers import pointer
 from agui_client._protocol.patch import is_same_json
-from agui_client._protocol.problems import pointer
 from agui_client._protocol.schema import is_array, is_object
 
 _MOST_PAIRS = 10_000

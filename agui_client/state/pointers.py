@@ -14,8 +14,8 @@ from itertools import compress, count
 from operator import is_not
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from agui_client._json_pointers import parts_of, pointer
 from agui_client._protocol.patch import is_same_json
-from agui_client._protocol.problems import pointer
 from agui_client._protocol.reduce import Change
 from agui_client._protocol.schema import is_a, is_array, is_object
 from agui_client._run.hooks import takes_two
@@ -49,7 +49,7 @@ class Places:
             raise UsageError(f"a place of the state is a JSON pointer, such as '/legs/*/price', not {path!r}")
         self.path = path
         """The pointer, as it was given."""
-        self._members = [part.replace("~1", "/").replace("~0", "~") for part in path.split("/")[1:]]
+        self._members = parts_of(path)
 
     def changes(self, before: Any, after: Any) -> Iterator[tuple[str, Any]]:
         """Yield the pointers and new values of the places that differ; `ABSENT` where there is nothing any more.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic
 from pydantic import ValidationError
 from pydantic_core import to_json
 
-from agui_client._protocol.problems import pointer
+from agui_client._json_pointers import pointer
 from agui_client._run.observers import RunObserver
 from agui_client._run.scope import StateT
 from agui_client._type_adapters import type_adapter

@@ -9,10 +9,13 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
+from functools import reduce
 from typing import Any, TypeVar
 
 from ag_ui.core import AssistantMessage, Interrupt, Message, StateDeltaEvent, TextMessageContentEvent, ToolMessage
 from pydantic import BaseModel
+
+from agui_client._json_pointers import pointer
 
 _INVOCATION = re.compile(r"(?P<key>[\w-]+)-(?P<flow>[0-9a-f]{8})\.(?P<number>[0-9]+)")
 _LONGEST_KEY = 40
@@ -252,7 +255,7 @@ def state_patch(*operations: dict[str, Any]) -> list[Any]:
 
 def as_pointer(*parts: str) -> str:
     """Return a JSON Pointer of these members."""
-    return "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in parts)
+    return reduce(pointer, parts, "")
 
 
 def keys_of(names: Iterable[str]) -> Mapping[str, str]:

@@ -62,6 +62,13 @@ END = {"type": "TOOL_CALL_END", "toolCallId": "c"}
         ('{"value": "s", "path": "/a~1authorization"}', '{"value": "[redacted]", "path": "/a~1authorization"}'),
         ('{"token": "s", "Secret": ["s"]}', '{"token": "[redacted]", "Secret": ["[redacted]"]}'),
         ('{"max_tokens": 5, "tokens": 5, "pageToken": "p"}', '{"max_tokens": 5, "tokens": 5, "pageToken": "p"}'),
+        (
+            '{"db_pass": "s", "pwd": "s", "bypass": "b"}',
+            '{"db_pass": "[redacted]", "pwd": "[redacted]", "bypass": "b"}',
+        ),
+        ('{"said": "Bearer abc.def, then"}', '{"said": "Bearer [redacted], then"}'),
+        ("Basic dXNlcjpwYXNz is a basic scheme", "Basic [redacted] is a basic scheme"),
+        ("use sk-proj-0123456789abcdef for task-0123456789abcdef", "use [redacted] for task-0123456789abcdef"),
         ("see https://h/?token=s&page_token=2", "see https://h/?token=[redacted]&page_token=2"),
         ('{"required": ["api_key", "place"]}', '{"required": ["api_key", "place"]}'),
         (
@@ -135,6 +142,16 @@ def test_pieces_get_their_part_of_the_redacted_text_and_copies_of_them_are_left_
 def test_a_program_that_is_killed_has_written_what_came_before_a_secret(tmp_path: Path) -> None:
     sent = pieces_of(['{"place": "Oslo"', ', "autho', 'rization": "Bea', 'rer s"'])
     assert recorded(tmp_path / "run.jsonl", sent, ends=False) == sent[:2]
+
+
+@pytest.mark.parametrize("said", ["Bearer Qq7.Zz9/XxY, too", "basic QqZ7XxQ7ZzXx=", "sk-Qq-7Zz9XxQq7Zz9XxQq"])
+@pytest.mark.parametrize("size", [1, 2, 5, 11])
+def test_a_secret_without_a_name_is_in_no_piece(said: str, size: int, tmp_path: Path) -> None:
+    text = f"I use {said}"
+    pieces = [text[at : at + size] for at in range(0, len(text), size)]
+    shown = joined(recorded(tmp_path / "run.jsonl", [*pieces_of(pieces), END]))
+    assert shown.startswith("I use ")
+    assert not set("QqZzXx79") & set(shown)
 
 
 def test_a_text_that_is_cut_off_or_goes_on_behind_its_end_shows_no_secret(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from pydantic_core import to_jsonable_python
 
 from agui_client import AGUIError
+from agui_client._secrets import hidden_line
 from agui_client.recording import Recording
-from agui_client.recording.redaction import redacted_line
 from support.verbs import Ending
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def numbered(value: Any) -> Any:
     """A JSON value with the minted ids in it numbered in the order of their first occurrence, and without secrets."""
     numbers: dict[str, str] = {}
     plain = to_jsonable_python(value, by_alias=True, fallback=repr)
-    text = redacted_line(json.dumps(plain, ensure_ascii=False))
+    text = hidden_line(json.dumps(plain, ensure_ascii=False))
     return json.loads(_MINTED.sub(lambda found: numbers.setdefault(found[0], f"id-{len(numbers) + 1}"), text))
 
 

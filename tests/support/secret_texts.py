@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from random import Random
 
-from agui_client.recording.secret_texts import levels
+from agui_client._secrets import levels
 
 _SECRET = "ЖЩЮ"
 """The characters of secrets, which are in nothing else."""
@@ -14,9 +14,9 @@ _NUMBER = "42424242424242"
 _NAMES = (
     *("authorization", "Proxy-Authorization", "COOKIE", "Set-Cookie", "api_key", "x-api-key", "apiKey", "password"),
     *("encryptedValue", "encrypted_content", "db_password", "access_token", "client-secret", "id_token"),
-    *("token", "Secret"),
+    *("token", "Secret", "db_pass", "PWD", "passphrase", "bearer", "bearerToken"),
 )
-_HARMLESS_NAMES = ("a", "b", "name", "key", "path", "tokens", "page_token", "nextToken")
+_HARMLESS_NAMES = ("a", "b", "name", "key", "path", "tokens", "page_token", "nextToken", "bypass", "passport")
 _WORDS = ("Oslo", "hé 🎉", "key", "the cookie jar", "value", 'say "hi"', "http://x.org/a?b=c", "C:\\new", "a@x.org")
 
 

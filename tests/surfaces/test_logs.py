@@ -289,8 +289,8 @@ def test_an_event_log_shows_every_event_without_what_is_secret(verb: Verb, caplo
     assert said == "run run-1: {'type': 'TEXT_MESSAGE_CONTENT', 'messageId': 'message-1', 'delta': 'One'}"
     (custom,) = [each.getMessage() for each in told if "CUSTOM" in each.getMessage()]
     assert custom == (
-        "run run-1: {'type': 'CUSTOM', 'rawEvent': '[left out]', 'name': 'n', "
-        "'value': {'deep': [{'encryptedValue': '[left out]'}]}}"
+        "run run-1: {'type': 'CUSTOM', 'rawEvent': '[redacted]', 'name': 'n', "
+        "'value': {'deep': [{'encryptedValue': '[redacted]'}]}}"
     )
     assert MARK not in caplog.text
     caplog.clear()
