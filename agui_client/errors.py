@@ -1,6 +1,6 @@
 """The errors, as one tree; every error of a run carries its ids and what arrived before it (`partial`).
 
-AGUIError                          thread_id, run_id, may_have_started, partial, member
+AGUIError                          problem, fix, thread_id, run_id, may_have_started, partial, member
 ├─ UsageError (RuntimeError)       the caller: closed run, two consumers, wrong arguments
 │  ├─ RunInProgressError           a second run on one agent; clone() for parallel work
 │  ├─ CannotWaitError              the thread waits for what only it could bring
@@ -8,13 +8,13 @@ AGUIError                          thread_id, run_id, may_have_started, partial,
 │  └─ InterruptsNotCoveredError    missing, unknown, duplicate or expired answers
 ├─ TransportError                  nothing usable arrived
 │  ├─ ConnectError
-│  ├─ HTTPStatusError(status_code, body, headers)
+│  ├─ HTTPStatusError(status_code, body, headers, location)
 │  ├─ UnexpectedContentTypeError(content_type, body)
 │  ├─ ConnectTimeoutError (TimeoutError)
 │  └─ StreamTimeoutError (TimeoutError) (silent, keep_alives, last_event)
 │     └─ FirstEventTimeoutError · IdleTimeoutError · RunTimeoutError
-├─ ProtocolError                   the stream is not AG-UI: rule
-│  ├─ DecodeError · InvalidEventError(path, errors)
+├─ ProtocolError                   the stream is not AG-UI: rule, event_index
+│  ├─ DecodeError · InvalidEventError(path, values)
 │  ├─ EventOrderError(event) · StreamTooLargeError
 │  └─ IncompleteRunError           ended without a terminal event
 ├─ RunFailedError                  the agent said RUN_ERROR: code, event
@@ -33,7 +33,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from traceback import StackSummary, TracebackException
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -115,12 +115,19 @@ class AGUIError(Exception):
     """The root of everything this package raises; its text is one line, even where an agent wrote parts of it."""
 
     def __str__(self) -> str:
-        text = super().__str__()
+        text = self.problem if self.fix is None else f"{self.problem}; {self.fix}"
         return printable(text if self.member is None else f"{self.member}: {text}")
+
+    @property
+    def problem(self) -> str:
+        """What happened: the text without `fix`, and without the member of a team."""
+        return super().__str__()
 
     def _render_traceback_(self) -> list[str]:
         return brief_traceback(self)
 
+    fix: str | None = None
+    """What to do about it on this side; None where nothing is to be done here, or the problem says it."""
     thread_id: str | None = None
     """The conversation the run belonged to; None when there was no run."""
     run_id: str | None = None
@@ -176,10 +183,14 @@ class HTTPStatusError(TransportError):
         status_code: The HTTP status, 300 to 599.
         body: The response body as text, at most 64 KiB of it.
         headers: The response headers, those that may hold secrets left out.
+        location: The address that a redirect points to, without what may be secret; None for no redirect.
     """
 
-    def __init__(self, message: str, *, status_code: int, body: str, headers: Mapping[str, str]) -> None:
+    def __init__(
+        self, message: str, *, status_code: int, body: str, headers: Mapping[str, str], location: str | None = None
+    ) -> None:
         super().__init__(message)
+        self.location = location
         self.status_code = status_code
         self.body = body
         self.headers = headers
@@ -217,10 +228,14 @@ class StreamTimeoutError(TransportError, TimeoutError):
         silent: For how long not a byte had arrived, in seconds.
         keep_alives: How many comments had arrived, which servers send to keep a quiet stream alive.
         last_event: The type of the last event that arrived; None if there was none.
+        fix: What to do about it on this side.
     """
 
-    def __init__(self, message: str, *, silent: float, keep_alives: int, last_event: str | None) -> None:
+    def __init__(
+        self, message: str, *, silent: float, keep_alives: int, last_event: str | None, fix: str | None = None
+    ) -> None:
         super().__init__(message)
+        self.fix = fix
         self.silent = silent
         self.keep_alives = keep_alives
         self.last_event = last_event
@@ -238,17 +253,26 @@ class RunTimeoutError(StreamTimeoutError):
     """The call took longer than `Timeouts.total` seconds, its runs and tools together."""
 
 
+class _About(TypedDict, total=False):
+    event_index: int | None
+    fix: str | None
+    place: str
+
+
 class ProtocolError(AGUIError):
     """The stream is not AG-UI; what had arrived before stays delivered (LIFE-8).
 
     Args:
-        message: What the producer did, where, and what to do about it.
+        problem: What the producer did.
         rule: The id of the rule that was broken, such as "LIFE-1".
+        about: `event_index`, the position of the event in the stream, from 0, or None for the whole stream; `fix`,
+            what to do about it on this side; `place`, the beginning of the text, which names the event.
     """
 
-    def __init__(self, message: str, *, rule: str) -> None:
-        super().__init__(message)
-        self.rule = rule
+    def __init__(self, problem: str, *, rule: str, **about: Unpack[_About]) -> None:
+        self.rule, self.place = rule, about.get("place", "")
+        self.event_index, self.fix = about.get("event_index"), about.get("fix")
+        super().__init__(f"{self.place}{problem}")
 
 
 class DecodeError(ProtocolError):
@@ -259,30 +283,34 @@ class InvalidEventError(ProtocolError):
     """An event of a known type holds a value the protocol's schema rejects (PROC-6, PROC-17).
 
     Args:
-        message: The event's type, its index, and the first values that were refused.
+        problem: The first values that were refused.
         rule: The rule that was broken.
-        path: JSON pointer of the first refused value, such as "/timestamp".
-        errors: One sentence per refused value, path included; if the lists of the event have more than a thousand
-            elements, only the first one of each list.
+        values: Each refused value: the rule, the JSON pointer, such as "/timestamp", and a sentence, pointer included;
+            if the lists of the event have more than a thousand elements, only the first one of each list.
+        about: See `ProtocolError`.
     """
 
-    def __init__(self, message: str, *, rule: str, path: str, errors: Sequence[str]) -> None:
-        super().__init__(message, rule=rule)
-        self.path = path
-        self.errors = [printable(each) for each in errors]
+    def __init__(
+        self, problem: str, *, rule: str, values: Sequence[tuple[str, str, str]], **about: Unpack[_About]
+    ) -> None:
+        super().__init__(problem, rule=rule, **about)
+        self.values = [(rule, path, printable(sentence)) for rule, path, sentence in values]
+        self.path = self.values[0][1]
+        self.errors = [sentence for _, _, sentence in self.values]
 
 
 class EventOrderError(ProtocolError):
     """An event came where the protocol does not allow it (LIFE, STREAM, CHUNK, SUB).
 
     Args:
-        message: What the producer did wrong, with the event's type, index and id.
+        problem: What the producer did wrong, with the ids.
         rule: The rule that was broken.
         event: The event that broke it.
+        about: See `ProtocolError`.
     """
 
-    def __init__(self, message: str, *, rule: str, event: BaseEvent) -> None:
-        super().__init__(message, rule=rule)
+    def __init__(self, problem: str, *, rule: str, event: BaseEvent, **about: Unpack[_About]) -> None:
+        super().__init__(problem, rule=rule, **about)
         self.event = event
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from ag_ui.core import RunAgentInput
 
-    from agui_client.checking.stream_faults import StreamFault
+    from agui_client.checking.stream_faults import FaultSeverity, StreamFault
 
 _EPILOG = """\b
 Exit codes:
@@ -43,14 +44,14 @@ Exit codes:
 @click.option("--strict", is_flag=True, help="Make ids that do not match errors, not warnings.")
 @click.option(
     "--fail-on",
-    type=click.Choice(["error", "warning"]),
+    type=click.Choice(["error", "warning", "advice"]),
     default="warning",
     show_default=True,
     help="The lightest faults that lead to exit code 1.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the faults as a JSON array.")
 def check(
-    files: tuple[str, ...], input_from: str | None, fail_on: Literal["error", "warning"], *, as_json: bool, strict: bool
+    files: tuple[str, ...], input_from: str | None, fail_on: FaultSeverity, *, as_json: bool, strict: bool
 ) -> int:
     """Find the places where recorded streams break the protocol.
 
@@ -60,10 +61,10 @@ def check(
     return drive(lambda: _check(files, input_from, fail_on, as_json=as_json, strict=strict))
 
 
-def _check(files: Sequence[str], input_from: str | None, fail_on: str, *, as_json: bool, strict: bool) -> int:
+def _check(files: Sequence[str], input_from: str | None, fail_on: FaultSeverity, *, as_json: bool, strict: bool) -> int:
     # Loaded here: the other commands check no streams.
     from agui_client.checking.check import read_stream
-    from agui_client.checking.stream_faults import Faults
+    from agui_client.checking.stream_faults import SEVERITIES, Faults
 
     if files.count("-") > 1:
         raise click.UsageError("stdin, -, can be read once only")
@@ -80,7 +81,8 @@ def _check(files: Sequence[str], input_from: str | None, fail_on: str, *, as_jso
     if as_json:
         document: list[dict[str, Any]] = [{"file": file, **asdict(fault)} for file, fault in found]
         click.echo(escaped_json(json.dumps(document, ensure_ascii=False, indent=2), sys.stdout))
-    is_bad = any(fault.severity == "error" or fail_on == "warning" for _, fault in found)
+    failing = SEVERITIES[: SEVERITIES.index(fail_on) + 1]
+    is_bad = any(fault.severity in failing for _, fault in found)
     return ExitCode.RUN_FAILED if is_bad else ExitCode.SUCCESS
 
 
@@ -90,8 +92,9 @@ def _print(file: str, events: int, faults: Sequence[StreamFault]) -> None:
         place = [file, *([] if fault.line is None else [str(fault.line)])]
         request = "" if fault.request is None else f"request {fault.request}: "
         click.echo(printable(f"{':'.join(place)}: {request}{fault}"))
-    errors = sum(fault.severity == "error" for fault in faults)
-    counts = [_counted(errors, "error"), _counted(len(faults) - errors, "warning")]
+    found = Counter(fault.severity for fault in faults)
+    counts = [_counted(found["error"], "error"), _counted(found["warning"], "warning")]
+    counts += [f"{found['advice']} advice"] if found["advice"] else []
     shown = " and ".join(filter(None, counts)) or "no faults"
     click.echo(one_line(f"{file}: {shown} in {_counted(events, 'event') or 'no events'}"))
 

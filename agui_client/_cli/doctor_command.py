@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from agui_client._cli.agent_settings import AgentSettings
+    from agui_client._protocol.rules import Severity
     from agui_client.doctor import Diagnosis, ProbeResult
-    from agui_client.doctor.diagnosis import Severity
 
 _EPILOG = f"""{ENVIRONMENT}
 \b

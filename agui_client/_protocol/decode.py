@@ -143,8 +143,8 @@ class Decoder:
     def _reject(self, what: str, cause: Exception | None = None) -> NoReturn:
         latest = self._warnings.event_index
         index = 0 if latest is None else latest + 1
-        message = f"event {index}: the frame {what}; the producer must send one AG-UI event per frame"
-        raise DecodeError(message, rule="PROC-12") from cause
+        problem = f"the frame {what}; the producer must send one AG-UI event per frame"
+        raise DecodeError(problem, rule="PROC-12", event_index=index, place=f"event {index}: ") from cause
 
 
 def _conforms(event: Event, data: str, *, has_nulls: bool) -> bool:

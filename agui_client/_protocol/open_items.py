@@ -39,7 +39,9 @@ def listed(names: Sequence[str]) -> str:
     return ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
-def order_error(warnings: WarningLog, rule: str, event: core.BaseEvent, sentence: str) -> EventOrderError:
+def order_error(
+    warnings: WarningLog, rule: str, event: core.BaseEvent, sentence: str, fix: str | None = None
+) -> EventOrderError:
     """Make the error for an event out of place.
 
     Args:
@@ -47,9 +49,11 @@ def order_error(warnings: WarningLog, rule: str, event: core.BaseEvent, sentence
         rule: The rule that was broken.
         event: The event that broke it.
         sentence: The producer's fault, ids included.
+        fix: What to do about it on this side.
     """
-    where = "event" if warnings.event_index is None else f"event {warnings.event_index}"
-    return EventOrderError(f"{where} ({event.type.value}): {sentence}", rule=rule, event=event)
+    index = warnings.event_index
+    place = f"{'event' if index is None else f'event {index}'} ({event.type.value}): "
+    return EventOrderError(sentence, rule=rule, event=event, event_index=index, fix=fix, place=place)
 
 
 class Items:

@@ -73,14 +73,14 @@ def words_in(data: str) -> str:
     return shortened(found.strip(), _LONGEST_WORDS)
 
 
-def sentences(refusals: Sequence[Refusal]) -> list[str]:
-    """Return one sentence per refused value, path first."""
-    return [f"{refusal.path} {refusal.problem}".lstrip() for refusal in refusals]
+def sentence_of(refusal: Refusal) -> str:
+    """Return a sentence about a refused value, path first."""
+    return f"{refusal.path} {refusal.problem}".lstrip()
 
 
 def summary(refusals: Sequence[Refusal]) -> str:
     """Join the first few sentences, and add the number of further ones."""
-    shown = "; ".join(sentences(refusals[:_MOST_SHOWN]))
+    shown = "; ".join(map(sentence_of, refusals[:_MOST_SHOWN]))
     if len(refusals) <= _MOST_SHOWN:
         return shown
     least = "at least " if len(refusals) >= MOST_REFUSALS else ""

@@ -29,7 +29,7 @@ from agui_client._protocol.problems import (
     MOST_REFUSALS,
     Refusal,
     refusals_of,
-    sentences,
+    sentence_of,
     shortened,
     summary,
 )
@@ -41,6 +41,7 @@ from agui_client.errors import InvalidEventError
 NullFields: TypeAlias = Literal["reject", "drop"]
 """The treatment of a null that stands for a whole optional field: fail as the protocol says, or drop it and warn."""
 
+_DROPPING_NULLS = 'null_fields="drop" drops such nulls with a warning'
 _MANY_ELEMENTS = 1000
 """The elements of lists in a value from which on only the first wrong one of each list is named."""
 
@@ -157,7 +158,7 @@ class Stripper:
         slot, where = shape.slots.get(name), pointer(path, name)
         if slot is None:
             where = where[:LONGEST_PATH]
-            self._warn("PROC-8", f"unknown property {where} of {self._subject} stripped", where)
+            self._warn("PROC-8", f"unknown property {where} of {self._subject}", where, "stripped")
             return _REMOVED
         if value is None and not slot.required:
             return self._null(where)
@@ -172,11 +173,11 @@ class Stripper:
             self.refusals.append(Refusal(path, "is null where an optional field should be absent", is_null=True))
             return None
         if self._nulls == "drop":
-            self._warn("PROC-17", f"null for the optional {path} of {self._subject} dropped", path)
+            self._warn("PROC-17", f"null for the optional {path} of {self._subject}", path, "dropped")
         return _REMOVED
 
-    def _warn(self, rule: str, message: str, path: str | None) -> None:
-        self._warnings.add(self._rule or rule, message, path=path, event_type=self._event_type)
+    def _warn(self, rule: str, message: str, path: str | None, reaction: str | None = None) -> None:
+        self._warnings.add(self._rule or rule, message, path=path, event_type=self._event_type, reaction=reaction)
 
 
 @cache
@@ -278,7 +279,7 @@ class Validator:
         structure = _RECORDS.get(event_type)
         name = event_type[:60]
         if structure is None:
-            self._warnings.add("PROC-7", f"unknown event type {name} dropped", event_type=name)
+            self._warnings.add("PROC-7", f"unknown event type {name}", event_type=name, reaction="dropped")
             return None
         stripper = Stripper(self._warnings, name, event_type=name, nulls=self._null_fields)
         stripped = stripper.strip(structure, data)
@@ -317,14 +318,23 @@ class Validator:
 
     def _refuse(self, subject: str, refusals: Sequence[Refusal], *, rule: str | None = None) -> NoReturn:
         index = self._warnings.event_index
-        where = subject if index is None else f"{subject} (event {index})"
-        malformed = [refusal for refusal in refusals if not refusal.is_null]
-        advice = '; null_fields="drop" drops such nulls with a warning' if len(malformed) < len(refusals) else ""
-        if not malformed:
-            rule = "PROC-17"
-        elif rule is None:
-            is_patch = subject in _PATCHES and malformed[0].path.startswith(_PATCHES[subject])
-            rule = "SNAP-3" if is_patch else "PROC-6"
-        message = f"{where} is malformed: {summary(refusals)}{advice}"
+        place = f"{subject if index is None else f'{subject} (event {index})'} is malformed: "
+        rules = [self._rule_of(subject, each, rule) for each in refusals]
+        # A null alone is the rule about nulls; beside another fault, the event is malformed.
+        worst = next((each for each in rules if each != "PROC-17"), "PROC-17")
         # No cause is chained: pydantic's text repeats what was received, secrets among it.
-        raise InvalidEventError(message, rule=rule, path=refusals[0].path, errors=sentences(refusals))
+        raise InvalidEventError(
+            summary(refusals),
+            rule=worst,
+            values=[(each, refusal.path, sentence_of(refusal)) for each, refusal in zip(rules, refusals, strict=True)],
+            event_index=index,
+            fix=_DROPPING_NULLS if "PROC-17" in rules else None,
+            place=place,
+        )
+
+    def _rule_of(self, subject: str, refusal: Refusal, rule: str | None) -> str:
+        """Return the rule that a refused value breaks."""
+        if refusal.is_null:
+            return "PROC-17"
+        is_patch = subject in _PATCHES and refusal.path.startswith(_PATCHES[subject])
+        return rule or ("SNAP-3" if is_patch else "PROC-6")

@@ -19,6 +19,7 @@ from agui_client._protocol.problems import LONGEST_PATH, shortened
 from agui_client._protocol.warnings import WarningLog
 from agui_client.errors import EventOrderError, IncompleteRunError, UsageError
 
+_GO_ON = "what arrived is kept, and run_agent() without a prompt goes on"
 _Checks: TypeAlias = dict[type, Callable[[Any], None]]
 
 
@@ -77,8 +78,9 @@ class Verifier:
             EventOrderError: With `strict`, no run was the requested one (LIFE-12).
         """
         if self._phase in ("new", "open"):
-            message = self._nothing_arrived() if self._phase == "new" else self._cut_off()
-            raise IncompleteRunError(message, rule="TRUNC-1")
+            if self._phase == "new":
+                raise IncompleteRunError(self._nothing_arrived(), rule="TRUNC-1")
+            raise IncompleteRunError(self._cut_off(), rule="TRUNC-1", fix=_GO_ON)
         # A failure is reported as the failure it is, whatever its ids (LIFE-8).
         if self._phase == "finished" and self._started is not None and not self._has_expected_run:
             self._expect(self._started, "run", self._started.run_id, self._run_id)
@@ -126,8 +128,9 @@ class Verifier:
         self._started = event
         self._has_expected_run = self._has_expected_run or event.run_id == self._run_id
         self._expect(event, "thread", event.thread_id, self._thread_id)
-        if (message := version_warning(event.protocol_version)) is not None:
-            self._warnings.add("VER-2", message, path="/protocolVersion", event_type=event.type.value)
+        if (warning := version_warning(event.protocol_version)) is not None:
+            message, fix = warning
+            self._warnings.add("VER-2", message, path="/protocolVersion", event_type=event.type.value, fix=fix)
 
     def _open(self) -> None:
         if self._phase != "new":
@@ -164,7 +167,7 @@ class Verifier:
             return
         sentence = f"the producer named {what} {quoted(given)} where {quoted(expected)} was expected"
         if self._strict:
-            raise self._fault("LIFE-12", event, f"{sentence}; strict=False makes this a warning")
+            raise self._fault("LIFE-12", event, sentence, "strict=False makes this a warning")
         kind = event.type.value
         self._warnings.add("LIFE-12", f"{kind}: {sentence}", path=f"/{what}Id", event_type=kind)
 
@@ -176,7 +179,7 @@ class Verifier:
         items = self._run.still_open() + self._run.active_subagents()
         left = f", {len(items)} of its items still open ({listed(items)})" if items else ""
         what = f"The stream ended without 'RUN_FINISHED' or 'RUN_ERROR': {self._run_name()} was cut off{left}"
-        return f"{what} and has no outcome; what arrived is kept, and run_agent() without a prompt goes on"
+        return f"{what} and has no outcome"
 
     def _run_name(self) -> str:
         return "the run" if self._started is None else f"run {quoted(self._started.run_id)}"
@@ -193,21 +196,22 @@ def version_key(version: str) -> tuple[int, ...]:
     return tuple(int(number) for number in re.sub(r"(\.0+)+$", "", version).split("."))
 
 
-def version_warning(declared: str | None) -> str | None:
+def version_warning(declared: str | None) -> tuple[str, str | None] | None:
     """Return the warning about the version that a producer declares on RUN_STARTED (VER-1, VER-2, VER-3).
 
     Args:
         declared: The `protocolVersion` of the event; None if it has none.
 
     Returns:
-        The warning for a version that is newer than ours or cannot be interpreted; None for any other.
+        The warning for a version that is newer than ours, with what to do about it, or for one that cannot be
+        interpreted; None for any other.
     """
     if declared is None:
         return None
     if re.fullmatch(r"[0-9]{1,9}\.[0-9]{1,9}", declared) is None:
         what = f"the producer declares protocol version {shortened(declared)}, which this client cannot interpret"
-        return f"{what}: it speaks {PROTOCOL_VERSION}, and proceeds as with a newer producer"
+        return f"{what}: it speaks {PROTOCOL_VERSION}, and proceeds as with a newer producer", None
     if version_key(declared) > version_key(PROTOCOL_VERSION):
         what = f"the producer speaks protocol version {declared}, this client {PROTOCOL_VERSION}"
-        return f"{what}: what is new in it will be stripped; upgrade the client to see it"
+        return f"{what}: what is new in it will be stripped", "upgrade the client to see it"
     return None

@@ -76,9 +76,8 @@ def _with_beginning(run: Round, error: ProtocolError) -> ProtocolError:
     """Return the failure of a run; of an answer that held no event at all, with its address and its words."""
     if run.pipeline.count or not run.requests or not isinstance(error, DecodeError | IncompleteRunError):
         return error
-    told = type(error)(f"{error}; {run.requests[-1].beginning}", rule=error.rule)
-    told.__cause__ = error.__cause__
-    return told
+    error.args = (f"{error.problem}; {run.requests[-1].beginning}",)
+    return error
 
 
 def verdict_on_break(run: Round, error: Exception, *, is_aborted: bool) -> Exception | None:
@@ -109,7 +108,7 @@ def verdict_on_break(run: Round, error: Exception, *, is_aborted: bool) -> Excep
         return failure
     if isinstance(error, StreamTimeoutError):
         return error
-    cut = IncompleteRunError(f"the run was cut off, as {error}. {failure}", rule=failure.rule)
+    cut = IncompleteRunError(f"the run was cut off, as {error}. {failure.problem}", rule=failure.rule, fix=failure.fix)
     cut.__cause__ = error
     return cut
 

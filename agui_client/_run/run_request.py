@@ -187,8 +187,8 @@ class RunRequest:
         given_up = [each for each in self._given_up if each not in self._answered_before]
         if unanswered := [*self.postponed, *given_up]:
             names = listed([quoted(each) for each in unanswered])
-            without = f"the conversation goes on without results of tool calls {names}; see tool_results="
-            warnings.add("TOOL-10", without)
+            without = f"the conversation goes on without results of tool calls {names}"
+            warnings.add("TOOL-10", without, fix="see tool_results=")
 
     def _check_approval(self, call: ToolCall, approval: Approve, tool: OfferedTool | None) -> None:
         refusal = f"tool_results approves {call.id!r}, "

@@ -90,6 +90,5 @@ class TimeLimit:
 
     def _too_late(self, what: str) -> RunTimeoutError:
         took = f"the call took longer than {self._total:g} s, and was stopped while {what}"
-        return RunTimeoutError(
-            f"{took}; raise Timeouts.total to allow more", silent=0.0, keep_alives=0, last_event=None
-        )
+        fix = "raise Timeouts.total to allow more"
+        return RunTimeoutError(took, silent=0.0, keep_alives=0, last_event=None, fix=fix)

@@ -165,8 +165,8 @@ class Clock(Waiter):
             what = f"no event arrived within {limits.first_event:g} s"
         if BLOCKS_LOOP.get():
             advice = "a sync verb blocks a running event loop: if that loop serves the agent, await run_agent() instead"
-        message = f"{what}; {_seen(keep_alives, last)}; {advice}"
-        raise kind(message, silent=silent, keep_alives=keep_alives, last_event=last)
+        problem = f"{what}; {_seen(keep_alives, last)}"
+        raise kind(problem, silent=silent, keep_alives=keep_alives, last_event=last, fix=advice)
 
 
 def _seen(keep_alives: int, last: str | None) -> str:

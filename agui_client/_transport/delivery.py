@@ -195,12 +195,14 @@ class Delivery:
             where += f" with {media_type or 'no content type'} instead of {self._wanted}; is this the agent's address?"
             message = f"{where} The body starts: {body[:_SNIPPET]!r}"
             return errors.UnexpectedContentTypeError(message, content_type=media_type, body=body[:_SNIPPET])
+        location = None
         if response.next_request is not None:
             url = response.next_request.url
             refusal = self._refusal_to_follow(response.status_code, url)
             # A password in the redirect's address is not the agent's.
             self._redirected_to = None if refusal else url.copy_with(userinfo=self._url.userinfo)
-            where += f" and points to {address_of(url)}{refusal}"
+            location = address_of(url)
+            where += f" and points to {location}{refusal}"
         if response.status_code in _NOT_HERE and not (self._request.is_document or self._request.is_reconnect):
             is_connect = self._request.is_replay
             where += f"; is this the address that {'sends threads again' if is_connect else 'takes runs'}?"
@@ -208,7 +210,7 @@ class Delivery:
         advice = self._advice_on_credentials() if response.status_code == 401 else _ADVICE.get(response.status_code)
         if advice is not None and not (advice is _BUSY and self._transport.retry.status):
             message += f"; {advice}"
-        return HTTPStatusError(message, status_code=response.status_code, body=body, headers=headers)
+        return HTTPStatusError(message, status_code=response.status_code, body=body, headers=headers, location=location)
 
     def _advice_on_credentials(self) -> str:
         """Return what to do about a 401."""

@@ -181,4 +181,4 @@ class HttpSource(Source):
     def _too_large(self) -> StreamTooLargeError:
         what = f"the run brought {self._received} bytes, which exceeds max_run_bytes={self._most}"
         advice = "raise that option, or give None, if the agent really sends as much"
-        return StreamTooLargeError(f"{what}; {advice}", rule="SSE-12")
+        return StreamTooLargeError(what, rule="SSE-12", fix=advice)

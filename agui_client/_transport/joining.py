@@ -198,7 +198,7 @@ class PollUntilFinished(Joining):
 class _NoWarnings(WarningLog):
     """Drops warnings: validation gives them later, for the events that are delivered."""
 
-    def add(self, rule: str, message: str, *, path: str | None = None, event_type: str | None = None) -> None:
+    def add(self, rule: str, message: str, **about: str | None) -> None:
         """Drop a warning."""
 
 

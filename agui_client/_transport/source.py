@@ -147,8 +147,8 @@ class Limits:
         return None if kind is None else str(getattr(kind, "value", kind))
 
     def _passed(self, kind: type[StreamTimeoutError], now: float, what: str, name: str) -> StreamTimeoutError:
-        message = f"{what}; raise Timeouts.{name} to allow more"
-        return kind(message, silent=now - self._since, keep_alives=0, last_event=self._last_type)
+        fix = f"raise Timeouts.{name} to allow more"
+        return kind(what, silent=now - self._since, keep_alives=0, last_event=self._last_type, fix=fix)
 
 
 class IteratorSource(Source):

@@ -144,7 +144,7 @@ class Framer:
     def _too_large(self, size: int) -> StreamTooLargeError:
         what = f"a frame of at least {size} bytes exceeds max_event_bytes={self._max_event_bytes}"
         advice = "raise that option if the agent really sends events this large"
-        return StreamTooLargeError(f"{what}; {advice}", rule="SSE-12")
+        return StreamTooLargeError(what, rule="SSE-12", fix=advice)
 
 
 class _Lines(httpx.Response):

@@ -41,7 +41,7 @@ class DocumentFramer(Framer):
         self._document += chunk
         if len(self._document) > self._max_event_bytes:
             what = f"the thread has more than max_event_bytes={self._max_event_bytes}"
-            raise StreamTooLargeError(f"{what}; raise that option if it is really so large", rule="SSE-12")
+            raise StreamTooLargeError(what, rule="SSE-12", fix="raise that option if it is really so large")
         return []
 
     def finish(self) -> list[str]:

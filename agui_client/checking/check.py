@@ -32,17 +32,21 @@ from ag_ui.core import (
     RunAgentInput,
     RunStartedEvent,
     StateSnapshotEvent,
+    SubagentErrorEvent,
+    ToolCallEndEvent,
 )
+from pydantic_core import from_json
 
 from agui_client._protocol.decode import Decoder
 from agui_client._protocol.events import UnrecognizedEvent, WireEvent
+from agui_client._protocol.open_items import quoted
 from agui_client._protocol.pipeline import Pipeline
 from agui_client._protocol.plain_json import members_as_json
 from agui_client._protocol.reduce import Reducer
 from agui_client._protocol.schema import is_object
 from agui_client._protocol.validation import NullFields
-from agui_client._protocol.warnings import WarningLog
-from agui_client.checking.stream_faults import EventPlace, Faults, StreamFault
+from agui_client._protocol.warnings import WarningLog, whole
+from agui_client.checking.stream_faults import EventPlace, Faults, StreamFault, without_positions
 from agui_client.checking.texts import Piece, is_json, is_sse, pieces
 from agui_client.errors import EventOrderError, IncompleteRunError, InvalidEventError, ProtocolError, UsageError
 from agui_client.recording.reading import Exchange, Recording
@@ -96,6 +100,7 @@ class StreamCheck:
             if input is None or is_replay
             else Reducer(input.messages, input.state, warnings=self._log)
         )
+        self._thread = reducer.thread
         self._pipeline = Pipeline(reducer, self._log, null_fields=null_fields, strict=strict)
         self._decoder = Decoder(self._log)
         self._knows_messages = self._knows_state = self._knows_thread = input is not None
@@ -132,21 +137,22 @@ class StreamCheck:
                 # The run counts as begun since its first event, so that this one would begin a second run inside it.
                 self._has_late_start = False
                 self._pipeline.verifier.assume("RUN_FINISHED")
-            _drain(self._pipeline.feed(event))
+            for admitted in self._pipeline.feed(event):
+                if isinstance(admitted, ToolCallEndEvent):
+                    self._advise(admitted)
         except ProtocolError as error:
             self.fail(error)
         self._learn(event)
 
     def fail(self, error: ProtocolError) -> None:
-        """Note the fault of the event that is read, and leave the event out."""
+        """Note the faults of the event that is read, and leave the event out."""
         is_malformed = isinstance(error, InvalidEventError)
         items = _items_of(self._place.content) if isinstance(error, EventOrderError | InvalidEventError) else []
         known = next((self._left_out[each] for each in items if each in self._left_out), None)
         if error.rule in _OF_ITEMS and known is not None:
             self._faults.count(known)
             return
-        path = error.path if isinstance(error, InvalidEventError) else None
-        key = self._faults.add(error.rule, str(error), self._place, is_error=True, path=path)
+        key = self._add(error)
         self._is_cut |= isinstance(error, IncompleteRunError)
         kind = str(self._place.event_type)
         if error.rule == "SUB-3" and isinstance(error, EventOrderError):
@@ -154,11 +160,48 @@ class StreamCheck:
                 _drain(self._pipeline.feed(cast("Event", error.event.model_copy(update={"subagent_run_id": None}))))
             return
         self._left_out.update(dict.fromkeys(items, key))
-        if error.rule in _LEFT_OPEN or (is_malformed and kind in _RUN_EVENTS):
+        if error.rule in _LEFT_OPEN and isinstance(error, EventOrderError):
+            self._end_items(cast("Event", error.event))
+        elif is_malformed and kind in _RUN_EVENTS:
             self._pipeline.verifier.assume(kind)
         elif error.rule == "LIFE-1":
             self._has_late_start = kind != "RUN_FINISHED"
             self._pipeline.verifier.assume("RUN_STARTED" if self._has_late_start else kind)
+
+    def _add(self, error: ProtocolError) -> Hashable:
+        """Note what an error says; of a malformed event, each value that is."""
+        if not isinstance(error, InvalidEventError):
+            # The text of the JSON parser names the position of the fault.
+            what = (
+                error.problem.removeprefix(error.place) if error.__cause__ is None else type(error.__cause__).__name__
+            )
+            return self._faults.add(error.rule, error.problem, self._place, severity="error", what=what)
+        # In a long list, the same fault of many elements counts once.
+        values = {(rule, without_positions(path)): (path, said) for rule, path, said in reversed(error.values)}
+        keys = [
+            self._faults.add(rule, f"{error.place}{said}", self._place, severity="error", path=path)
+            for (rule, _), (path, said) in reversed(values.items())
+        ]
+        return keys[0]
+
+    def _end_items(self, event: Event) -> None:
+        """End what a RUN_FINISHED leaves open, and look for further faults of it."""
+        ends = self._pipeline.verifier.ends("")
+        items = [each for each in ends if not isinstance(each, SubagentErrorEvent)]
+        try:
+            for each in (*(items or ends), event):
+                _drain(self._pipeline.feed(each))
+        except ProtocolError as error:
+            self.fail(error)
+
+    def _advise(self, event: ToolCallEndEvent) -> None:
+        """Note arguments that are no JSON: they break no stream, and no tool can be called with them (TOOL-2)."""
+        call = self._thread.calls.get(event.tool_call_id)
+        try:
+            from_json((call and call.build().function.arguments) or "{}")
+        except ValueError:
+            what = f"the arguments of tool call {quoted(event.tool_call_id)} are no JSON"
+            self._faults.add("TOOL-2", what, self._place, severity="advice", path=None)
 
     def fail_at_end(self, error: ProtocolError) -> None:
         """Note the fault with which the source of the events ended; nothing comes behind it."""
@@ -192,7 +235,7 @@ class StreamCheck:
         is_of_state = rule == "SNAP-5" and event_type == "STATE_DELTA"
         if (is_of_state and not self._knows_state) or (rule in _ABOUT_MESSAGES and not self._knows_messages):
             return
-        self._faults.add(rule, message, self._place, is_error=False, path=path)
+        self._faults.add(rule, message, self._place, severity="warning", path=path)
 
 
 class _Warnings(WarningLog):
@@ -202,9 +245,9 @@ class _Warnings(WarningLog):
         super().__init__()
         self._note = note
 
-    def add(self, rule: str, message: str, *, path: str | None = None, event_type: str | None = None) -> None:
-        """Pass a warning on."""
-        self._note(rule, message, path, event_type)
+    def add(self, rule: str, message: str, **about: str | None) -> None:
+        """Pass a warning on, without what is to be done about it here."""
+        self._note(rule, whole(message, about.get("reaction"), None), about.get("path"), about.get("event_type"))
 
 
 @overload

@@ -6,17 +6,20 @@ import json
 import re
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, TypeAlias, get_args
 
 from agui_client._field_docs import Record
+from agui_client._protocol.rules import rule_of
 from agui_client._secrets import hidden_json, hidden_text
 from agui_client._widgets.escaping import exact
 
+FaultSeverity: TypeAlias = Literal["error", "warning", "advice"]
+SEVERITIES: tuple[FaultSeverity, ...] = get_args(FaultSeverity)
+"""The severities, the worst first."""
 _MOST = 1000
 """The number of kinds of faults from which on the rest is only counted."""
 _LONGEST_EVENT = 300
 _REST = "more"
-_PLACE = re.compile(r"^event \d+(?: \([A-Z_]+\))?: | \(event \d+\)")
 _POSITION = re.compile(r"/\d+(?=/|$)")
 
 
@@ -26,8 +29,9 @@ class StreamFault(Record):
 
     rule: str
     """The id of the rule, such as "LIFE-3"; "more" for the record that counts the rest of a flood."""
-    severity: Literal["error", "warning"]
-    """ "error": clients reject the stream; "warning": they go on, and leave something out."""
+    severity: FaultSeverity
+    """ "error": clients reject the stream; "warning": they go on, and leave something out; "advice": the protocol
+    allows it, and it is hardly meant."""
     problem: str
     """The fault, in a sentence."""
     mend: str
@@ -81,40 +85,45 @@ class Faults:
     def __init__(self) -> None:
         self._found: dict[Hashable, StreamFault] = {}
 
-    def add(self, rule: str, sentence: str, place: EventPlace, *, is_error: bool, path: str | None = None) -> Hashable:
+    def add(
+        self,
+        rule: str,
+        sentence: str,
+        place: EventPlace,
+        *,
+        severity: FaultSeverity,
+        path: str | None = None,
+        what: str | None = None,
+    ) -> Hashable:
         """Note a fault, and return the key under which it is counted.
 
         Args:
             rule: The id of the rule.
             sentence: The fault.
             place: The event with the fault.
-            is_error: Whether clients reject the stream for it.
+            severity: Its severity.
             path: The JSON pointer of the value.
+            what: What faults of one kind have in common, if there is no path; the sentence if left out.
         """
-        # Loaded here: most streams have no fault.
-        from agui_client.doctor.advice import advice
-        from agui_client.doctor.judging import for_servers
-
         # Values differ from event to event; an event out of order names its item, and items are faults of their own.
-        what = _PLACE.sub("", sentence) if path is None else _POSITION.sub("/*", path)
-        if rule == "PROC-12":
-            what = re.sub(r"\(.*\)|\d+", "", what)
+        what = sentence if what is None else what
+        if path is not None:
+            what = without_positions(path)
         kind = "" if path is None else place.event_type
-        key = place.request, rule, is_error, kind, what
+        key = place.request, rule, severity, kind, what
         if key in self._found:
             return self.count(key)
         if len(self._found) >= _MOST:
-            key = place.request, _REST, is_error, "", ""
+            key = place.request, _REST, severity, "", ""
             if key in self._found:
                 return self.count(key)
             rule, place = _REST, EventPlace("")
             sentence = f"more than {_MOST} kinds of faults; the rest is only counted"
-        _, mend = advice(rule, is_fatal=is_error)
         self._found[key] = StreamFault(
             rule=rule,
-            severity="error" if is_error else "warning",
-            problem=hidden_text(for_servers(sentence)),
-            mend="mend those above first" if rule == _REST else mend,
+            severity=severity,
+            problem=hidden_text(sentence),
+            mend="mend those above first" if rule == _REST else rule_of(rule).remedy,
             event=_shown(place.content),
             event_index=place.event_index,
             event_type=place.event_type,
@@ -134,6 +143,11 @@ class Faults:
     def records(self) -> list[StreamFault]:
         """Return the faults so far, in the order in which they first occurred."""
         return list(self._found.values())
+
+
+def without_positions(path: str) -> str:
+    """Return the JSON pointer of a value with a star for each position in a list."""
+    return _POSITION.sub("/*", path)
 
 
 def _shown(content: str) -> str:

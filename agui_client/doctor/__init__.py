@@ -4,7 +4,7 @@
     print(diagnosis)
 
 The modules, from low to high: `diagnosis` (the result), `diagnosis_files` (as HTML and JUnit), `exchanges` (requests
-with the bytes of their responses), `evidence`, `judging` (what any run may show), `probes`, `advice`, `examination`.
+with the bytes of their responses), `evidence`, `judging` (what any run may show), `probes`, `examination`.
 """
 
 from agui_client.doctor.diagnosis import Ability, Diagnosis, Evidence, Finding, ProbeResult

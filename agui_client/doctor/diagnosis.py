@@ -6,8 +6,8 @@ from typing import Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict
 
-Severity: TypeAlias = Literal["error", "warning", "note"]
-"""The weight of a finding: clients reject the run; something is lost, or fails sometimes; or it could be better."""
+from agui_client._protocol.rules import Severity
+
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
 """The severities, the worst first."""
 Verdict: TypeAlias = Literal["yes", "no", "unknown"]

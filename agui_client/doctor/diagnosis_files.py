@@ -9,7 +9,8 @@ from xml.etree import ElementTree
 from agui_client.doctor.diagnosis import MARKS, effort_of, finding_lines
 
 if TYPE_CHECKING:
-    from agui_client.doctor.diagnosis import Diagnosis, Finding, Severity
+    from agui_client._protocol.rules import Severity
+    from agui_client.doctor.diagnosis import Diagnosis, Finding
 
 _STYLE = """
 :root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }

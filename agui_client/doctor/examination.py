@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from ag_ui.core import PROTOCOL_VERSION, TextMessageContentEvent
 
+from agui_client._protocol.rules import rule_of
 from agui_client._protocol.schema import is_a
 from agui_client._tools.tool_limits import ToolLimits
 from agui_client._transport.timeouts import Timeouts, is_duration
-from agui_client.doctor.advice import advice
 from agui_client.doctor.diagnosis import SEVERITIES, Ability, Diagnosis, Finding, ProbeResult, Verdict
 from agui_client.doctor.evidence import evidence, frame_text, shown
 from agui_client.doctor.exchanges import Exchange, ProbeAgent, Tap
@@ -275,13 +275,13 @@ class Examination:
             self._findings[key] = self._again(known, symptom)
             return
         self._first_places[key] = shown(symptom.place, self.tap.secrets)
-        severity, mend = advice(symptom.rule, is_fatal=symptom.is_fatal)
+        severity, remedy = rule_of(symptom.rule)
         secrets = self.tap.secrets
         self._findings[key] = Finding(
             rule=symptom.rule,
-            severity=symptom.severity or severity,
+            severity=symptom.severity or ("error" if symptom.is_fatal else severity),
             problem=shown(symptom.problem, secrets, 600),
-            mend=mend,
+            mend=remedy,
             probe=symptom.exchange.probe if symptom.exchange is not None else self.tap.probe,
             count=symptom.count,
             evidence=evidence(self.address, symptom.exchange, secrets, event=symptom.event, detail=symptom.detail),

@@ -17,6 +17,7 @@ from agui_client.errors import (
     ConnectError,
     HTTPStatusError,
     IncompleteRunError,
+    InvalidEventError,
     ProtocolError,
     RunFailedError,
     StreamTimeoutError,
@@ -26,20 +27,17 @@ from agui_client.errors import (
 )
 
 if TYPE_CHECKING:
+    from agui_client._protocol.rules import Severity
     from agui_client._protocol.warnings import ProtocolWarning
     from agui_client._run.result import RunResult
-    from agui_client.doctor.diagnosis import Severity
     from agui_client.doctor.exchanges import Exchange
 
-_EVENT_NUMBER = re.compile(r"\bevent (\d+)\b")
-_FOR_CLIENTS = "null_fields=|strict=|what arrived is kept|look at what|raise |see tool_results=|upgrade the "
-_CLIENT_ADVICE = re.compile(rf"; ({_FOR_CLIENTS}).*$")
-"""Advice for those who use the client, not for those who wrote the server."""
 _OURS = frozenset({"INPUT-3", "SEC-3", "TOOL-10", "TOOL-11", "VER-8", "STATE-4", "more"})
 """Warnings about what this side did."""
 _OF_VALUES = ("LIFE-12", "PROC-7", "PROC-8", "PROC-17")
 """Rules that a server breaks in many places by one fault of its own."""
-_REACTION = re.compile(r" (drop|strip)p?ped$")
+_REACTIONS = {"dropped": "; clients drop it", "stripped": "; clients strip it"}
+_POSITION = re.compile(r"/\d+(?=/|$)")
 _FEW = 5
 """The number of frames from which on the times of a response say something."""
 
@@ -109,19 +107,14 @@ def sentence_of(error: Exception) -> str:
     """Write an error as a sentence for those who wrote the server."""
     match error:
         case HTTPStatusError():
-            location = f" and points to {place}" if (place := _place(str(error))) else ""
+            location = "" if error.location is None else f" and points to {error.location}"
             return f"the server answered {error.status_code}{location}"
         case UnexpectedContentTypeError():
             return f"the server answered with {error.content_type or 'no content type'} instead of text/event-stream"
         case RunFailedError():
             return f"the run ended with RUN_ERROR: {error}"
         case _:
-            return for_servers(str(error))
-
-
-def for_servers(text: str) -> str:
-    """Return a sentence without the advice in it for those who use the client."""
-    return _CLIENT_ADVICE.sub("", text)
+            return error.problem if isinstance(error, AGUIError) else str(error)
 
 
 def symptoms(seen: Seen) -> Iterator[Symptom]:
@@ -134,12 +127,11 @@ def symptoms(seen: Seen) -> Iterator[Symptom]:
         yield symptom
     warnings = seen.result.warnings if seen.result else []
     # A producer that says that it is newer may send what this client does not know.
-    is_newer = any(each.rule == "VER-2" and not _is_uninterpretable(each) for each in warnings)
+    is_newer = any(each.rule == "VER-2" and each.fix is not None for each in warnings)
     ours = _OURS | {"PROC-7", "PROC-8", "PROC-9"} if is_newer else _OURS
     for warning in warnings:
-        if warning.rule in ours or (warning.rule == "VER-2" and not _is_uninterpretable(warning)):
-            continue
-        yield _of_warning(warning, seen)
+        if warning.rule not in ours and not (warning.rule == "VER-2" and warning.fix is not None):
+            yield _of_warning(warning, seen)
     for exchange in seen.exchanges:
         is_cut = seen.was_left or (exchange is seen.last and isinstance(seen.error, IncompleteRunError))
         yield from _of_bytes(exchange, is_cut=is_cut or exchange.is_cut)
@@ -172,10 +164,12 @@ def _of_error(error: AGUIError, seen: Seen) -> Symptom | None:
         case StreamTooLargeError():
             return Symptom("DOC-8", sentence_of(error), True, seen.last)
         case ProtocolError():
-            text = sentence_of(error)
-            number = _EVENT_NUMBER.search(str(error))
-            event = int(number[1]) if number else len(seen.last.frames) if seen.last else None
-            return Symptom(error.rule, text, True, seen.last, event, kind=_without_names(text))
+            frames, event = seen.last.frames if seen.last else [], error.event_index
+            event_type = "" if event is None or event >= len(frames) else frames[event].event.get("type")
+            path = _POSITION.sub("/*", error.path) if isinstance(error, InvalidEventError) else ""
+            kind = f"{type(error).__name__} {event_type}{path}"
+            at = len(frames) if event is None and seen.last else event
+            return Symptom(error.rule, sentence_of(error), True, seen.last, at, kind=kind)
         case UnexpectedContentTypeError():
             return Symptom("SSE-3", sentence_of(error), True, seen.last, detail=error.body)
         case HTTPStatusError() if error.status_code < 400:
@@ -194,12 +188,12 @@ def _of_warning(warning: ProtocolWarning, seen: Seen) -> Symptom:
     candidates = [each for each in seen.exchanges if at is None or len(each.frames) > at]
     named = [each for each in candidates if at is not None and each.frames[at].event.get("type") == warning.event_type]
     exchange = next(iter(named or candidates), seen.last)
-    path = re.sub(r"/\d+(?=/|$)", "/*", warning.path or "")
+    path = _POSITION.sub("/*", warning.path or "")
     # An unknown member that is a known one in another spelling is missed.
     is_misspelt = rule == "PROC-8" and "_" in path
     return Symptom(
         rule,
-        _REACTION.sub(_reaction(rule), for_servers(warning.message)),
+        warning.problem + _reaction(warning),
         # These two are tolerated here to see what else there is; other clients reject the run.
         is_fatal=rule in ("PROC-17", "LIFE-12"),
         exchange=exchange,
@@ -211,13 +205,10 @@ def _of_warning(warning: ProtocolWarning, seen: Seen) -> Symptom:
     )
 
 
-def _reaction(rule: str) -> str:
-    return "; clients reject the run" if rule == "PROC-17" else r"; clients \1 it"
-
-
-def _is_uninterpretable(warning: ProtocolWarning) -> bool:
-    """Return whether a warning about a version says that it is none."""
-    return "cannot interpret" in warning.message
+def _reaction(warning: ProtocolWarning) -> str:
+    if warning.rule == "PROC-17":
+        return "; clients reject the run"
+    return "" if warning.reaction is None else _REACTIONS[warning.reaction]
 
 
 def _of_bytes(exchange: Exchange, *, is_cut: bool) -> Iterator[Symptom]:
@@ -263,14 +254,3 @@ def _of_event(event: Mapping[str, Any]) -> Symptom | None:
 _EARLIEST_TIMESTAMP = 10**11
 """The milliseconds of a day in 1973; seconds since the epoch are fewer for a long time."""
 _TEXT_DELTAS = ("TEXT_MESSAGE_CONTENT", "TOOL_CALL_ARGS", "REASONING_MESSAGE_CONTENT")
-
-
-def _without_names(text: str) -> str:
-    """Return a sentence without the numbers and names in it, which differ from run to run."""
-    return re.sub(r"'[^']*'|\"[^\"]*\"|\d+", "", text)
-
-
-def _place(message: str) -> str:
-    """Return the address that a redirect points to, as the client names it, without its query."""
-    found = re.search(r" and points to (\S+?)[,;:]?(?: |$)", message)
-    return found[1] if found else ""

@@ -24,7 +24,7 @@ from agui_client._protocol.pipeline import Pipeline
 from agui_client._protocol.plain_json import write
 from agui_client._protocol.reduce import Change, Reducer
 from agui_client._protocol.traits import DELTAS
-from agui_client._protocol.warnings import WarningLog
+from agui_client._protocol.warnings import WarningLog, whole
 from agui_client.errors import ProtocolError, printable
 from agui_client.recording.reading import Exchange, RecordingError
 
@@ -60,10 +60,11 @@ class _Occurrences(WarningLog):
         super().__init__()
         self.latest: list[list[str | None]] = []
 
-    def add(self, rule: str, message: str, *, path: str | None = None, event_type: str | None = None) -> None:
+    def add(self, rule: str, message: str, *, path: str | None = None, **about: str | None) -> None:
         """Collect a warning."""
         if len(self.latest) < _MOST_WARNINGS:
-            self.latest.append([rule, printable(message), path and printable(path)])
+            said = whole(message, about.get("reaction"), about.get("fix"))
+            self.latest.append([rule, printable(said), path and printable(path)])
 
 
 class AnswerChanges:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from pathlib import Path
@@ -20,7 +21,9 @@ from ag_ui.core import (
     TextMessageContentEvent,
 )
 
+import agui_client
 from agui_client import HttpAgent, StreamFault, UnrecognizedEvent, UsageError, validate
+from agui_client._protocol.rules import rule_of
 from agui_client.recording import Recording, record
 from agui_client.testing import ScriptedAgent, assert_conforms, serve_bytes, sse, text, tool_call, turn
 
@@ -223,6 +226,50 @@ def test_a_fault_is_found_without_what_follows_from_it(
     events: list[dict[str, Any]], found: list[tuple[str, int, int]]
 ) -> None:
     assert [(fault.rule, fault.event_index, fault.count) for fault in validate(events)] == found
+
+
+def test_a_name_that_reads_like_advice_is_not_cut() -> None:
+    [fault] = validate(within({"type": "STEP_FINISHED", "stepName": "load; raise limits"}))
+    assert fault.problem.endswith("finished step 'load; raise limits' of the parent agent that was not started")
+
+
+def test_each_fault_of_an_event_is_named() -> None:
+    malformed = {"type": "TOOL_CALL_START", "toolCallId": 5, "toolCallName": None, "timestamp": None}
+    many = {"type": "MESSAGES_SNAPSHOT", "messages": [{"id": str(at), "role": "user"} for at in range(3)]}
+    left = [{"type": "STEP_STARTED", "stepName": "s"}, {"type": "SUBAGENT_STARTED", "subagentRunId": "a", "name": "n"}]
+    faults = validate([STARTED, malformed, many, *left, {**FINISHED, "runId": "x"}, STARTED, FINISHED])
+    assert [(each.rule, each.path, each.event_index, each.count) for each in faults] == [
+        ("PROC-17", "/timestamp", 1, 1),
+        ("PROC-6", "/toolCallId", 1, 1),
+        ("PROC-6", "/toolCallName", 1, 1),
+        ("PROC-6", "/messages/0/content", 2, 1),
+        ("LIFE-5", None, 5, 1),
+        ("SUB-7", None, 5, 1),
+        ("LIFE-12", "/runId", 5, 1),
+    ]
+    assert faults[1].problem == "TOOL_CALL_START (event 1) is malformed: /toolCallId should be a valid string, got 5"
+    assert len({each.mend for each in faults}) > 3
+
+
+@pytest.mark.parametrize(("arguments", "found"), [("{}", []), ("", []), ("[1]", []), ('{"a": 1', [("TOOL-2", 3)])])
+@pytest.mark.requirement("TOOL-2")
+def test_arguments_that_are_no_json_are_an_advice(arguments: str, found: list[tuple[str, int]]) -> None:
+    called = within(
+        {"type": "TOOL_CALL_START", "toolCallId": "c", "toolCallName": "look"},
+        {"type": "TOOL_CALL_ARGS", "toolCallId": "c", "delta": arguments},
+        {"type": "TOOL_CALL_END", "toolCallId": "c"},
+    )
+    faults = validate(called)
+    assert rules(faults) == found
+    assert {fault.severity for fault in faults} <= {"advice"}
+    assert_conforms(called)
+
+
+def test_each_rule_that_is_named_has_a_remedy_of_its_own_or_of_its_family() -> None:
+    sources = [path.read_text(encoding="utf-8") for path in Path(agui_client.__file__).parent.rglob("*.py")]
+    named = {rule for source in sources for rule in re.findall(r'"([A-Z]+-\d+)"', source)}
+    ours = ("INPUT-3", "PASS", "SEC", "PROC")  # warnings about what this side did, and the family of all others
+    assert not [each for each in named if rule_of(each) == rule_of("PROC-6") and not each.startswith(ours)]
 
 
 def test_faults_of_different_items_are_faults_of_their_own() -> None:

@@ -251,6 +251,15 @@ async def test_the_demo_agent_is_healthy() -> None:
     assert (agent.messages, agent.is_running) == ([], False)
 
 
+async def test_a_name_that_reads_like_advice_is_not_cut() -> None:
+    server = Server()
+    finished = {"type": "STEP_FINISHED", "stepName": "load; raise limits, event 7"}
+    server.change = lambda events, request: [events[0], finished, *events[1:]]
+    [finding] = (await examined(server, only=["hello"])).findings
+    assert finding.problem.endswith("'load; raise limits, event 7' of the parent agent that was not started")
+    assert "event 1: data: " in finding.evidence.received
+
+
 async def test_nothing_secret_is_shown(caplog: pytest.LogCaptureFixture) -> None:
     def echo(events: Events, request: Request) -> Events:
         said = {

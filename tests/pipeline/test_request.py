@@ -453,8 +453,8 @@ def test_an_absent_equal_or_older_declaration_is_fine(declared: str | None) -> N
 @pytest.mark.parametrize("declared", ["1.1", "1.10", "2.0"])
 def test_a_newer_declaration_is_warned_about(declared: str) -> None:
     assert version_warning(declared) == (
-        f"the producer speaks protocol version {declared}, this client 1.0: "
-        "what is new in it will be stripped; upgrade the client to see it"
+        f"the producer speaks protocol version {declared}, this client 1.0: what is new in it will be stripped",
+        "upgrade the client to see it",
     )
 
 
@@ -462,6 +462,9 @@ def test_a_newer_declaration_is_warned_about(declared: str) -> None:
 @pytest.mark.parametrize("declared", ["1", "1.0.0", "v1", "draft", "", "1.0\n", "1.٣"])
 def test_a_declaration_that_cannot_be_interpreted_is_warned_about(declared: str) -> None:
     assert version_warning(declared) == (
-        f"the producer declares protocol version {declared!r}, which this client cannot interpret: "
-        "it speaks 1.0, and proceeds as with a newer producer"
+        (
+            f"the producer declares protocol version {declared!r}, which this client cannot interpret: "
+            "it speaks 1.0, and proceeds as with a newer producer"
+        ),
+        None,
     )
