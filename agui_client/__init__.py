@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from agui_client import errors
 from agui_client._display import in_notebook
 from agui_client._run.defaults import DEFAULT_OBSERVERS, INCOMING_TRACES
+from agui_client._version import __version__ as __version__
 from agui_client.errors import *  # noqa: F403 - its `__all__` lists them
 
 if TYPE_CHECKING:

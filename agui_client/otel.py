@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache, lru_cache
-from importlib.metadata import PackageNotFoundError, version
+from functools import lru_cache
 from time import perf_counter
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -23,6 +22,7 @@ from opentelemetry.trace import ProxyTracerProvider, SpanKind, StatusCode
 from agui_client._run.observers import RunObserver
 from agui_client._run.scope import CURRENT_SCOPE, RunScope
 from agui_client._secrets import address_of
+from agui_client._version import __version__
 
 if TYPE_CHECKING:
     from contextvars import Token
@@ -234,7 +234,7 @@ class _Instruments:
     """The instruments of one meter provider."""
 
     def __init__(self, provider: MeterProvider) -> None:
-        meter = provider.get_meter("agui_client", _version() or "")
+        meter = provider.get_meter("agui_client", __version__)
 
         def seconds(name: str, description: str) -> Histogram:
             """Make a histogram of durations."""
@@ -295,7 +295,7 @@ class _Span:
     """A span, and the context for what nests in it."""
 
     def __init__(self, name: str, parent: Context, kind: SpanKind, attributes: Mapping[str, str | int]) -> None:
-        self._span = trace.get_tracer("agui_client", _version()).start_span(name, parent, kind, attributes)
+        self._span = trace.get_tracer("agui_client", __version__).start_span(name, parent, kind, attributes)
         # Where there is no SDK, some versions make an empty span, which would hide the trace that came in.
         is_valid = self._span.get_span_context().is_valid
         self.context = trace.set_span_in_context(self._span, parent) if is_valid else parent
@@ -389,11 +389,3 @@ def _tokens(usage: Sequence[TokenUsage]) -> dict[str, int]:
         if counts:
             totals[attribute] = sum(counts)
     return totals
-
-
-@cache
-def _version() -> str | None:
-    try:
-        return version("agui-client")
-    except PackageNotFoundError:
-        return None

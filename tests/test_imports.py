@@ -11,13 +11,14 @@ import sys
 import tomllib
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
-from importlib.metadata import packages_distributions
+from importlib.metadata import packages_distributions, version
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+import agui_client
 from agui_client import errors
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ _NAMESPACES = (
 )
 _ROOMS = (
     ("errors",),
-    ("_concurrency", "_display", "_field_docs", "_json_pointers", "_secrets", "_type_adapters"),
+    ("_concurrency", "_display", "_field_docs", "_json_pointers", "_secrets", "_type_adapters", "_version"),
     ("_protocol",),
     ("_transport",),
     ("messages",),
@@ -514,3 +515,20 @@ def test_a_name_that_the_package_does_not_have_is_missing_from_it_as_from_any_mo
     package = importlib.import_module("agui_client")
     with pytest.raises(AttributeError, match="no attribute 'Middlewares'"):
         package.Middlewares  # noqa: B018 - looking is what fails
+
+
+def test_the_pytest_plugin_imports_nothing_until_a_test_asks_for_it() -> None:
+    program = """
+import sys
+import pytest
+before = set(sys.modules)
+import agui_client_pytest
+print({name.partition(".")[0] for name in set(sys.modules) - before} - {"socket", "selectors", "zlib"})
+"""
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, cwd=_PROJECT, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout, done.stderr) == ("{'agui_client_pytest'}\n", "")
+
+
+def test_the_package_has_the_version_of_its_distribution() -> None:
+    assert agui_client.__version__ == version("agui-client")

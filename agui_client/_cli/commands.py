@@ -27,6 +27,7 @@ from agui_client._cli.lines import WarningLines, escaped_json
 from agui_client._cli.loading import load_views, views_option
 from agui_client._cli.run_commands import runs
 from agui_client._cli.thread_commands import threads
+from agui_client._version import __version__
 from agui_client.errors import AGUIError
 
 if TYPE_CHECKING:
@@ -39,15 +40,9 @@ def _show_version(context: click.Context, parameter: click.Parameter, is_asked: 
     if not is_asked or context.resilient_parsing:
         return
     # Loaded here, as in the commands: `agui` says what it can do before it loads what that needs.
-    from importlib.metadata import PackageNotFoundError, version
-
     from ag_ui.core import PROTOCOL_VERSION
 
-    try:
-        installed = version("agui-client")
-    except PackageNotFoundError:
-        installed = "(not installed)"
-    click.echo(f"agui {installed} (AG-UI {PROTOCOL_VERSION})")
+    click.echo(f"agui {__version__} (AG-UI {PROTOCOL_VERSION})")
     context.exit()
 
 

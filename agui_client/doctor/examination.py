@@ -6,7 +6,6 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, version
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
@@ -16,6 +15,7 @@ from agui_client._protocol.rules import rule_of
 from agui_client._protocol.schema import is_a
 from agui_client._tools.tool_limits import ToolLimits
 from agui_client._transport.timeouts import Timeouts, is_duration
+from agui_client._version import __version__
 from agui_client.doctor.diagnosis import SEVERITIES, Ability, Diagnosis, Finding, ProbeResult, Verdict
 from agui_client.doctor.evidence import evidence, frame_text, shown
 from agui_client.doctor.exchanges import Exchange, ProbeAgent, Tap
@@ -150,7 +150,7 @@ class Examination:
         worst_first = sorted(self._findings.values(), key=lambda each: SEVERITIES.index(each.severity))
         return Diagnosis(
             url=self.address,
-            client=f"agui-client {_version()}, AG-UI {PROTOCOL_VERSION}",
+            client=f"agui-client {__version__}, AG-UI {PROTOCOL_VERSION}",
             is_reachable=self.is_reachable,
             is_complete=self._is_complete,
             requests=len(self.tap.exchanges),
@@ -414,10 +414,3 @@ async def diagnose(
     """
     setup = Setup(prompts=prompts or {}, state=state, only=only, skip=skip, timeout=timeout, silence=silence, slow=slow)
     return await Examination(agent, setup, progress).run()
-
-
-def _version() -> str:
-    try:
-        return version("agui-client")
-    except PackageNotFoundError:
-        return "(not installed)"

@@ -8,8 +8,6 @@ import os
 import threading
 import weakref
 from datetime import UTC, datetime
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from inspect import iscoroutinefunction
 from io import FileIO
 from itertools import count
@@ -31,6 +29,7 @@ from agui_client._run.observers import RunKeeper
 from agui_client._run.scope import RunScope
 from agui_client._secrets import Redact
 from agui_client._tools.context import MOST_REPORTS
+from agui_client._version import __version__
 from agui_client.errors import UsageError
 from agui_client.recording.failures import error_record
 from agui_client.recording.format import (
@@ -307,7 +306,7 @@ class Recorder(RunKeeper):
 
     def _header(self) -> bytes:
         """Return the line that begins a session."""
-        header = HeaderLine(protocol=PROTOCOL_VERSION, package=_version(), session=self._session, time=self._time)
+        header = HeaderLine(protocol=PROTOCOL_VERSION, package=__version__, session=self._session, time=self._time)
         return header.model_dump_json().encode()
 
     def _open(self) -> FileIO:
@@ -409,11 +408,3 @@ def _plain(value: object) -> Any:
 def _headers(response: ResponseInfo | None) -> dict[str, str]:
     shown: Mapping[str, str] = {} if response is None else response.headers
     return {name: shown[name] for name in _SHOWN_HEADERS if shown.get(name, "[redacted]") != "[redacted]"}
-
-
-@cache
-def _version() -> str:
-    try:
-        return version("agui-client")
-    except PackageNotFoundError:
-        return ""

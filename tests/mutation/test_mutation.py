@@ -21,8 +21,7 @@ PROJECT = {
     "docs/start.md": "",
     "examples/start.py": "",
     "agui_client/__init__.py": "",
-    "agui_client/recording/__init__.py": "",
-    "agui_client/recording/pytest_plugin.py": "",  # which pytest finds wherever the package is installed
+    "agui_client_pytest.py": "",  # which pytest finds wherever the package is installed
     "agui_client/sums.py": """# adds
 def total(first, second):
     return first + second

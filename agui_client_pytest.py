@@ -5,6 +5,9 @@
 
 The fixture, or the marker of the same name, answers for every `HttpAgent` of the test out of a recording in the folder
 `cassettes` beside the test. `pytest --agui-record=once` makes the recordings that are missing, `all` makes all anew.
+
+This module stands beside the package, because every pytest session of an environment imports it: what it needs of the
+package is imported when a test asks for it.
 """
 
 from __future__ import annotations
@@ -16,7 +19,6 @@ from collections.abc import Callable, Generator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
-from unittest.mock import patch
 from zlib import crc32
 
 import pytest
@@ -29,7 +31,6 @@ recording; its name is that of the test if it is left out, match= is as for Repl
 _ADDRESS = re.compile(r"[\d.]+|[0-9A-Fa-f:.]*:[^/]*")
 """A host that is no name."""
 _PASSED, _HAS_CASSETTE = pytest.StashKey[bool](), pytest.StashKey[bool]()
-_PACKAGE = Path(__file__).parents[1]
 _blocked: list[str] = []
 """The connections that were blocked in the present phase of a test; libraries keep that to themselves."""
 
@@ -76,11 +77,11 @@ def _shorten(failure: pytest.ExceptionInfo[BaseException]) -> None:
 
     The way of a run through the package is some ninety lines, which say nothing about a recording that does not fit.
     """
-    from agui_client.errors import AGUIError
+    from agui_client import errors
 
-    last = failure.tb
-    while (following := last.tb_next) is not None and isinstance(failure.value, AGUIError):
-        if Path(following.tb_frame.f_code.co_filename).is_relative_to(_PACKAGE):
+    last, package = failure.tb, Path(errors.__file__).parent
+    while (following := last.tb_next) is not None and isinstance(failure.value, errors.AGUIError):
+        if Path(following.tb_frame.f_code.co_filename).is_relative_to(package):
             # In the traceback itself: pytest makes its list of entries anew.
             last.tb_next = None
             return
@@ -132,6 +133,8 @@ def _arguments(name: str | None = None, **options: Any) -> tuple[str | None, dic
 
 def _block_network() -> Any:
     """Let connections to any host fail; return a function that lets them pass again."""
+    from unittest.mock import patch  # which imports asyncio
+
     stack = ExitStack()
     for method, place in {"connect": 0, "connect_ex": 0, "sendto": -1, "sendmsg": 3}.items():
         if (send := getattr(socket.socket, method, None)) is not None:  # Windows has no sendmsg
