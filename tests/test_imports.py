@@ -63,7 +63,7 @@ _NAMESPACES = (
 )
 _ROOMS = (
     ("errors",),
-    ("_concurrency", "_display", "_field_docs", "_json_pointers", "_secrets", "_type_adapters", "_version"),
+    ("_backoff", "_concurrency", "_display", "_field_docs", "_json_pointers", "_secrets", "_type_adapters", "_version"),
     ("_protocol",),
     ("_transport",),
     ("messages",),

@@ -17,7 +17,7 @@ from agui_client._cli.input_lines import GivenLines, TypedLines
 from agui_client._cli.lines import WarningLines
 from agui_client._cli.lines_beside import LinesBeside
 from agui_client._cli.live_run import LiveRun
-from agui_client._cli.output import content_text, usage_line
+from agui_client._cli.output import usage_line
 from agui_client._cli.pending_work import PendingWork
 from agui_client._cli.plain_view import PlainRun
 from agui_client._cli.slash_commands import SLASH_COMMANDS, run_slash_command
@@ -25,6 +25,7 @@ from agui_client._cli.terminal_handlers import TerminalAnswerer, TerminalApprove
 from agui_client._cli.terminal_questions import Terminal
 from agui_client._cli.thread_commands import open_threads
 from agui_client._cli.watching import drawing_board, watch
+from agui_client._protocol.content import content_text
 from agui_client._run.observers import RunObserver
 from agui_client.errors import AGUIError, UsageError
 

@@ -10,7 +10,7 @@ import os
 import re
 import shlex
 from collections import defaultdict, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
 from ag_ui.core import (
@@ -36,6 +36,7 @@ from ag_ui.core import (
 )
 
 from agui_client._cli.lines import one_line, printable
+from agui_client._protocol.content import content_text
 from agui_client._run.async_run import AnswerText
 from agui_client._widgets.drawing import draw, drawn_text
 from agui_client._widgets.views import MOST_VALUES, Key, ShownCustom, find_view, shown_call
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
     from agui_client._run.result import RunResult, Timings
     from agui_client._tools.context import ToolExecution
     from agui_client._widgets.views import Viewed
-    from agui_client.messages import Part
 
 PROGRAM_HEADING = "The same in five lines of Python, with `agui demo --serve` in another terminal:"
 """The line above the program at the end of the demo."""
@@ -77,15 +77,6 @@ def summary(results: Sequence[RunResult]) -> list[str]:
     usage = aggregate_token_usage([entry for result in results for entry in result.usage])
     lines = [f"run {number}: {timings_line(result.timings)}" for number, result in enumerate(results, 1)]
     return [f"usage: {usage_line(usage)}", *lines]
-
-
-def content_text(content: str | Sequence[Part] | Mapping[str, Any]) -> str:
-    """Return the content of a message as text; a media part is named by its type."""
-    if isinstance(content, str):
-        return content
-    if isinstance(content, Mapping):
-        return json.dumps(content, ensure_ascii=False)
-    return ", ".join(part.text if part.type == "text" else f"[{part.type}]" for part in content)
 
 
 def is_over(execution: ToolExecution) -> bool:

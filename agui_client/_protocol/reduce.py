@@ -14,9 +14,10 @@ from typing import Any, TypeAlias, get_args
 from uuid import NAMESPACE_OID, uuid5
 
 from ag_ui import core
-from ag_ui.core import Event, Message, TextPart, ToolCall
+from ag_ui.core import Event, Message, ToolCall
 from pydantic_core import PydanticUndefined
 
+from agui_client._protocol.content import content_text
 from agui_client._protocol.open_items import quoted
 from agui_client._protocol.patch import Document, PatchFailed, copied
 from agui_client._protocol.placeholders import is_placeholder, unmarked, without_mark
@@ -511,9 +512,7 @@ class Reducer:
         """Return the text of one message as it is now, of content parts the joined texts; "" when there is none."""
         message = self.message(message_id)
         content = None if message is None else message.content
-        if isinstance(content, list):
-            return "".join(part.text for part in content if isinstance(part, TextPart))
-        return content if isinstance(content, str) else ""
+        return content_text(content, "", names_media=False) if isinstance(content, list | str) else ""
 
     def set_messages(self, messages: Iterable[Message]) -> None:
         """Store these messages instead of the present ones. They are neither copied nor changed.

@@ -12,6 +12,7 @@ from typing import Any, NoReturn, cast
 from ag_ui.core import PROTOCOL_VERSION, AssistantMessage, Message, RunAgentInput, TextPart, ToolMessage, UserMessage
 
 from agui_client._protocol.compat import upgraded_messages
+from agui_client._protocol.content import content_text
 from agui_client._protocol.placeholders import without_mark
 from agui_client._protocol.plain_json import members_as_json, write
 from agui_client._protocol.problems import Refusal, summary
@@ -175,8 +176,7 @@ def _flattened(message: Message, index: int, warnings: WarningLog) -> Message:
                 path = f"/messages/{index}/content"
                 what = f"{path} written as a string DROPS non-text parts ({', '.join(lost)})"
                 warnings.add("VER-8", f"{what}: a peer of 0.0.39 or older takes none; upgrade it", path=path)
-            text = "".join(part.text for part in parts if isinstance(part, TextPart))
-            return message.model_copy(update={"content": text})
+            return message.model_copy(update={"content": content_text(parts, "", names_media=False)})
         case AssistantMessage(content=None):
             # The older schema requires what is now optional: the empty filler that VER-6 allows.
             return message.model_copy(update={"content": ""})

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from agui_client._backoff import retry_after
 from agui_client._protocol.decode import Decoder
 from agui_client._transport.http_source import HttpSource
 from agui_client._transport.joining import ContinueAtCursor, Joining
 from agui_client._transport.numbered import NumberedFramer
-from agui_client._transport.retry import retry_after
 from agui_client.errors import (
     ConnectError,
     ConnectTimeoutError,

@@ -6,12 +6,10 @@ server refused and sent a Retry-After. A refreshed credential and a redirect are
 
 from __future__ import annotations
 
-import random
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 
 from agui_client import errors
+from agui_client._backoff import pause_before, retry_after
 from agui_client._field_docs import Record
 from agui_client.errors import HTTPStatusError
 
@@ -84,25 +82,4 @@ class RetryPolicy(Record):
         """
         if isinstance(error, HTTPStatusError) and (seconds := retry_after(error)) is not None:
             return seconds
-        longest = min(self.first_wait * 2.0 ** min(repetition - 1, 1000), self.max_wait)  # more would be no float
-        return random.uniform(min(self.first_wait, self.max_wait) / 2, longest)
-
-
-def retry_after(error: HTTPStatusError) -> float | None:
-    """Read from a refusal when to come back (RFC 9110, 10.2.3).
-
-    Args:
-        error: The refusal.
-
-    Returns:
-        Seconds from now; None if it does not say, or not so that it can be read.
-    """
-    value = error.headers.get("retry-after", "").strip()
-    if value.isascii() and value.isdigit():
-        return float(value)
-    try:
-        moment = parsedate_to_datetime(value)
-    except (ValueError, OverflowError):
-        return None
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return max(0.0, (moment - datetime.now(UTC)).total_seconds())
+        return pause_before(repetition, self.first_wait, self.max_wait)

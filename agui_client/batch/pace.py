@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import anyio
 
+from agui_client._backoff import pause_before, retry_after
 from agui_client._field_docs import Record
-from agui_client._transport.retry import retry_after
 from agui_client.errors import HTTPStatusError, IncompleteRunError, TransportError, UsageError
 
 Kinds: TypeAlias = Literal["unsent", "transport", "any"]
@@ -68,8 +67,7 @@ class RowRetry(Record):
             return None
         if isinstance(error, HTTPStatusError) and (seconds := retry_after(error)) is not None:
             return seconds if seconds <= self.max_wait else None
-        longest = min(self.first_wait * 2.0 ** min(repetition - 1, 1000), self.max_wait)
-        return random.uniform(longest / 2, longest)
+        return pause_before(repetition, self.first_wait, self.max_wait)
 
     def _covers(self, error: Exception) -> bool:
         if callable(self.on):

@@ -21,9 +21,10 @@ from ag_ui.core import (
     ToolCallStartEvent,
 )
 
+from agui_client._protocol.content import content_text
 from agui_client._widgets.drawing import Drawings
 from agui_client.errors import UsageError
-from agui_client.notebook.content import content_text, conversation, names_of, read_json, waiting_lines
+from agui_client.notebook.content import conversation, names_of, read_json, waiting_lines
 from agui_client.notebook.elements import page
 from agui_client.notebook.inert_markdown import InertMarkdown
 
@@ -149,7 +150,7 @@ def _chunks(event: Event, run: AgentRun, texts: Mapping[str, InertMarkdown]) -> 
             about = {"toolCallId": call.tool_call_id, "toolName": call.name}
             yield {"type": "tool-input-available", **about, "input": read_json(call.arguments_text)}
         case ToolCallResultEvent():
-            output = read_json(content_text(event.content))
+            output = read_json(content_text(event.content, "\n"))
             yield {"type": "tool-output-available", "toolCallId": event.tool_call_id, "output": output}
         case _:
             pass

@@ -26,6 +26,7 @@ from ag_ui.core import (
 from pydantic_core import to_jsonable_python
 
 from agui_client._conversation.snapshot import ConversationSnapshot
+from agui_client._protocol.content import content_text
 from agui_client._protocol.warnings import ProtocolWarning
 from agui_client._run.inspected_run import InspectedRun
 from agui_client._run.result import RunResult, Snapshot
@@ -42,7 +43,6 @@ from agui_client.notebook.elements import Bubble, Code, Element, Fold, Given, Li
 if TYPE_CHECKING:
     from ag_ui.core import Interrupt
 
-    from agui_client.messages import Part
 
 _MOST_MESSAGES = 100
 _MOST_CUSTOM = 20
@@ -237,7 +237,7 @@ def _tool_call(
     name, arguments = call.function.name, call.function.arguments
     if find_view(("tool", name)) is not None:
         message = result or (execution.message if execution is not None else None)
-        text = None if message is None else content_text(message.content)
+        text = None if message is None else content_text(message.content, "\n")
         shown = shown_call(call.id, name, arguments, text, execution)
         if (drawing := drawings.of(("tool", name), call.id, shown)) is not None:
             return Fold(f"{owner}{name} → {shown.status}", [_drawn(drawing)], is_open=True)
@@ -309,15 +309,6 @@ def seconds_text(value: float) -> str:
     return f"{value * 1000:.0f} ms" if value < 1 else f"{value:.1f} s"
 
 
-def content_text(content: str | Sequence[Part] | Mapping[str, Any] | None) -> str:
-    """Write the content of a message as text; a media part is named by its type."""
-    if content is None or isinstance(content, str):
-        return content or ""
-    if isinstance(content, Mapping):
-        return json.dumps(content, ensure_ascii=False)
-    return "\n".join(part.text if part.type == "text" else f"[{part.type}]" for part in content)
-
-
 def read_json(text: str) -> Any:
     """Read JSON; return a text that is none as it is."""
     try:
@@ -342,14 +333,16 @@ def _message(message: Message, owner: str, drawings: Drawings, is_thought: bool)
             content = Tree(message.content) if drawing is None else _drawn(drawing)
             return [Fold(f"{owner}activity {message.activity_type}", [content], is_open=drawing is not None)]
         case UserMessage():
-            return [Bubble("user", message.name or "user", content_text(message.content))]
+            return [Bubble("user", message.name or "user", content_text(message.content, "\n"))]
         case AssistantMessage():
             author = message.name or owner.removesuffix(": ") or "agent"
             return [Bubble("agent", author, message.content)] if message.content else []
         case ToolMessage():
-            return [Fold(f"result of {message.tool_call_id}", [_value(content_text(message.content))])]
+            return [Fold(f"result of {message.tool_call_id}", [_value(content_text(message.content, "\n"))])]
         case _:
-            return [Fold(f"{message.role} message", [Bubble("system", message.role, content_text(message.content))])]
+            return [
+                Fold(f"{message.role} message", [Bubble("system", message.role, content_text(message.content, "\n"))])
+            ]
 
 
 def _call(name: str, arguments: Any, result: ToolMessage | None, execution: ToolExecution | None) -> Element:
@@ -360,7 +353,7 @@ def _call(name: str, arguments: Any, result: ToolMessage | None, execution: Tool
     if execution is not None and execution.progress:
         content.append(Line(f"progress: {execution.progress[-1]}"))
     if result is not None:
-        content += [Line("result"), _value(content_text(result.content))]
+        content += [Line("result"), _value(content_text(result.content, "\n"))]
         content += [Line(result.error, "bad")] if result.error else []
     shown = arguments if isinstance(arguments, str) else as_json(arguments, indent=None)
     good = status in ("succeeded", "answered")

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from ag_ui.core import Message
 from pydantic import TypeAdapter
 
+from agui_client._protocol.content import content_text
 from agui_client._run.inspected_run import InspectedRun
 from agui_client._secrets import hidden_json
 from agui_client.errors import UsageError
 from agui_client.notebook.content import (
     beginning,
-    content_text,
     conversation,
     elements_of,
     of_this_call,
@@ -102,7 +102,7 @@ def _calls(
 ) -> Iterator[CallSummary]:
     """Find the tool calls of a call without events."""
     executed = {each["tool_call_id"]: each for each in executions}
-    results = {each.tool_call_id: content_text(each.content) for each in messages if each.role == "tool"}
+    results = {each.tool_call_id: content_text(each.content, "\n") for each in messages if each.role == "tool"}
     for message in messages:
         for call in (message.tool_calls or ()) if message.role == "assistant" and message.id in new else ():
             here, result = executed.get(call.id), results.get(call.id)
@@ -382,7 +382,7 @@ def _alone(request: RequestSummary) -> list[Element]:
 def _said(request: RequestSummary) -> list[tuple[str, str]]:
     """Return the texts of an answer, each with its role; calls and their results have a table of their own."""
     new = (each for each in request.messages if each.id not in request.known_ids)
-    return [(each.role, text) for each in new if each.role != "tool" and (text := content_text(each.content))]
+    return [(each.role, text) for each in new if each.role != "tool" and (text := content_text(each.content, "\n"))]
 
 
 def _message_differences(one: RequestSummary, other: RequestSummary) -> list[Element]:

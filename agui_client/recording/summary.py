@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from agui_client._protocol.content import content_text
 from agui_client.recording.format import HeaderLine, Line, OutcomeLine, ResponseLine, ToolLine
 from agui_client.recording.inspection import Inspection
 from agui_client.recording.matching import ABSENT, changed_places, question
@@ -272,7 +273,8 @@ def _complete(request: RequestSummary, exchange: Exchange, answer: AnswerChanges
             for call in message.tool_calls or ():
                 calls[call.id] = CallSummary(call.id, call.function.name, call.function.arguments)
         elif message.role == "tool" and message.tool_call_id in calls:
-            calls[message.tool_call_id].result, calls[message.tool_call_id].status = _text_of(message), "answered"
+            answered = calls[message.tool_call_id]
+            answered.result, answered.status = content_text(message.content, "\n"), "answered"
     for step in exchange.tools:
         arguments = json.dumps(step.arguments, ensure_ascii=False)
         executed = calls.setdefault(step.tool_call_id, CallSummary(step.tool_call_id, step.name, arguments))
@@ -289,7 +291,3 @@ def _complete(request: RequestSummary, exchange: Exchange, answer: AnswerChanges
     elif exchange.end is not None:
         error = exchange.end.error
         request.ending = exchange.end.reason if error is None else f"{exchange.end.reason}: {error.type}"
-
-
-def _text_of(message: Any) -> str:
-    return _text(message.content if isinstance(message.content, str) else [str(each) for each in message.content])

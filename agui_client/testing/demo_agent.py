@@ -18,6 +18,7 @@ from ag_ui.core import (
 )
 from pydantic import TypeAdapter
 
+from agui_client._protocol.content import content_text
 from agui_client.testing.parts import (
     interrupt,
     patch,
@@ -199,8 +200,4 @@ def _object(value: Any) -> dict[str, Any]:
 
 def _prompt(input: RunAgentInput) -> str:
     asked = next((message for message in reversed(input.messages) if isinstance(message, UserMessage)), None)
-    if asked is None:
-        return "nothing"
-    if isinstance(asked.content, str):
-        return asked.content
-    return " ".join(part.text for part in asked.content if part.type == "text")
+    return "nothing" if asked is None else content_text(asked.content, " ", names_media=False)

@@ -10,6 +10,7 @@ from ag_ui.core import Message, TokenUsage
 from pydantic import BaseModel, Field, ValidationError
 
 from agui_client._conversation.snapshot import ANOTHER_VERSION, ConversationSnapshot, is_of_another_version
+from agui_client._protocol.content import content_text
 from agui_client.errors import UsageError
 from agui_client.threads.store import ThreadInfo
 
@@ -96,11 +97,8 @@ def _markdown(info: ThreadInfo, messages: Sequence[Message]) -> Iterator[str]:
 
 
 def _text(content: Any) -> str:
-    if content is None or isinstance(content, str):
-        return content or ""
-    if isinstance(content, dict):
-        return _fenced(json.dumps(content, ensure_ascii=False, indent=2))
-    return "\n\n".join(part.text if part.type == "text" else f"[{part.type}]" for part in content)
+    is_object = isinstance(content, dict)
+    return _fenced(json.dumps(content, ensure_ascii=False, indent=2)) if is_object else content_text(content, "\n\n")
 
 
 def _fenced(text: str) -> str:

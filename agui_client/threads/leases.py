@@ -8,6 +8,7 @@ from functools import partial
 from time import monotonic
 from typing import Any, TypeVar
 
+from agui_client._backoff import pause_before
 from agui_client.errors import ThreadBusyError, ThreadStoreUnavailableError
 from agui_client.threads.entries import reading
 from agui_client.threads.store import LeasedThread, ThreadStore
@@ -78,8 +79,9 @@ async def _as_soon_as_free(
     wait: float,
     check: Callable[[], None],
 ) -> T:
-    give_up, pause = monotonic() + wait, _FIRST_WAIT
+    give_up, attempt = monotonic() + wait, 0
     while True:
+        attempt += 1
         locked: ThreadStoreUnavailableError | None = None
         try:
             if (taken := await take()) is not None:
@@ -91,8 +93,7 @@ async def _as_soon_as_free(
         check()
         if (left := give_up - monotonic()) <= 0:
             raise locked or await _busy(store, owner, thread_id, wait)
-        await asyncio.sleep(min(pause, left))
-        pause = min(2 * pause, _LONGEST_WAIT)
+        await asyncio.sleep(min(pause_before(attempt, _FIRST_WAIT, _LONGEST_WAIT), left))
 
 
 async def _busy(store: ThreadStore, owner: str, thread_id: str, wait: float) -> ThreadBusyError:

@@ -23,11 +23,12 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import anyio
 import anyio.to_thread
-from ag_ui.core import Message, ResumeEntry, TextPart, TokenUsage, aggregate_token_usage
+from ag_ui.core import Message, ResumeEntry, TokenUsage, aggregate_token_usage
 
 from agui_client._concurrency import no_collection
 from agui_client._conversation.log import Members, PastRuns, empty_members, entry_of, log_of
 from agui_client._field_docs import Record
+from agui_client._protocol.content import content_text
 from agui_client._protocol.open_items import quoted
 from agui_client._run.observers import RunObserver
 from agui_client.agent import AbstractAgent
@@ -435,8 +436,6 @@ class _UsageObserver(RunObserver):
 def first_prompt(messages: Sequence[Message]) -> str:
     """Return the text of the first message of a user, as the title of a thread."""
     for message in messages:
-        if message.role == "user" and isinstance(message.content, str):
-            return message.content
         if message.role == "user":
-            return " ".join(part.text for part in message.content if isinstance(part, TextPart))
+            return content_text(message.content, " ", names_media=False)
     return ""
