@@ -48,6 +48,8 @@ _TOKEN_COUNTS = {
 """Both sides count in totals and parts of them, so that nothing needs adding up."""
 _SECONDS = [0.01 * 2**step for step in range(14)]
 """The limits of the buckets of durations, as the conventions have them."""
+_CALL_SECONDS = [0.1 * 2**step for step in range(13)]
+_TEAM_SECONDS = [1, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200]
 _TOKENS = [4**step for step in range(14)]
 """The limits of the buckets of token counts."""
 _LONGEST_NAME = 100
@@ -227,7 +229,10 @@ class MetricObserver(RunObserver):
         """Record the time that a call took."""
         if self._call_started_at is not None:
             seconds = perf_counter() - self._call_started_at
-            self._instruments.call_duration.record(seconds, {**_about(run.agent), **_error(end)})
+            made, agent = self._instruments, run.agent
+            local = made.team_duration if agent.is_team else made.local_duration
+            duration = local if agent.is_local else made.remote_duration
+            duration.record(seconds, {**_about(agent), **_error(end)})
 
 
 class _Instruments:
@@ -236,12 +241,16 @@ class _Instruments:
     def __init__(self, provider: MeterProvider) -> None:
         meter = provider.get_meter("agui_client", __version__)
 
-        def seconds(name: str, description: str) -> Histogram:
+        def seconds(name: str, description: str, limits: Sequence[float] = _SECONDS) -> Histogram:
             """Make a histogram of durations."""
-            return meter.create_histogram(name, "s", description, explicit_bucket_boundaries_advisory=_SECONDS)
+            return meter.create_histogram(name, "s", description, explicit_bucket_boundaries_advisory=limits)
 
         self.duration = seconds("gen_ai.client.operation.duration", "Duration of a run.")
-        self.call_duration = seconds("gen_ai.invoke_agent.duration", "Duration of a call, tools and people included.")
+        # The conventions tell remote agents from those of this process, as the kinds of their spans do, and from teams.
+        what = "Duration of a call, tools and people included."
+        self.remote_duration = seconds("gen_ai.client.invoke_agent.duration", what, _CALL_SECONDS)
+        self.local_duration = seconds("gen_ai.invoke_agent.duration", what, _CALL_SECONDS)
+        self.team_duration = seconds("gen_ai.invoke_workflow.duration", what, _TEAM_SECONDS)
         self.tool_duration = seconds("gen_ai.execute_tool.duration", "Duration of a tool execution.")
         self.first_event = seconds("gen_ai.client.operation.time_to_first_chunk", "Time to the first event of a run.")
         self.first_text = seconds("agui.client.run.time_to_first_text", "Time to the first piece of text of a run.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -14,8 +14,9 @@ import pytest
 from ag_ui.core import RunAgentInput, RunStartedEvent, TextMessageContentEvent, TokenUsage
 from opentelemetry import trace
 
-from agui_client import ApprovalRequest, FunctionAgent, HookContext, HttpAgent, Subscriber, tool
+from agui_client import AbstractAgent, ApprovalRequest, FunctionAgent, HookContext, HttpAgent, Subscriber, tool
 from agui_client.otel import SpanObserver, span_observer
+from agui_client.teams import SequentialAgent
 from agui_client.testing import ScriptedAgent, faults, serve_bytes, sse, text, tool_call, turn
 from support.telemetry import Measured, spans_in_memory
 from support.verbs import Verb, every_verb
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from agui_client.types import Next
 
 DURATION = "gen_ai.client.operation.duration"
-CALL_DURATION = "gen_ai.invoke_agent.duration"
+CALL_DURATION = "gen_ai.client.invoke_agent.duration"
 TOOL_DURATION = "gen_ai.execute_tool.duration"
 FIRST_CHUNK = "gen_ai.client.operation.time_to_first_chunk"
 FIRST_TEXT = "agui.client.run.time_to_first_text"
@@ -153,6 +154,25 @@ def test_the_numbers_of_a_call_with_two_rounds_an_approval_and_a_tool_server_add
 
 def names(spans: InMemorySpanExporter) -> set[str]:
     return {span.name for span in spans.get_finished_spans()}
+
+
+@pytest.mark.parametrize(
+    ("make", "named"),
+    [
+        (HttpAgent, "gen_ai.client.invoke_agent.duration"),
+        (lambda url: ScriptedAgent(HELLO), "gen_ai.invoke_agent.duration"),
+        (lambda url: SequentialAgent(ScriptedAgent(HELLO, agent_id="one")), "gen_ai.invoke_workflow.duration"),
+    ],
+    ids=["remote", "local", "team"],
+)
+def test_the_duration_of_a_call_is_named_for_the_kind_of_its_agent(
+    make: Callable[[str], AbstractAgent], named: str, measured: Measured
+) -> None:
+    with serve_bytes(sse(HELLO)) as server:
+        make(server.url).run_agent_sync("Hi")
+    of_calls = {name: [point.count for point in points] for name, points in measured.read().items() if "invoke" in name}
+    assert of_calls.pop(named) == [1]
+    assert set(of_calls) <= {"gen_ai.invoke_agent.duration"}  # that of the member
 
 
 @every_verb

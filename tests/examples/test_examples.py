@@ -150,7 +150,7 @@ def test_telemetry_prints_the_spans_of_a_call_and_its_metrics() -> None:
         "agui.client.run.time_to_first_text in s: 1 series",
         "gen_ai.execute_tool.duration in s: 1 series",
         "gen_ai.client.token.usage in {token}: 2 series",
-        "gen_ai.invoke_agent.duration in s: 1 series",
+        "gen_ai.client.invoke_agent.duration in s: 1 series",
     ]
 
 
