@@ -5,7 +5,7 @@
         print(done.key, done.text)
 
 The modules, from low to high: `rows` (the input), `results` (a finished row), `tables` (files of results), `journal`,
-`pace` (rate, retries, budgets), `progress`, `workers` (rows in another process), `clusters` (Dask's and Ray's),
+`pace` (rate, retries, budgets), `progress`, `workers` (rows in another process), `clusters` (Dask's),
 `places` (where rows run), `batch`. Parquet needs the extra `batch`.
 """
 

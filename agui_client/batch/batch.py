@@ -121,9 +121,9 @@ def run_many(
         per_minute: The most rows and repetitions to begin in a minute, evenly spread.
         retry: The policy for failed rows, or the number of repetitions; see `RowRetry`.
         budget: The most that this start may use.
-        on: The place where the rows run: a `distributed.Client`, or the module `ray` after `ray.init()`, to whose
-            workers the agent is carried; or `agui_client.runs.Runs`, to which an agent of the name was added. Then a
-            row is a run, which is begun once, and goes on when its program ends. Everything else stays here.
+        on: The place where the rows run: a `distributed.Client`, to whose workers the agent is carried; or
+            `agui_client.runs.Runs`, to which an agent of the name was added. Then a row is a run, which is begun once,
+            and goes on when its program ends. Everything else stays here.
         name: With `on=Runs(...)`, the name of the batch, by which the next start and other programs find its rows.
         options: See `RunOptions`, for every run.
 
@@ -141,7 +141,7 @@ def run_many(
     if name is not None and rerun_failed:
         raise UsageError("rerun_failed= is not for on=Runs(...), where failed rows are kept; retry= runs them again")
     return Batch(
-        place=place_of(on, name, agents, _options_of_many(options, agents.values()), at_once),
+        place=place_of(on, name, agents, _options_of_many(options, agents.values())),
         jobs=[_Job(row, name) for row in read_rows(rows, prompt, key) for name in agents],
         at_once=at_once,
         journal=_journal_opener(journal, rerun_failed=rerun_failed),

@@ -1,28 +1,18 @@
-"""The clusters that rows are sent to: Dask's and Ray's. Both begin the rows of a lost worker again."""
+"""The clusters that rows are sent to: Dask's, which begins the rows of a lost worker again."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
 import anyio
 
 from agui_client._concurrency import LoopThread
-from agui_client.batch.workers import (
-    LOST,
-    MOST_STARTS,
-    Carried,
-    ClusterError,
-    RayRunner,
-    WorkerLostError,
-    run_dask_task,
-    stop_rows,
-)
+from agui_client.batch.workers import Carried, ClusterError, run_dask_task, stop_rows
 
 if TYPE_CHECKING:
     from typing import Self
@@ -32,23 +22,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _CLOSING_SECONDS = 4.0
-
-
-class Cluster(Protocol):
-    """Workers that rows are sent to, inside of its block."""
-
-    async def __aenter__(self) -> Self: ...
-
-    async def __aexit__(self, *error: object) -> None: ...
-
-    async def send(self, carried: Carried, prompt: Prompt) -> bytes:
-        """Have a row run.
-
-        Raises:
-            WorkerLostError: Two workers were lost while they ran it.
-            ClusterError: The cluster cannot be reached.
-        """
-        ...
 
 
 class DaskCluster:
@@ -71,7 +44,11 @@ class DaskCluster:
             await self._call(self._stop)
 
     async def send(self, carried: Carried, prompt: Prompt) -> bytes:
-        """Submit a task, and wait for its value."""
+        """Submit a task, and wait for its value.
+
+        Raises:
+            ClusterError: The cluster cannot be reached.
+        """
         return await self._call(partial(self._submit, carried, prompt))
 
     async def _call(self, function: Callable[[], Coroutine[Any, Any, T]]) -> T:
@@ -81,7 +58,7 @@ class DaskCluster:
         try:
             return await _value(asyncio.run_coroutine_threadsafe(function(), self._client.loop.asyncio_loop))
         except Exception as error:
-            raise _broken(error) from error
+            raise ClusterError(f"the cluster did not run a row: {type(error).__name__}: {error}") from error
 
     async def _submit(self, carried: Carried, prompt: Prompt) -> bytes:
         key = f"agui-row-{uuid4()}"
@@ -100,45 +77,6 @@ class DaskCluster:
             await self._client.run(stop_rows, self._batch)
 
 
-class RayCluster:
-    """Sends rows to actors of Ray, one for each of its processors, which it starts again if they are lost.
-
-    Args:
-        ray: The module.
-        at_once: The number of rows that run at once.
-    """
-
-    def __init__(self, ray: Any, at_once: int) -> None:
-        self._ray, self._at_once = ray, at_once
-        self._actors: list[Any] = []
-        self._running: Counter[int] = Counter()
-
-    async def __aenter__(self) -> Self:
-        count = min(self._at_once, max(1, int(self._ray.cluster_resources().get("CPU", 1))))
-        # A row waits for its agent most of the time, so that it takes no processor from others.
-        options = {"num_cpus": 0, "max_concurrency": self._at_once, "scheduling_strategy": "SPREAD"}
-        runner = self._ray.remote(max_restarts=-1, max_task_retries=MOST_STARTS - 1, **options)(RayRunner)
-        self._actors = [runner.remote() for _ in range(count)]
-        return self
-
-    async def __aexit__(self, *error: object) -> None:
-        for actor in self._actors:
-            self._ray.kill(actor)
-
-    async def send(self, carried: Carried, prompt: Prompt) -> bytes:
-        """Call the actor with the fewest rows."""
-        number = min(range(len(self._actors)), key=self._running.__getitem__)
-        self._running[number] += 1
-        try:
-            return await _value(self._actors[number].run.remote(carried, prompt).future())
-        except self._ray.exceptions.RayActorError as error:
-            raise WorkerLostError(LOST) from error
-        except Exception as error:
-            raise _broken(error) from error
-        finally:
-            self._running[number] -= 1
-
-
 async def _value(future: Future[T]) -> T:
     """Wait for a future of another thread; if the wait is cancelled, so is the future."""
     loop, over = LoopThread(), anyio.Event()
@@ -149,7 +87,3 @@ async def _value(future: Future[T]) -> T:
         future.cancel()
         raise
     return future.result()
-
-
-def _broken(error: Exception) -> ClusterError:
-    return ClusterError(f"the cluster did not run a row: {type(error).__name__}: {error}")

@@ -23,7 +23,7 @@ from agui_client.messages import prompt_messages
 
 if TYPE_CHECKING:
     from agui_client._run.result import RunResult
-    from agui_client.batch.clusters import Cluster
+    from agui_client.batch.clusters import DaskCluster
     from agui_client.batch.rows import Row
     from agui_client.options import RunOptions
     from agui_client.runs import Runs
@@ -36,15 +36,13 @@ if TYPE_CHECKING:
 _logger = logging.getLogger("agui_client.batch")
 
 
-def place_of(
-    on: Any, name: str | None, agents: Mapping[str, AgentSource | str], options: RunOptions, at_once: int
-) -> Place:
+def place_of(on: Any, name: str | None, agents: Mapping[str, AgentSource | str], options: RunOptions) -> Place:
     """Return the place that `on=` names.
 
     Raises:
         UsageError: There is no such place, or the agents cannot run there.
     """
-    # A program that gives runs, a client or Ray has imported their module, so that none is imported here.
+    # A program that gives runs or a client has imported their module, so that none is imported here.
     modules: Mapping[str, Any] = sys.modules
     kept = modules.get("agui_client.runs")
     if kept is not None and isinstance(on, kept.Runs):
@@ -56,7 +54,7 @@ def place_of(
     made = {each: source for each, source in agents.items() if not isinstance(source, str)}
     if len(made) < len(agents):
         raise UsageError("the name of an agent is for on=Runs(...), to which it was added; give the agent itself")
-    return _here_or_far(on, made, options, at_once)
+    return _here_or_far(on, made, options)
 
 
 def _kept(runs: Runs, name: str | None, agents: Mapping[str, AgentSource | str], options: RunOptions) -> Place:
@@ -81,29 +79,18 @@ def _kept(runs: Runs, name: str | None, agents: Mapping[str, AgentSource | str],
     return partial(kept_rows, runs, name, named, options)
 
 
-def _here_or_far(on: Any, agents: Mapping[str, AgentSource], options: RunOptions, at_once: int) -> Place:
+def _here_or_far(on: Any, agents: Mapping[str, AgentSource], options: RunOptions) -> Place:
     if on is None:
         return partial(_here, {name: made_agent(source) for name, source in agents.items()}, options)
     modules: Mapping[str, Any] = sys.modules
-    dask, ray = modules.get("distributed"), modules.get("ray")
-    batch = f"agui-batch-{uuid4()}"
-    open_cluster: Callable[[], Cluster]
-    if dask is not None and isinstance(on, dask.Client):
-        from agui_client.batch.clusters import DaskCluster
+    dask = modules.get("distributed")
+    if dask is None or not isinstance(on, dask.Client):
+        raise UsageError(f"on= takes a distributed.Client, or Runs(URL), not this {type(on).__name__}")
+    from agui_client.batch.clusters import DaskCluster
 
-        open_cluster, pack = partial(DaskCluster, on, batch), import_module("cloudpickle").dumps
-    elif ray is not None and on is ray:
-        if not ray.is_initialized():
-            raise UsageError("on=ray needs Ray to be initialised: call ray.init() first")
-        from agui_client.batch.clusters import RayCluster
-
-        open_cluster, pack = partial(RayCluster, ray, at_once), ray.cloudpickle.dumps
-    else:
-        kind = type(on).__name__
-        places = "a distributed.Client, the module ray after ray.init(), or Runs(URL)"
-        raise UsageError(f"on= takes {places}, not this {kind}")
+    batch, pack = f"agui-batch-{uuid4()}", import_module("cloudpickle").dumps
     carried = {name: Carried(batch, _content(source, options, pack)) for name, source in agents.items()}
-    return partial(_far, open_cluster, carried)
+    return partial(_far, partial(DaskCluster, on, batch), carried)
 
 
 @asynccontextmanager
@@ -122,7 +109,7 @@ async def _here(agents: Mapping[str, AbstractAgent[Any]], options: RunOptions) -
 
 
 @asynccontextmanager
-async def _far(open_cluster: Callable[[], Cluster], agents: Mapping[str, Carried]) -> AsyncGenerator[Ask]:
+async def _far(open_cluster: Callable[[], DaskCluster], agents: Mapping[str, Carried]) -> AsyncGenerator[Ask]:
     """Run rows on the workers of a cluster."""
     async with open_cluster() as cluster:
 

@@ -102,14 +102,6 @@ def run_dask_task(carried: Carried, prompt: Prompt, key: str) -> bytes:
     return pickle.dumps(WorkerLostError(LOST))
 
 
-class RayRunner:
-    """Runs rows as an actor of Ray."""
-
-    def run(self, carried: Carried, prompt: Prompt) -> bytes:
-        """Run a row."""
-        return run_row(carried, prompt)
-
-
 def stop_rows(batch: str) -> None:
     """Stop the rows of a batch that are running in this process."""
     for running, agent in list(_running):

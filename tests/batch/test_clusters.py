@@ -1,4 +1,4 @@
-"""`run_many(on=...)`: rows on the workers of a real Dask cluster, and of Ray where it is installed."""
+"""`run_many(on=...)`: rows on the workers of a real Dask cluster."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import signal
 import sys
 import threading
 import time
-import warnings
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -22,7 +21,6 @@ from ag_ui.core import RunAgentInput
 from agui_client import AbstractAgent, ApprovalRequest, FunctionAgent, HttpAgent, UsageError, tool
 from agui_client.batch import ClusterError, RowError, RowResult, run_many
 from agui_client.testing import Gate, ScriptedAgent, Step, faults, serve, serve_bytes, sse, text, turn
-from support.programs import ROOT
 from support.waiting import LIMIT, until_sync
 
 distributed: Any = pytest.importorskip("distributed", reason="needs Dask: pip install distributed")
@@ -222,28 +220,3 @@ def test_a_cluster_that_is_gone_ends_the_batch_and_not_its_rows(dask: Any, tmp_p
     with pytest.raises(ClusterError, match="the client of the cluster is closed"):
         list(batch)
     assert journal.read_bytes() == b""
-
-
-@pytest.fixture
-def ray() -> Iterator[Any]:
-    """Ray with two processors, whose processes find the package of these tests."""
-    ray: Any = pytest.importorskip("ray", reason="needs Ray: pip install ray")
-    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    paths = {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        with pytest.raises(UsageError, match=r"call ray\.init\(\) first"):
-            run_many(make, ["a"], on=ray)
-        ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, runtime_env={"env_vars": paths})
-        yield ray
-        ray.shutdown()
-    ray.cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
-
-
-def test_ray_gives_the_same_results_also_if_it_loses_a_worker(ray: Any, tmp_path: Path) -> None:
-    processes = {done.text for done in run_many(make, ROWS, on=ray)}
-    assert (len(processes), str(os.getpid()) in processes) == (2, False)
-    results, asked = results_after_a_loss(ray, tmp_path / "out.jsonl")
-    assert plain(results) == ANSWERS
-    assert len((tmp_path / "out.jsonl").read_text().splitlines()) == len(ROWS)
-    assert (min(asked.values()), max(asked.values())) == (1, 2)
