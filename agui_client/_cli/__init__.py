@@ -9,11 +9,9 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from contextlib import suppress
 from importlib.util import find_spec
+from io import TextIOWrapper
 from pathlib import Path
-
-from agui_client._cli.missing_characters import MissingCharacters
 
 _NEEDED = ("click", "prompt_toolkit", "rich", "uvicorn")
 
@@ -29,10 +27,9 @@ def main() -> int:
     if missing:
         sys.stderr.write(f"agui: needs {', '.join(missing)}; install the extra: pip install 'agui-client[cli]'\n")
         return 2
-    missing_characters = MissingCharacters()
-    for stream in (sys.stdout, sys.stderr):
-        # An agent may send characters that the terminal's encoding does not have.
-        missing_characters.watch(stream)
+    if isinstance(sys.stdout, TextIOWrapper):
+        # An agent may send characters that the terminal's encoding does not have; they are escaped, as on stderr.
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         from agui_client._cli.commands import agui
         from agui_client._cli.exit_codes import run_command
@@ -47,9 +44,6 @@ def main() -> int:
         logger.handlers, logger.propagate = handlers, propagate
         logger.setLevel(levels[0])
         runs.setLevel(levels[1])
-        if (warning := missing_characters.warning()) is not None:
-            with suppress(OSError, ValueError):  # closed by now
-                sys.stderr.write(f"agui: {warning}\n")
 
 
 def _replace_closed_streams() -> None:
