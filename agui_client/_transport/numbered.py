@@ -81,8 +81,8 @@ class NumberedFramer(Framer):
         Of several ids the last one counts, and one with a NUL is none; a `retry:` that is no number is left out.
         """
         has_found = False
-        if self._is_at_start:
-            frames = frames.removeprefix(codecs.BOM_UTF8)
+        if frames and self._is_at_start:
+            self._is_at_start, frames = False, frames.removeprefix(codecs.BOM_UTF8)
         for frame in filter(None, frames.split(b"\n\n")):
             try:
                 found = super()._split(frame + b"\n\n")

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import codecs
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
 
 import httpx
 import pytest
 from httpx_sse import EventSource
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agui_client import DecodeError, ProtocolError, StreamTooLargeError
+from agui_client._transport.numbered import NumberedFramer
 from agui_client._transport.sse import Framer
 
 BOM = "\ufeff"
@@ -61,21 +63,23 @@ def read_whole(body: bytes) -> list[str]:
     return [event.data for event in EventSource(response).iter_sse() if event.data]
 
 
-def read_cut(body: bytes, cuts: Sequence[int]) -> list[str]:
+def read_cut(body: bytes, cuts: Sequence[int], framer: Framer) -> list[str]:
     """The data of every frame, read by us in pieces."""
-    framer, edges = Framer(1_000_000), [0, *sorted(min(cut, len(body)) for cut in cuts), len(body)]
+    edges = [0, *sorted(min(cut, len(body)) for cut in cuts), len(body)]
     frames = [frame for start, end in pairwise(edges) for frame in framer.feed(body[start:end])]
     return frames + framer.finish()
 
 
+@example(text="data: 1\n\n", cuts=[], boms=2, missing=0)
 @given(text=texts, cuts=st.lists(st.integers(0, 200), max_size=8), boms=st.integers(0, 2), missing=st.integers(0, 3))
+@pytest.mark.parametrize("make", [Framer, partial(NumberedFramer, drops_known=False)], ids=["plain", "numbered"])
 @pytest.mark.requirement("SSE-4", "SSE-5", "SSE-6", "SSE-7", "SET-12")
 def test_frames_are_those_of_httpx_sse_however_the_bytes_are_cut(
-    text: str, cuts: list[int], boms: int, missing: int
+    make: Callable[[int], Framer], text: str, cuts: list[int], boms: int, missing: int
 ) -> None:
     body = (BOM * boms + text).encode()
     body = body[: max(0, len(body) - missing)]
-    assert read_cut(body, cuts) == read_whole(body)
+    assert read_cut(body, cuts, make(1_000_000)) == read_whole(body)
 
 
 @pytest.mark.parametrize("between", [": c\n\n", "event: e\ndata: other\n\n", "data: two\ndata: lines\n\n", "id: 1\n\n"])
