@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import base64
 import gc
+import json
 import logging
 import os
 import signal
 import socket
 import subprocess
 import sys
+from ast import literal_eval
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AsyncExitStack, ExitStack, contextmanager
 from importlib.util import find_spec
@@ -217,6 +219,23 @@ async def test_a_form_without_fields_is_a_yes_or_no(answer: Answer, action: str,
     agent = calling(("confirm", {}), tools=mcp_server(urls["http-older"]), answer=answered)
     with anyio.fail_after(SECONDS):
         assert results(await agent.run_agent("Hi")) == [(f'{{"result":"{action}"}}', None)]
+
+
+@pytest.mark.anyio
+@on_asyncio
+@pytest.mark.parametrize(("given", "days"), [({"car": "red"}, 3), ({"car": "red", "days": 1}, 1)])
+async def test_a_field_that_is_left_out_has_the_default_that_the_server_names(
+    given: dict[str, Any], days: int, urls: dict[str, str]
+) -> None:
+
+    def answered(question: Interrupt) -> Answer:
+        return Resolve(given)
+
+    agent = calling(("rent", {}), tools=mcp_server(urls["http-older"]), answer=answered)
+    with anyio.fail_after(SECONDS):
+        [(content, error)] = results(await agent.run_agent("Hi"))
+    assert error is None
+    assert literal_eval(json.loads(content)["result"]) == {"car": "red", "days": days}
 
 
 @pytest.mark.anyio

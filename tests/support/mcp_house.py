@@ -126,6 +126,13 @@ def make_server(name: str = "house") -> MCPServer:  # noqa: C901 - a list of fun
         return answer.action
 
     @server.tool()
+    async def rent(ctx: Context) -> str:
+        """Ask by a form that says what is usual; older versions of the protocol only."""
+        fields = {"days": {"type": "integer", "default": 3}, "car": {"type": "string"}}
+        answer = await ctx.session.elicit_form("Which car?", {"type": "object", "properties": fields})
+        return str(answer.content)
+
+    @server.tool()
     async def open_page(ctx: Context) -> str:
         """Have the person open a page; older versions of the protocol only."""
         answer = await ctx.elicit_url("Please sign in.", "https://house.example/login", "login-1")
