@@ -1,0 +1,84 @@
+"""The client scenarios of the conformance suite of MCP, with a client that is an agent with tools of `mcp_server`."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from support.typescript import installed
+
+from .judging import Case
+
+PACKAGE = "@modelcontextprotocol/conformance", "0.1.16"
+
+_OF_AUTH = "mcp_server signs nobody in: it takes headers=, with a token that the application has got"
+ON_PURPOSE = {
+    f"auth/{scenario}": _OF_AUTH
+    for scenario in (
+        "metadata-default",
+        "metadata-var1",
+        "metadata-var2",
+        "metadata-var3",
+        "basic-cimd",
+        "scope-from-www-authenticate",
+        "scope-from-scopes-supported",
+        "scope-omitted-when-undefined",
+        "scope-step-up",
+        "scope-retry-limit",
+        "token-endpoint-auth-basic",
+        "token-endpoint-auth-post",
+        "token-endpoint-auth-none",
+        "pre-registration",
+        "2025-03-26-oauth-metadata-backcompat",
+        "2025-03-26-oauth-endpoint-fallback",
+        "offline-access-scope",
+        "offline-access-not-supported",
+        "client-credentials-jwt",
+        "client-credentials-basic",
+        "cross-app-access-complete-flow",
+    )
+}
+
+_ROOT = Path(__file__).resolve().parents[2]
+_SECONDS = 60.0
+_AT_ONCE = 2
+
+
+def cases() -> Iterator[Case]:
+    """Run each scenario, and yield what the suite found."""
+    scenarios = re.findall(r"^ +- (\S+)", _suite("list", "--client"), re.MULTILINE)
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        yield from pool.map(_case, scenarios)
+
+
+def _case(scenario: str) -> Case:
+    with tempfile.TemporaryDirectory() as folder:
+        client = f"{sys.executable} -m tests.external.mcp_client"
+        said = _suite("client", "--command", client, "--scenario", scenario, "--output-dir", folder)
+        found = [check for file in Path(folder).rglob("checks.json") for check in json.loads(file.read_text("utf-8"))]
+    failed = [f"{each['id']}: {each.get('errorMessage', '')}" for each in found if each["status"] == "FAILURE"]
+    is_passed = any(each["status"] == "SUCCESS" for each in found) and "OVERALL: PASSED" in said
+    return Case(scenario, None if is_passed and not failed else "; ".join(failed) or said[-200:])
+
+
+def _suite(*arguments: str) -> str:
+    folder = installed(PACKAGE) / "node_modules" / PACKAGE[0]
+    files = Path(__file__).with_name("mcp_files.mjs")
+    command = ["node", "--import", str(files), str(folder / "dist" / "index.js"), *arguments]
+    done = subprocess.run(
+        command,
+        cwd=_ROOT,
+        env={**os.environ, "PYTHONPATH": str(_ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=_SECONDS,
+        check=False,
+    )
+    return done.stdout + done.stderr
