@@ -35,7 +35,7 @@ from agui_client._tools.function import FunctionTool
 from agui_client._tools.questions import NOBODY, DeclinedError, UnansweredError
 from agui_client.asgi.caller_interrupts import APPROVAL, CallerAnswers
 from agui_client.asgi.caller_run import caller_end
-from agui_client.errors import AGUIError, ToolError
+from agui_client.errors import AGUIError, RunFailedError, ToolError
 
 if TYPE_CHECKING:
     from typing import Self
@@ -136,7 +136,7 @@ class _Asked:
         elif error is None:
             self._note(SubagentFinishedEvent(**_given(about)))
         else:
-            code = "agent_failed" if isinstance(error, ToolError) else "cancelled"
+            code = "agent_failed" if isinstance(error, Exception) else "cancelled"
             ended = SubagentErrorEvent(message="the agent failed", code=code, **_given(about))
             self._note(ended, error.__cause__ or error)
 
@@ -165,6 +165,9 @@ async def _run(
             result = await run.result()
             outcome = caller_end(run, last).outcome
     except AGUIError as error:
+        if isinstance(error, RunFailedError) and error.raised is not None:
+            # It is this program's own, as that of a function is: the log has it, and neither the model nor a caller.
+            raise error.raised from error
         raise ToolError(f"The agent failed: {error}") from error
     finally:
         if run.is_entered:

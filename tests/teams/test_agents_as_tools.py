@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import json
 from base64 import urlsafe_b64decode
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from ag_ui.core import Interrupt, RunErrorEvent, Tool
+from ag_ui.core import Event, Interrupt, RunAgentInput, RunErrorEvent, RunStartedEvent, Tool
 
-from agui_client import Approve, Cancel, ConversationSnapshot, Deny, HttpAgent, Resolve, RunFailedError, ToolError, tool
+from agui_client import (
+    Approve,
+    Cancel,
+    ConversationSnapshot,
+    Deny,
+    FunctionAgent,
+    HttpAgent,
+    Resolve,
+    RunFailedError,
+    ToolError,
+    tool,
+)
 from agui_client.asgi import agent_app
 from agui_client.teams import SequentialAgent, TeamLimits
 from agui_client.testing import ScriptedAgent, interrupt, text, tool_call, turn
@@ -215,3 +228,19 @@ async def test_the_conversation_of_the_asked_agent_is_in_no_id_where_the_convers
             assert (result.text, result.interrupts) == ("There.", [])
             assert ("tool", "Done.") in told(http.messages)
     assert are_readable == [True, False]
+
+
+async def test_the_text_of_an_exception_of_an_agent_that_is_a_tool_is_for_the_log_alone(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def failing(run_input: RunAgentInput) -> AsyncIterator[Event]:
+        yield RunStartedEvent(thread_id=run_input.thread_id, run_id=run_input.run_id)
+        raise LookupError("the password is 1234")
+
+    asker = agent("asker", turn(tool_call("ask", {"prompt": "Do"})), turn(text("There.")))
+    asker.tools = [FunctionAgent(failing).as_tool("ask", "Does.")]
+    found = [event.model_dump_json() for event in await events_of(asker)]
+    assert "1234" not in "".join(found)
+    (helper,) = (event for event in map(json.loads, found) if event["type"] == "SUBAGENT_ERROR")
+    assert helper["code"] == "agent_failed"
+    assert "1234" in caplog.text
