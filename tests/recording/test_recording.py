@@ -39,6 +39,7 @@ from agui_client.recording.format import HeaderLine, ToolLine
 from agui_client.testing import Reply, ScriptedAgent, serve_bytes, sse, text, tool_call, turn
 from agui_client.types import Next
 from support.programs import run_program
+from support.sampling import cuts_of
 from weaves import SECRET, encoded, weave
 from weaves.memory import Server, framed
 
@@ -183,7 +184,7 @@ def test_a_session_is_appended_to_a_file_that_was_cut_in_the_middle_of_a_line(tm
     path = tmp_path / "run.jsonl"
     ScriptedAgent(ANSWER).use(record(path)).run_agent_sync("One")
     whole = path.read_bytes()
-    for size in range(whole.index(b"\n") + 1, len(whole), 37):
+    for size in cuts_of(whole, b"\n", whole.index(b"\n") + 1):
         path.write_bytes(whole[:size])
         complete, _, rest = whole[:size].rpartition(b"\n")
         is_whole = rest + b"\n" in whole.splitlines(keepends=True)

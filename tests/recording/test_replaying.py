@@ -52,6 +52,7 @@ from agui_client.testing import (
 from conformance_fixtures import Fixture, fixtures
 from support import scenario
 from support.replays import facts, lines_of
+from support.sampling import cuts_of
 from support.verbs import VERBS, Ending, Verb, by_verb
 from weaves.memory import Server
 
@@ -154,7 +155,7 @@ def test_every_stream_of_the_corpus_is_replayed_as_it_was(fixture: Fixture, tmp_
 def test_a_recording_is_the_same_however_the_bytes_were_split(tmp_path: Path) -> None:
     story = FULL[:-20] if "AGUI_ALL_SPLITS" not in os.environ else scenario.FRAMES
     found: list[Any] = []
-    for at in range(1, len(story), 1 if "AGUI_ALL_SPLITS" in os.environ else 13):
+    for at in cuts_of(story, b"\n\n"):
         path = tmp_path / f"{at}.jsonl"
         agent = Server([story[:at], story[at:]]).agent().use(record(path))
         VERBS["stream-asyncio"](agent, "Hi", run_id="run-1")
