@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import sys
@@ -178,10 +177,12 @@ def _declared(command: CommandT, *declarations: Callable[[CommandT], CommandT]) 
 def _read_json(path: str | None) -> Any:
     if path is None:
         return None
+    from agui_client._protocol.patch import parse_json
+
     text = _read(f"--state {path}", path)
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
+        return parse_json(text)
+    except ValueError as error:
         raise click.UsageError(f"--state {path} is not JSON: {error}") from error
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import webbrowser
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, MutableMapping
 from contextlib import aclosing, asynccontextmanager, suppress
@@ -20,6 +19,7 @@ from ag_ui.core import RunAgentInput, RunErrorEvent
 from agui_client._cli.exit_codes import ExitCode
 from agui_client._cli.inspecting import write_private
 from agui_client._cli.serve_agent import listening, serve_app
+from agui_client._protocol.patch import parse_json
 from agui_client._run.middleware import ObservedSource
 from agui_client._secrets import address_of
 from agui_client._transport.http_source import HttpSource
@@ -233,7 +233,7 @@ async def _events(first: Iterable[WireEvent], answer: ObservedSource) -> AsyncIt
 
 def _reason(body: str) -> object:
     try:
-        return json.loads(body)
+        return parse_json(body)
     except ValueError:
         return body
 

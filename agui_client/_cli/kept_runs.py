@@ -19,6 +19,7 @@ from agui_client._cli.exit_codes import ExitCode, code_of, complain
 from agui_client._cli.lines import WarningLines, escaped_json, one_line
 from agui_client._cli.output import Transcript
 from agui_client._interrupts.answers import HOW_BY_ID, Cancel, Resolve, cover
+from agui_client._protocol.patch import parse_json
 from agui_client._tools.approval import Approve, Deny
 from agui_client._transport.client import Transport
 from agui_client._transport.credentials import Credentials
@@ -116,7 +117,7 @@ class ServedRuns:
         """
         transport = Transport(self._below(path), credentials=Credentials(self.headers))
         content = json.dumps(body).encode()
-        return json.loads(await fetch(transport, transport.url, Timeouts.of(self.timeout), content))
+        return parse_json(await fetch(transport, transport.url, Timeouts.of(self.timeout), content))
 
     def _below(self, path: str) -> str:
         parts = urlsplit(self.url)
@@ -285,7 +286,7 @@ def _answer(word: str) -> Answer:
     if word in decisions:
         return decisions[word]
     try:
-        return Resolve(json.loads(word))
+        return Resolve(parse_json(word))
     except ValueError:
         return Resolve(word)
 

@@ -5,7 +5,6 @@ Without a terminal a call is denied, and an interrupt is left to the caller.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -22,6 +21,7 @@ from agui_client._cli.form_dialog import FormDialog
 from agui_client._cli.output import Speakers
 from agui_client._cli.terminal_questions import LeftError, Terminal, WithdrawnError
 from agui_client._interrupts.answers import Answer, Cancel, Resolve, cover, is_expired
+from agui_client._protocol.patch import parse_json
 from agui_client._protocol.schema import is_object
 from agui_client._tools.approval import Approve, Deny
 from agui_client._tools.people import AtScreen
@@ -172,8 +172,8 @@ def _free(typed: str) -> Any:
         raise LeftError
     if typed.lstrip()[0] in "{[":
         try:
-            return json.loads(typed)
-        except (ValueError, RecursionError):
+            return parse_json(typed)
+        except ValueError:
             return typed
     return typed
 
@@ -187,8 +187,8 @@ def _arguments(call: ToolCall | None) -> Mapping[str, Any] | None:
     if call is None:
         return None
     try:
-        arguments = json.loads(call.function.arguments or "{}")
-    except (ValueError, RecursionError):
+        arguments = parse_json(call.function.arguments or "{}")
+    except ValueError:
         return None
     return arguments if is_object(arguments) else None
 

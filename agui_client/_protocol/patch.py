@@ -13,9 +13,11 @@ too deep, if its copies and moves go through too much, or if its inserts and rem
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from itertools import chain
 from typing import Any
 
@@ -270,6 +272,19 @@ def copied(value: Any, levels: int = sys.maxsize) -> Any:
     if is_object(value):
         return {key: copied(item, levels - 1) for key, item in value.items()}
     return [copied(item, levels - 1) for item in value]
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Parse JSON to the depth of an event: how deep Python itself reads differs from one version to the next.
+
+    Raises:
+        ValueError: The text is no JSON, or nests deeper than `DEEPEST_TEXT` levels.
+    """
+    with suppress(RecursionError):
+        value = json.loads(text)
+        if not nests_deeper(value, DEEPEST_TEXT):
+            return value
+    raise ValueError(f"it nests deeper than {DEEPEST_TEXT} levels")
 
 
 def nests_deeper(value: Any, levels: int) -> bool:

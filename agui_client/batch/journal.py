@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ConfigDict, TypeAdapter, with_config
 from typing_extensions import TypedDict
 
+from agui_client._protocol.patch import parse_json
 from agui_client.batch.results import error_of
 from agui_client.errors import UsageError
 
@@ -184,8 +185,8 @@ def _line_of(done: RowResult) -> bytes:
 def _entry(line: bytes) -> Mapping[str, Any] | None:
     """Return the entry in a line; None if there is none."""
     try:
-        entry: Mapping[str, Any] = _ENTRY.validate_python(json.loads(line.strip(_PADDING)))
-    except (ValueError, RecursionError):
+        entry: Mapping[str, Any] = _ENTRY.validate_python(parse_json(line.strip(_PADDING)))
+    except ValueError:
         return None
     return entry
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import hashlib
-import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -17,6 +16,7 @@ from typing import Any, TypeAlias, cast
 from pydantic_core import PydanticSerializationError, to_json
 
 from agui_client._field_docs import Record
+from agui_client._protocol.patch import parse_json
 from agui_client._protocol.schema import is_a
 from agui_client.batch.cells import is_table, unquoted
 from agui_client.errors import UsageError
@@ -150,8 +150,8 @@ def _read_json_lines(path: Path) -> list[dict[str, Any]]:
             if not line.strip():
                 continue
             try:
-                row: object = json.loads(line)
-            except (ValueError, RecursionError) as error:
+                row: object = parse_json(line)
+            except ValueError as error:
                 raise UsageError(f"{path}, line {number} is not JSON: {getattr(error, 'msg', error)}") from error
             if not isinstance(row, dict):
                 raise UsageError(f"{path}, line {number} is no JSON object")

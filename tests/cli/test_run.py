@@ -359,7 +359,10 @@ def test_a_state_that_cannot_be_read_is_told_in_a_sentence(
         return path.read_bytes().decode()
 
     monkeypatch.setattr(Path, "read_text", fail)
-    for path, told in ((deep, "is not JSON: maximum recursion depth"), (lost, "cannot be read: Input/output error")):
+    for path, told in (
+        (deep, "is not JSON: it nests deeper than 200 levels"),
+        (lost, "cannot be read: Input/output error"),
+    ):
         done = agui("run", "http://h", "Hi", "--state", str(path))
         assert (done.returncode, done.stderr.count("\n")) == (2, 1)
         assert f"agui: --state {path} {told}" in done.stderr

@@ -88,7 +88,7 @@ def test_runs_are_listed_followed_answered_and_stopped(start: Start, agui: Agui,
     waits = "(agui runs answer URL r5 approve, or deny, cancel, JSON or text)\n"
     assert agui("runs", "follow", url, "r5").stderr.endswith(f": Allow the call of pay? {waits}")
     [asked] = json.loads(agui("runs", "list", url, "--json").stdout.splitlines()[0])["interrupts"]
-    for word in ("aprove", "nope=approve"):
+    for word in ("aprove", "nope=approve", "[" * 20_000):
         refused = agui("runs", "answer", url, "r5", word)
         words = "an answer is approve, deny, cancel, or JSON or text that fits; INTERRUPT=ANSWER is for"
         assert (refused.returncode, f"; {words} {asked['id']}; " in refused.stderr) == (2, True)

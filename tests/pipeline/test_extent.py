@@ -31,6 +31,7 @@ from agui_client._protocol.patch import (
     PatchFailed,
     extent,
     nests_deeper,
+    parse_json,
 )
 from agui_client._protocol.request import prepare_input
 from agui_client._protocol.validation import Validator
@@ -95,6 +96,13 @@ def test_a_document_may_be_as_deep_as_pydantic_reads_it() -> None:
         with pytest.raises(ValueError, match="recursion"):
             from_json(deeper)
         assert nests_deeper(json.loads(deeper), DEEPEST_TEXT)
+
+
+@pytest.mark.parametrize("levels", [DEEPEST_TEXT + 1, 992, 1_497, 9_998, 100_000])
+def test_json_that_nests_deeper_is_refused_in_the_same_words_by_every_python(levels: int) -> None:
+    assert parse_json("[" * DEEPEST_TEXT + "1" + "]" * DEEPEST_TEXT) == nested(DEEPEST_TEXT, 1)
+    with pytest.raises(ValueError, match=r"^it nests deeper than 200 levels$"):
+        parse_json('{"a":' * levels + "1" + "}" * levels)
 
 
 @pytest.mark.parametrize("value", [nested(3), within(3), {"b": 1, "a": nested(2)}, [1, within(2)]])
