@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from agui_client._conversation.snapshot import ANOTHER_VERSION, ConversationSnapshot, is_of_another_version
 from agui_client._protocol.content import content_text
+from agui_client._protocol.patch import parse_json
 from agui_client.errors import UsageError
 from agui_client.threads.store import ThreadInfo
 
@@ -65,13 +66,11 @@ def imported(text: str) -> ThreadDocument:
             return ThreadDocument.model_validate_json(text)
         except ValidationError as error:
             _check_version(error)
-            plain, *messages = [json.loads(line) for line in text.split("\n") if line.strip()]
+            plain, *messages = [parse_json(line) for line in text.split("\n") if line.strip()]
             if "messages" in plain["conversation"]:
                 raise  # JSON in one line, which is no JSON lines without any message
             plain["conversation"]["messages"] = messages
             return ThreadDocument.model_validate(plain)
-    except RecursionError:
-        raise UsageError("the exported thread nests deeper than a thread can; nothing of it was imported") from None
     except (AttributeError, ValueError, TypeError, KeyError) as error:
         if isinstance(error, ValidationError):
             _check_version(error)
