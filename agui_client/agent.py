@@ -757,7 +757,9 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
                 it.
         """
         for name in sorted(options.keys() - IN_INPUT - BY_CALL - self.takes):
-            taker = next((kind.__name__ for kind in _kinds(AbstractAgent) if name in kind.takes), "agent that takes it")
+            # HttpAgent first, which most of these keywords are for, and which may not be loaded yet.
+            kinds = (import_module("agui_client.http_agent").HttpAgent, *_kinds(AbstractAgent))
+            taker = next((kind.__name__ for kind in kinds if name in kind.takes), "agent that takes it")
             raise UsageError(f"{name}= is for an {taker}; a {type(self).__name__} does not take it")
 
     def _timeouts_of(self, options: RunOptions) -> Timeouts:
