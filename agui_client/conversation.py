@@ -232,6 +232,14 @@ class Conversation:
         """Replace all messages, and forget the records of the calls that are no longer among them."""
         self.notify(self.apply(MessagesReplaced(as_messages(messages))))
 
+    def remove_messages(self, added: Collection[str]) -> None:
+        """Remove messages that were added for a run which never started, by their ids."""
+        if added:
+            unreceived, left = self.unreceived, [each for each in self.messages if each.id not in added]
+            change = self.apply(MessagesReplaced(as_messages(left)))
+            self.unreceived = unreceived
+            self.notify(change)
+
     def set_state(self, state: Any) -> None:
         """Replace the state by a copy of a JSON value."""
         self.notify(self.apply(StateReplaced(state_as_json(state))))
@@ -248,9 +256,13 @@ class Conversation:
         self._unreceived_before = self.unreceived
         self.unreceived = {} if history in ("full", "new") else None
 
-    def note_unsent(self) -> None:
-        """Note that the latest run was not sent: the agent has what it had before."""
-        self.unreceived = self._unreceived_before
+    def note_unfinished(self, *, may_have_started: bool) -> None:
+        """Note that the latest run did not finish.
+
+        Args:
+            may_have_started: Whether the agent may have got it; if not, it has what it had before.
+        """
+        self.unreceived = None if may_have_started else self._unreceived_before
 
     def note_sent_state(self, state: Any) -> None:
         """Note the state that a run is sent, with the edits in it."""

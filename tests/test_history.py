@@ -15,6 +15,7 @@ from ag_ui.core import (
     ActivityMessage,
     AssistantMessage,
     DeveloperMessage,
+    Event,
     FunctionCall,
     Message,
     MessagesSnapshotEvent,
@@ -49,6 +50,7 @@ from agui_client import (
     tool,
 )
 from agui_client.testing import ScriptedAgent, Step, interrupt, serve, sse, text, tool_call, turn
+from agui_client.types import Next
 from support.verbs import Verb, every_verb
 from support.waiting import LIMIT
 
@@ -329,6 +331,28 @@ async def _no_connection(number: int) -> list[list[str]]:
 async def test_new_sends_what_is_new_after_a_request_that_never_reached_the_server() -> None:
     assert await _no_connection(1) == [["two"], ["three"], ["four"]]
     assert await _no_connection(3) == [["one"], ["two"], ["four"]]
+
+
+@pytest.mark.anyio
+async def test_new_sends_what_is_new_after_runs_of_which_nothing_was_sent() -> None:
+    def refusing(run_input: RunAgentInput, following: Next) -> AsyncIterator[Event]:
+        if is_refusing:
+            raise ValueError
+        return following(run_input)
+
+    connections, is_refusing = _Connections(0), False
+    client = httpx.AsyncClient(transport=connections)
+    agent = HttpAgent("http://agent.test/", history="new", http_client=client, middleware=[refusing])
+    await agent.run_agent("one")
+    is_refusing = True
+    with suppress(ValueError):
+        await agent.run_agent("two")
+    is_refusing = False
+    await agent.run_agent("three")
+    async with agent.stream("four") as run:
+        run.cancel()
+    await agent.run_agent("five")
+    assert connections.sent == [["one"], ["three"], ["five"]]
 
 
 def test_new_sends_everything_after_a_run_that_was_left() -> None:

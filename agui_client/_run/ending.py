@@ -132,8 +132,8 @@ def settle(call: Call, failure: Exception | None, *, is_whole: bool) -> None:
     if outcome.asks_in_custom_events and outcome.finished is not None and not outcome.interrupts:
         what = "the agent asks with the custom event on_interrupt, an interrupt in its older form, and nothing here"
         call.warnings.add("INT-1", f"{what} answers it; give the agent middleware=[langgraph_interrupts]")
-    if request is not None and not outcome.is_finished:
-        conversation.unreceived = None
+    if request is not None and call.round.source is not None and not outcome.is_finished:
+        conversation.note_unfinished(may_have_started=call.round.may_have_started)
     if outcome.started is not None:
         adopt_pending(call, conversation, call.warnings)
         if call.is_replay:
@@ -146,8 +146,6 @@ def settle(call: Call, failure: Exception | None, *, is_whole: bool) -> None:
         conversation.keep_answers(call.round.input.resume or ())
     elif request is not None:
         request.undo()
-    if request is not None and call.round.source is not None and not call.round.may_have_started:
-        conversation.note_unsent()
 
 
 def adopt_pending(call: Call, conversation: Conversation, warnings: WarningLog) -> None:

@@ -240,6 +240,8 @@ class Engine:
             # `interrupt` may have come during the save, when there was no source to stop.
             self._give_up()
             return None
+        if not run.is_replay:
+            call.conversation.note_sent(call.agent_options.get("history", "full"), run.input.messages)
         return source
 
     # --- between two runs

@@ -125,8 +125,6 @@ class Round(RunScope):
             if chosen is None:
                 return False
             self.input = self.input.model_copy(update={"messages": chosen})
-        if not self.is_replay:
-            conversation.note_sent(history, self.input.messages)
         return True
 
     async def prepare(self) -> None:

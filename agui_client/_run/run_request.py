@@ -179,8 +179,7 @@ class RunRequest:
 
     def undo(self) -> None:
         """Take the messages of the call out of the conversation again: its run never started."""
-        if added := {message.id for message in self.added}:
-            self._conversation.set_messages(each for each in self._conversation.messages if each.id not in added)
+        self._conversation.remove_messages({message.id for message in self.added})
 
     def warn(self, warnings: WarningLog) -> None:
         """Report the calls that are left without an answer (TOOL-10)."""

@@ -116,8 +116,10 @@ class RunScope(Record):
 
     @property
     def may_have_started(self) -> bool:
-        """Whether a run that was called may have begun to work: not if no request of it can have."""
-        return not self.requests or any(request.delivery.may_have_started for request in self.requests)
+        """Whether a run that was called may have begun to work: a remote agent's only by a request that may have."""
+        if not self.requests:
+            return self.agent.is_local
+        return any(request.delivery.may_have_started for request in self.requests)
 
     @property
     def takes_state_base(self) -> bool:
