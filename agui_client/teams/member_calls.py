@@ -64,6 +64,8 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger("agui_client.teams")
 _BOUNDS = (SubagentStartedEvent, SubagentFinishedEvent, SubagentErrorEvent)
+_READ = frozenset({JournalChange, *STATE_EVENTS, *_BOUNDS})
+"""What the team reads of a member's events; it passes everything else on as it is."""
 
 
 @dataclass(slots=True)
@@ -243,20 +245,19 @@ class MemberCalls:
             with time.limited():
                 async with aclosing(run.items()) as items:
                     async for item in items:
-                        if isinstance(item, JournalChange):
+                        # By the type itself: `isinstance` would ask the metaclass of events, four times an event.
+                        if type(item) not in _READ:
+                            source.put_nowait(item)
+                        elif isinstance(item, JournalChange):
                             self.journal.patch_team(call.invocation, call.record, item.operations)
                             await source.saved()
                         elif type(item) in STATE_EVENTS:
                             self._take_state(item, view)
-                        elif (
-                            isinstance(item, SubagentStartedEvent | SubagentFinishedEvent | SubagentErrorEvent)
-                            and item.subagent_run_id == call.invocation
-                        ):
-                            if not isinstance(item, SubagentStartedEvent):
-                                end.append(item)
-                            elif is_first:
-                                source.put_nowait(item)
-                        else:
+                        elif item.subagent_run_id != call.invocation:
+                            source.put_nowait(item)
+                        elif not isinstance(item, SubagentStartedEvent):
+                            end.append(item)
+                        elif is_first:
                             source.put_nowait(item)
                         if source.is_full:
                             await source.space()
