@@ -21,6 +21,7 @@ from ag_ui import core
 from ag_ui.core import ContentPart, Event, Message, TextPart, ToolCall, ToolMessage
 from pydantic_core import from_json
 
+from agui_client._protocol.growing_text import joined
 from agui_client._protocol.patch import Document, is_same_json
 from agui_client._protocol.placeholders import is_placeholder, restated, without_mark
 from agui_client._protocol.schema import is_object, successor
@@ -111,7 +112,7 @@ class CallSlot:
     def build(self) -> ToolCall:
         """Return the call as it is now; the same object until the next change."""
         if len(self.arguments) > 1:
-            self.arguments = ["".join(self.arguments)]
+            self.arguments = [joined(self.arguments)]
             function = successor(self.model.function, {"arguments": self.arguments[0]})
             self.changes = {**(self.changes or {}), "function": function}
         if self.changes is not None:
@@ -177,7 +178,7 @@ class MessageSlot:
         """Return the message as it is now, as a new model."""
         changes = self.changes or {}
         if self.text:
-            text = "".join(self.text)
+            text = joined(self.text)
             self.text = [text]
             changes["content"] = text
             if self.parts is not None:

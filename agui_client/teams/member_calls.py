@@ -253,11 +253,9 @@ class MemberCalls:
                             await source.saved()
                         elif type(item) in STATE_EVENTS:
                             self._take_state(item, view)
-                        elif item.subagent_run_id != call.invocation:
-                            source.put_nowait(item)
-                        elif not isinstance(item, SubagentStartedEvent):
+                        elif item.subagent_run_id == call.invocation and not isinstance(item, SubagentStartedEvent):
                             end.append(item)
-                        elif is_first:
+                        elif is_first or item.subagent_run_id != call.invocation:
                             source.put_nowait(item)
                         if source.is_full:
                             await source.space()

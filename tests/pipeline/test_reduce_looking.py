@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import platform
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from copy import deepcopy
+from pathlib import Path
 from typing import Any
 
+import pytest
 from ag_ui.core import (
     ActivityMessage,
     AssistantMessage,
@@ -279,3 +284,26 @@ def test_each_message_and_call_is_found_where_it_stands(events: list[Event]) -> 
     assert all(reducer.message(message.id) is message for message in held if ids[message.id] == 1)
     assert all(reducer.tool_call(call.id) is call for call in calls if call_ids[call.id] == 1)
     assert [reducer.message(message_id) is None for message_id in ("m1", "r1")] == [i not in ids for i in ("m1", "r1")]
+
+
+_PROJECT = Path(__file__).parents[2]
+_LOOKING = """
+import resource
+from ag_ui.core import TextMessageContentEvent, TextMessageStartEvent
+from agui_client import Reducer
+reducer, delta = Reducer(), TextMessageContentEvent(message_id="m", delta="x" * 1000)
+reducer.feed(TextMessageStartEvent(message_id="m"))
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(1000):
+    reducer.feed(delta)
+    reducer.messages
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other libraries map memory in other ways")
+def test_a_text_that_is_looked_at_while_it_grows_is_not_given_new_memory_for_each_look() -> None:
+    # In an interpreter of its own: where a program has freed a large block, its memory is reused anyway.
+    command = [sys.executable, "-c", _LOOKING]
+    done = subprocess.run(command, cwd=_PROJECT, capture_output=True, text=True, timeout=60, check=True)
+    assert 0 < int(done.stdout) < 20_000, "pages of 4 kB; with a new block for each look, 94 000"
