@@ -63,9 +63,7 @@ _SHORTEST = 4
 _HEAD = 8
 """The first characters of a secret that was sent, which are one even if the rest was cut off."""
 _HINTS = (*NAME_HINTS, *SHAPE_HINTS, "@", REST)
-_HINT_BYTES = tuple(hint.encode() for hint in _HINTS)
 _ASCII_ESCAPE = re.compile(r"\\u00[2-7]")
-_ASCII_ESCAPE_BYTES = re.compile(_ASCII_ESCAPE.pattern.encode())
 _ESCAPE = re.compile(r"""\\(?:u([0-9a-fA-F]{4})|(["'\\/bfnrt]))""")
 _ESCAPED = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _DEEPEST = 16
@@ -158,19 +156,14 @@ def names_secret(label: str) -> bool:
     return any(map(is_secret_name, parts_of(f"/{label}")))
 
 
-def may_hold_secrets(line: bytes) -> bool:
-    """Return whether a line has to be looked at; most need not be."""
-    lowered = line.lower()
-    for hint in _HINT_BYTES:
-        if hint in lowered:
-            return True
-    # A name may be written as escapes.
-    return b"\\u00" in lowered and _ASCII_ESCAPE_BYTES.search(lowered) is not None
+def may_hold_secrets(text: str) -> bool:
+    """Return whether a text has to be looked at; most need not be."""
+    return has_hint(text.lower(), _HINTS)
 
 
 def mentions_secret(text: str) -> bool:
     """Return whether a text may hold a secret, as it is or inside of JSON in it."""
-    return has_hint(text.lower(), _HINTS) and any(_MENTION.search(level.lower()) for level in levels(text))
+    return may_hold_secrets(text) and any(_MENTION.search(level.lower()) for level in levels(text))
 
 
 def has_hint(lowered: str, hints: Iterable[str]) -> bool:

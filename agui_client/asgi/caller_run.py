@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from ag_ui.core import Event, Message, TokenUsage
 
     from agui_client._run.async_run import AgentRun
+    from agui_client.asgi.signed_journal import SignedJournal
 
 _FAILED = "The agent failed; the server's log has the reason."
 _FOLLOWED = "The run failed, and another one followed it."
 _STOPPED = "The run was stopped."
-_ENDS = (RunFinishedEvent, RunErrorEvent)
 _logger = logging.getLogger("agui_client.sse")
 
 
@@ -81,11 +81,12 @@ async def caller_events(
                     yield _started(event, thread_id, run_id)
                     for message in run.call.given_results:
                         yield one.feed(event_of_result(message))
-                if isinstance(event, _ENDS):
+                # By the type itself, here and below: every event passes, and `isinstance` asks a metaclass.
+                if type(event) is RunFinishedEvent or type(event) is RunErrorEvent:
                     # Not the caller's end if tools have answered, and another round follows.
                     last = event
                     usage += event.usage or ()
-                elif not isinstance(event, RunStartedEvent):
+                elif type(event) is not RunStartedEvent:
                     yield event
             if not has_started:
                 yield RunStartedEvent(thread_id=thread_id, run_id=run_id)
@@ -153,7 +154,7 @@ async def _in_one_run(run: AgentRun, one: OneRun) -> AsyncGenerator[Event]:
     known = conversation.messages
     async with aclosing(_signed_events(run)) as events:
         async for event in events:
-            if isinstance(event, RunStartedEvent):
+            if type(event) is RunStartedEvent:
                 one.begin()
                 echoed = one.echoed(event, known, run.call.round.input.messages)
                 if is_first:
@@ -169,14 +170,17 @@ def _only(messages: list[Message], event: RunStartedEvent) -> RunAgentInput | No
     return RunAgentInput(thread_id=event.thread_id, run_id=event.run_id, messages=messages) if messages else None
 
 
-async def _signed_events(run: AgentRun) -> AsyncGenerator[Event]:
+def _signed_events(run: AgentRun) -> AsyncGenerator[Event]:
     """Iterate a run, with a journal of a team as a caller gets it who holds the conversation."""
-    journal, conversation = None if run.seal is None else run.seal.journal, run.call.conversation
-    if journal is not None:
-        journal.begin(run.state, conversation)
+    return _with_state(run) if run.seal is None or run.seal.journal is None else _signed(run, run.seal.journal)
+
+
+async def _signed(run: AgentRun, journal: SignedJournal) -> AsyncGenerator[Event]:
+    conversation = run.call.conversation
+    journal.begin(run.state, conversation)
     async with aclosing(_with_state(run)) as events:
         async for event in events:
-            yield event if journal is None else journal.signed(event, conversation)
+            yield journal.signed(event, conversation)
 
 
 async def _with_state(run: AgentRun) -> AsyncGenerator[Event]:
@@ -192,16 +196,16 @@ async def _with_state(run: AgentRun) -> AsyncGenerator[Event]:
     known = ABSENT if request is None else request.state_of_caller
     is_stored, left_open = known is not ABSENT, list["Event"]()
     async for event in run:
-        if isinstance(event, RunErrorEvent):
+        if type(event) is RunErrorEvent:
             left_open = run.call.round.pipeline.verifier.ends(_FOLLOWED)
-        elif isinstance(event, RunStartedEvent):
+        elif type(event) is RunStartedEvent:
             for end in left_open:
                 yield end
             left_open = []
         if is_stored and type(event) in STATE_EVENTS:
             known = conversation.agent_state
         yield event
-        if is_stored and isinstance(event, RunStartedEvent) and not is_same_json(known, conversation.state):
+        if is_stored and type(event) is RunStartedEvent and not is_same_json(known, conversation.state):
             yield StateSnapshotEvent(snapshot=(known := conversation.state))
     if is_stored and not is_same_json(known, conversation.state):
         yield StateSnapshotEvent(snapshot=conversation.state)

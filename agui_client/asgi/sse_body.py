@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator, AsyncIterable
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from contextvars import copy_context
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import anyio
-from ag_ui.core import ReasoningMessageContentEvent, TextMessageContentEvent, ToolCallArgsEvent
 from ag_ui.encoder import EventEncoder
-from pydantic_core import to_json
 
 from agui_client._concurrency import spawn
+from agui_client._protocol.delta_json import delta_json
 from agui_client._protocol.events import VALIDATOR, UnrecognizedEvent
 from agui_client._transport.timeouts import is_duration
 from agui_client.asgi.caller_run import caller_events
@@ -21,7 +20,6 @@ from agui_client.errors import UsageError
 
 if TYPE_CHECKING:
     from ag_ui.core import Event
-    from anyio.streams.memory import MemoryObjectSendStream
 
     from agui_client._protocol.events import WireEvent
     from agui_client._run.async_run import AgentRun
@@ -32,11 +30,6 @@ _AHEAD = 64
 """The number of events that a run may be ahead of the response."""
 
 _encode = EventEncoder().encode
-_DELTAS: dict[type[Any], list[tuple[str, str, bool]]] = {
-    model: [(name, field.alias or name, not field.is_required()) for name, field in model.model_fields.items()]
-    for model in (TextMessageContentEvent, ReasoningMessageContentEvent, ToolCallArgsEvent)
-}
-"""The fields of the events that make up most of a stream, with their keys in JSON, and whether they may be absent."""
 
 
 def sse_headers() -> dict[str, str]:
@@ -54,12 +47,9 @@ def frame_of(event: WireEvent) -> bytes:
     """Encode an event as an SSE frame (SSE-4)."""
     if isinstance(event, UnrecognizedEvent):
         return f"data: {json.dumps(event.data, ensure_ascii=False)}\n\n".encode()
-    members, values = _DELTAS.get(type(event)), event.__dict__
-    if members is None or event.__pydantic_extra__ or len(members) != len(values):
-        return _encode(event).encode()
-    # The encoder's own way takes about twice as long, and most events are deltas.
-    data = {key: values[name] for name, key, is_optional in members if not is_optional or values[name] is not None}
-    return b"data: %b\n\n" % to_json(data, inf_nan_mode="null")
+    # The encoder's own way takes ten times as long, and most events are deltas.
+    data = delta_json(event)
+    return f"data: {data}\n\n".encode() if data is not None else _encode(event).encode()
 
 
 def event_of(frame: bytes) -> Event:
@@ -102,42 +92,63 @@ def sse_body(run: AgentRun, keep_alive: float, *, expose_errors: bool) -> AsyncG
     return _chunks(caller_events(run, expose_errors=expose_errors), keep_alive)
 
 
+class _Frames:
+    """The frames that a run has made, and the response has not taken: an anyio stream would cost as much as a frame."""
+
+    def __init__(self) -> None:
+        self._frames: list[bytes] = []
+        self._are_there, self._are_taken = anyio.Event(), anyio.Event()
+        self._has_ended = False
+
+    async def put(self, frame: bytes) -> None:
+        """Add a frame; wait while too many are there."""
+        self._frames.append(frame)
+        if len(self._frames) == 1:
+            self._are_there.set()
+        if len(self._frames) >= _AHEAD:
+            self._are_taken = anyio.Event()
+            await self._are_taken.wait()
+
+    def end(self) -> None:
+        """Note that no frame follows."""
+        self._has_ended = True
+        self._are_there.set()
+
+    async def take(self) -> bytes | None:
+        """Wait for frames, and return all of them together; None at the end."""
+        await self._are_there.wait()
+        frames, self._frames = self._frames, []
+        if not self._has_ended:
+            self._are_there = anyio.Event()
+        self._are_taken.set()
+        return b"".join(frames) if frames else None
+
+
 async def _chunks(events: AsyncGenerator[Event], keep_alive: float) -> AsyncGenerator[bytes]:
     """Iterate events in a task of their own, and yield their frames."""
-    sender, receiver = anyio.create_memory_object_stream[bytes](_AHEAD)
-    running, ended = anyio.CancelScope(), anyio.Event()
+    frames, running, ended = _Frames(), anyio.CancelScope(), anyio.Event()
 
     async def send_frames() -> None:
         """Send frames until the run ends or is left."""
         try:
-            with running, sender:
+            with running:
                 async with aclosing(events):
                     async for event in events:
-                        await _send(sender, frame_of(event))
+                        await frames.put(frame_of(event))
         finally:
+            frames.end()
             ended.set()
 
     spawn(send_frames, copy_context())
     try:
         while True:
-            chunks = [KEEP_ALIVE]
+            chunk: bytes | None = KEEP_ALIVE
             with anyio.move_on_after(keep_alive):
-                chunks = [await receiver.receive()]
-            with suppress(anyio.WouldBlock, anyio.EndOfStream):
-                while True:  # frames that are there already go out together
-                    chunks.append(receiver.receive_nowait())
-            yield b"".join(chunks)
-    except anyio.EndOfStream:
-        return
+                chunk = await frames.take()
+            if chunk is None:
+                return
+            yield chunk
     finally:
         running.cancel()
-        receiver.close()
         with anyio.CancelScope(shield=True):
             await ended.wait()
-
-
-async def _send(sender: MemoryObjectSendStream[bytes], frame: bytes) -> None:
-    try:
-        sender.send_nowait(frame)
-    except anyio.WouldBlock:
-        await sender.send(frame)

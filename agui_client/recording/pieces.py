@@ -80,7 +80,7 @@ class _State(Enum):
 class Entry:
     """An event on its way to the file."""
 
-    line: bytes
+    line: str
     """The JSON of the line."""
     text: _Text | None = None
     """The text that the event has a piece of."""
@@ -101,9 +101,9 @@ class Entry:
             redact: See `hidden_line`.
         """
         if redact is None and not self.given and not may_hold_secrets(self.line):
-            return self.line
+            return self.line.encode()
         given = {**({} if self.text is None else {_DELTA: self.delta}), **(self.given or {})}
-        return hidden_line(self.line.decode(), redact, given).encode()
+        return hidden_line(self.line, redact, given).encode()
 
 
 @dataclass(slots=True, eq=False)
@@ -193,7 +193,7 @@ class Answer:
         self._texts: dict[tuple[str, str | None], _Text] = {}
         self._latest: dict[tuple[str, str | None], str | None] = {}
 
-    def add(self, line: bytes, event: WireEvent) -> Iterable[Entry]:
+    def add(self, line: str, event: WireEvent) -> Iterable[Entry]:
         """Take the line of an event; yield those that can be written."""
         members = event.data if isinstance(event, UnrecognizedEvent) else event.__dict__
         delta = members.get("delta")

@@ -22,6 +22,7 @@ from ag_ui.core import PROTOCOL_VERSION
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
+from agui_client._protocol.delta_json import delta_json
 from agui_client._protocol.events import UnrecognizedEvent
 from agui_client._protocol.plain_json import members_as_json, write
 from agui_client._protocol.request import request_body
@@ -210,7 +211,7 @@ class Recorder(RunKeeper):
             agent=agent,
             input=json.loads(request_body(input)),
         )
-        whole = Entry(line.model_dump_json(exclude_none=True, exclude={"same"}).encode()).redacted(self._redact)
+        whole = Entry(line.model_dump_json(exclude_none=True, exclude={"same"})).redacted(self._redact)
         # No other thread may come to a new file between the reference and its line.
         with self._lock:
             try:
@@ -224,9 +225,10 @@ class Recorder(RunKeeper):
         """Write an event of the answer to a request."""
         # By hand, and not as a model: this happens for every event.
         head = f'{{"kind":"event","request":"{request}","at":{self._now()},"event":'
-        answer = self._answers.setdefault(request, Answer())
+        if (answer := self._answers.get(request)) is None:
+            answer = self._answers[request] = Answer()
         try:
-            for entry in answer.add(head.encode() + _event_json(event) + b"}", event):
+            for entry in answer.add(f"{head}{_event_json(event)}}}", event):
                 self._write_bytes(entry.redacted(self._redact))
         except Exception:
             # What waits is behind the line that could not be written.
@@ -290,7 +292,7 @@ class Recorder(RunKeeper):
         return round(perf_counter() - self._began, 6)
 
     def _write(self, line: BaseModel) -> None:
-        self._write_bytes(Entry(line.model_dump_json(exclude_none=True).encode()).redacted(self._redact))
+        self._write_bytes(Entry(line.model_dump_json(exclude_none=True)).redacted(self._redact))
 
     def _write_bytes(self, line: bytes) -> None:
         with self._lock:
@@ -383,14 +385,17 @@ def _missing_line_end(path: Path) -> bytes:
         return b"" if file.read(1) == b"\n" else b"\n"
 
 
-def _event_json(event: WireEvent) -> bytes:
+def _event_json(event: WireEvent) -> str:
     if isinstance(event, UnrecognizedEvent):
-        return _dumped(event.data)
+        return _dumped(event.data).decode()
+    # Most events are deltas.
+    if (delta := delta_json(event)) is not None:
+        return delta
     try:
-        return write(event)
+        return write(event).decode()
     except ValueError:
         # An agent in this process may yield anything; validation judges it.
-        return _dumped(members_as_json(event, []))
+        return _dumped(members_as_json(event, [])).decode()
 
 
 def _dumped(value: Any) -> bytes:

@@ -64,8 +64,6 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger("agui_client.teams")
 _BOUNDS = (SubagentStartedEvent, SubagentFinishedEvent, SubagentErrorEvent)
-_READ = frozenset({JournalChange, *STATE_EVENTS, *_BOUNDS})
-"""What the team reads of a member's events; it passes everything else on as it is."""
 
 
 @dataclass(slots=True)
@@ -245,17 +243,21 @@ class MemberCalls:
             with time.limited():
                 async with aclosing(run.items()) as items:
                     async for item in items:
-                        # By the type itself: `isinstance` would ask the metaclass of events, four times an event.
-                        if type(item) not in _READ:
-                            source.put_nowait(item)
-                        elif isinstance(item, JournalChange):
+                        if isinstance(item, JournalChange):
                             self.journal.patch_team(call.invocation, call.record, item.operations)
                             await source.saved()
                         elif type(item) in STATE_EVENTS:
                             self._take_state(item, view)
-                        elif item.subagent_run_id == call.invocation and not isinstance(item, SubagentStartedEvent):
+                        # By the type first: every event passes, and `isinstance` asks the metaclass of each class.
+                        elif (
+                            type(item) not in _BOUNDS
+                            or not isinstance(item, _BOUNDS)
+                            or item.subagent_run_id != call.invocation
+                        ):
+                            source.put_nowait(item)
+                        elif not isinstance(item, SubagentStartedEvent):
                             end.append(item)
-                        elif is_first or item.subagent_run_id != call.invocation:
+                        elif is_first:
                             source.put_nowait(item)
                         if source.is_full:
                             await source.space()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import warnings
+from collections.abc import AsyncIterator, Callable
+from itertools import product
 from typing import Any, cast
 
 import anyio
 import pytest
 from ag_ui.core import (
     Event,
+    EventType,
     ReasoningMessageContentEvent,
     RunAgentInput,
     RunFinishedEvent,
@@ -21,8 +24,13 @@ from ag_ui.core import (
     ToolCallStartEvent,
 )
 from ag_ui.encoder import EventEncoder
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic_core import PydanticSerializationError
 
 from agui_client import FunctionAgent, HttpAgent, InvalidEventError, UsageError
+from agui_client._protocol.delta_json import delta_json
+from agui_client._protocol.plain_json import write
 from agui_client.asgi import agent_app
 from agui_client.asgi.sse_body import frame_of
 from agui_client.runs import Runs
@@ -45,6 +53,65 @@ def test_a_delta_has_the_bytes_of_the_official_encoder(delta: str, others: dict[
         TextMessageContentEvent.model_construct(message_id="ü", delta=delta, **others),
     ):
         assert frame_of(event) == EventEncoder().encode(event).encode()
+
+
+_ODD_WORDS = ["m", "\ud83d", '\x00\x1f\x7f\\"/']
+_WORDS = st.text(st.characters(exclude_categories=()), max_size=8) | st.sampled_from(_ODD_WORDS)
+_CHANGES: dict[str, list[Any]] = {
+    "type": [EventType.TEXT_MESSAGE_CONTENT, "TOOL_CALL_ARGS", "TEXT", None, 3],
+    "timestamp": [None, 0, 5],
+    "raw_event": [None, {}, {"a": None}],
+    "metadata": [None, {}, {"x": 1}],
+    "subagent_run_id": [None, "", "s"],
+    "message_id": [None, "other", 4, "\ud83d"],
+    "tool_call_id": [None, "other", 4],
+    "delta": [None, "other", 4, b"x"],
+    "odd": [None, 1, {"kept_as": None}],
+}
+_SUBCLASSES: dict[type[Any], type[Any]] = {}
+for _model in (TextMessageContentEvent, ReasoningMessageContentEvent, ToolCallArgsEvent):
+    _SUBCLASSES[_model] = type(f"My{_model.__name__}", (_model,), {"__annotations__": {"mine": int}, "mine": 3})
+
+
+@pytest.mark.parametrize("is_subclass", [False, True])
+@pytest.mark.parametrize("model", list(_SUBCLASSES))
+def test_a_delta_that_was_changed_is_written_as_the_official_encoder_and_the_model_write_it(
+    model: type[Any], is_subclass: bool
+) -> None:
+    changes = [(name, value) for name, values in _CHANGES.items() for value in values]
+    for one, other in product(changes, repeat=2):
+        event = _delta(_SUBCLASSES[model] if is_subclass else model, "m", "word")
+        for name, value in (one, other):
+            setattr(event, name, value)
+        _assert_written_alike(event)
+
+
+@given(st.sampled_from(list(_SUBCLASSES)), _WORDS, _WORDS)
+def test_the_words_of_a_delta_are_written_as_the_official_encoder_and_the_model_write_them(
+    model: type[Any], item_id: str, delta: str
+) -> None:
+    _assert_written_alike(_delta(model, item_id, delta))
+
+
+def _delta(model: type[Any], item_id: str, delta: str) -> Any:
+    values: dict[str, Any] = {"tool_call_id" if issubclass(model, ToolCallArgsEvent) else "message_id": item_id}
+    return model.model_construct(**values, delta=delta)
+
+
+def _assert_written_alike(event: Any) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # pydantic's, about values of other types
+        assert _written(frame_of, event) == _written(lambda it: EventEncoder().encode(it).encode(), event)
+        if (text := delta_json(event)) is not None:
+            assert text.encode() == write(event)
+
+
+def _written(encode: Callable[[Any], bytes], event: Any) -> object:
+    """What an encoder makes of an event, its refusal included."""
+    try:
+        return encode(event)
+    except (PydanticSerializationError, UnicodeEncodeError) as error:
+        return type(error)
 
 
 def _assigned(**values: Any) -> TextMessageContentEvent:

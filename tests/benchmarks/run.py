@@ -31,6 +31,7 @@ from benchmarks import (
     streams,
     surfaces,
     teams,
+    writing,
 )
 from benchmarks.measure import Row
 
@@ -60,6 +61,8 @@ BENCHMARKS: dict[str, Callable[[int], list[Row]]] = {
     "memory": memory.passing_events,
     "fast": single_events.fast_reads,
     "concurrency": concurrency.many_runs,
+    "sse": writing.responses,
+    "recording": writing.recordings,
     "serving": serving.served_events,
     "served": serving.many_served_runs,
     "batch": batches.many_rows,
