@@ -61,7 +61,7 @@ class Items:
 
     Args:
         noun: The word for an item in a message, such as "text message".
-        warnings: The log that knows the position in the stream.
+        fault: Makes the error for an event out of place: see `order_error`.
         opener: The type of the event that opens an item; empty for items that are not streamed.
         rule: The rule that start, content and end obey.
         id_field: The field of the events with the item's id.
@@ -70,10 +70,15 @@ class Items:
     __slots__ = ("_fault", "_id_field", "_noun", "_opener", "_rule", "open", "owners")
 
     def __init__(
-        self, noun: str, warnings: WarningLog, opener: str = "", rule: str = "STREAM-1", id_field: str = "message_id"
+        self,
+        noun: str,
+        fault: Callable[..., EventOrderError],
+        opener: str = "",
+        rule: str = "STREAM-1",
+        id_field: str = "message_id",
     ) -> None:
         self._noun, self._opener, self._rule, self._id_field = noun, opener, rule, id_field
-        self._fault = partial(order_error, warnings)
+        self._fault = fault
         self.owners: dict[str, Owner] = {}
         """The owner of every item of the run."""
         self.open: dict[str, None] = {}
@@ -128,16 +133,23 @@ class OpenRun:
     """
 
     def __init__(self, warnings: WarningLog) -> None:
-        self._fault = partial(order_error, warnings)
-        self._texts = texts = Items("text message", warnings, "TEXT_MESSAGE_START")
-        self._calls = calls = Items("tool call", warnings, "TOOL_CALL_START", id_field="tool_call_id")
+        self._fault = fault = partial(order_error, warnings)
+        self._texts = Items("text message", fault, "TEXT_MESSAGE_START")
+        self._calls = Items("tool call", fault, "TOOL_CALL_START", id_field="tool_call_id")
         # Spans and reasoning messages are separate namespaces and may share an id (REASON-3).
-        self._spans = spans = Items("reasoning span", warnings, "REASONING_START", "REASON-1")
-        self._thoughts = thoughts = Items("reasoning message", warnings, "REASONING_MESSAGE_START", "REASON-2")
-        self._activities = Items("activity", warnings)
+        self._spans = Items("reasoning span", fault, "REASONING_START", "REASON-1")
+        self._thoughts = Items("reasoning message", fault, "REASONING_MESSAGE_START", "REASON-2")
+        self._activities = Items("activity", fault)
         self._steps: dict[tuple[Owner, str], None] = {}
         self._subagents: dict[str, bool] = {}  # False for those that have ended
-        self.checks: dict[type, Callable[[Any], None]] = {
+
+    def checks(self) -> dict[type, Callable[[Any], None]]:
+        """Return the check of each type of event; a type that is not here may come anywhere in the run (STREAM-3).
+
+        The run does not keep it: it would keep itself alive by its checks.
+        """
+        texts, calls, spans, thoughts = self._texts, self._calls, self._spans, self._thoughts
+        return {
             core.TextMessageStartEvent: texts.start,
             core.TextMessageContentEvent: texts.content,
             core.TextMessageEndEvent: texts.end,
@@ -159,7 +171,6 @@ class OpenRun:
             core.SubagentStartedEvent: self._subagent_started,
             **dict.fromkeys((core.SubagentFinishedEvent, core.SubagentErrorEvent), self._subagent_ended),
         }
-        """The check of each type of event; a type that is not here may come anywhere in the run (STREAM-3)."""
 
     def still_open(self) -> list[str]:
         """Name all that keeps the run from finishing, apart from subagents (LIFE-5)."""

@@ -8,8 +8,7 @@ verified before; one that fits nothing in the thread is skipped with a warning.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Set
-from functools import partial
+from collections.abc import Callable, Collection, Iterable, Set
 from typing import Any, TypeAlias, get_args
 from uuid import NAMESPACE_OID, uuid5
 
@@ -450,10 +449,6 @@ class Reducer:
         log = WarningLog() if warnings is None else warnings
         # For the parts that serve one conversation: what they note in it, applications have no use for.
         self.thread = Thread(messages, {} if state is PydanticUndefined else state, log)
-
-    def handlers(self) -> Mapping[type[Any], Callable[[Any], Change]]:
-        """Return the function that takes in events of each type, for those who spare `feed`; others change nothing."""
-        return {kind: partial(reduce, self.thread) for kind, reduce in REDUCTIONS.items()}
 
     def feed(self, event: Event) -> Change:
         """Take in one event.

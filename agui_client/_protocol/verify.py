@@ -137,7 +137,7 @@ class Verifier:
             self._earlier += self._run.open_ids()
             self._run = OpenRun(self._warnings)
         self._phase = "open"
-        self.checks = {**self._run.checks, **self._turns, RunFinishedEvent: self._run_finished}
+        self.checks = {**self._run.checks(), **self._turns, RunFinishedEvent: self._run_finished}
 
     def _run_finished(self, event: RunFinishedEvent) -> None:
         items, subagents = self._run.still_open(), self._run.active_subagents()

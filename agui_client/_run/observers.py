@@ -224,20 +224,22 @@ class Observers:
     def __init__(self, members: Sequence[RunObserver]) -> None:
         defaults = [run_log(), *(made for make in DEFAULT_OBSERVERS for made in make())]
         members = [*members, *(each for each in defaults if each is not None)]
-        self._methods = {name: overriding(members, RunObserver, name) for name in _METHODS}
-        # Ends in reverse order, as blocks that were entered one after the other are left.
-        self._methods["on_end"].reverse()
-        self._methods["on_call_end"].reverse()
+        # Those alone that are overridden: most calls have no observer at all.
+        named = ((name, overriding(members, RunObserver, name)) for name in _METHODS)
+        self._methods = {name: methods for name, methods in named if methods}
+        for name in ("on_end", "on_call_end"):
+            # In reverse order, as blocks that were entered one after the other are left.
+            self._methods.get(name, []).reverse()
         self.keepers = [each for each in members if isinstance(each, RunKeeper)]
         """The observers that keep what they see, those of the application first."""
         self._failed: set[Callable[..., Any]] = set()
-        self.of_events = self._methods["on_event"]
+        self.of_events = self._methods.get("on_event", [])
         """The `on_event` methods that were overridden."""
-        self.of_code = self._methods["on_enter"]
+        self.of_code = self._methods.get("on_enter", [])
         """The `on_enter` methods that were overridden."""
-        self.watches_ends = any(self._methods[name] for name in ("on_end", "on_call_end"))
+        self.watches_ends = any(name in self._methods for name in ("on_end", "on_call_end"))
         """Whether an observer watches the ends of runs or calls, which are summed up for it."""
-        self.has_wire = any(self._methods[name] for name in ("on_request", "on_wire_event", "on_request_end"))
+        self.has_wire = any(name in self._methods for name in ("on_request", "on_wire_event", "on_request_end"))
         """Whether an observer watches requests and their answers before the pipeline."""
 
     def call(self, name: str, run: RunScope, *details: object, **named: object) -> list[Any]:
@@ -249,7 +251,7 @@ class Observers:
             details: The further arguments.
             named: Those that are given by name.
         """
-        return [self._safely(method, run, *details, **named) for method in self._methods[name]]
+        return [self._safely(method, run, *details, **named) for method in self._methods.get(name, ())]
 
     def watch_tools(self, tell: Callable[[ToolExecution], object]) -> None:
         """Call a function for each step of a tool's execution, from now on."""
@@ -258,7 +260,7 @@ class Observers:
             """Pass the step on."""
             tell(execution)
 
-        self._methods["on_tool_execution"].append(on_tool_execution)
+        self._methods.setdefault("on_tool_execution", []).append(on_tool_execution)
 
     def attempt_start(self, run: RunScope, number: int, url: str) -> dict[str, str]:
         """Call `on_attempt_start`; return the headers that observers add to the request."""

@@ -149,8 +149,9 @@ class _KnownSubagents:
 def _ends_of(frames: Sequence[bytes]) -> list[bytes]:
     """Return the ends of messages, calls and steps that events leave open."""
     run = OpenRun(WarningLog())
+    checks = run.checks()
     for frame in frames:
         event = event_of(frame)
-        if (check := run.checks.get(type(event))) is not None:
+        if (check := checks.get(type(event))) is not None:
             check(event)
     return [frame_of(each) for each in run.ends()]

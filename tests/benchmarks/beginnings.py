@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 
 from agui_client import HttpAgent
+from benchmarks.census import objects_in_cycles
 from benchmarks.loopback import Converse, chunked, listen, loopback_server, read_request
 from benchmarks.measure import Row, Work, best_times
 from benchmarks.wire import RUN_ID, THREAD_ID, finished, iterate, read_bare, started, text
@@ -32,8 +33,25 @@ def short_runs(repeat: int) -> list[Row]:
     """
     with loopback_server("benchmarks.beginnings") as url:
         ours, bare = best_times(repeat, _iterated(url), _bare(url))
+        left, bare_left = asyncio.run(cycles(url))
     absolute = f"{ours / _RUNS * 1e6:.0f} / {bare / _RUNS * 1e6:.0f} us"
-    return [Row("a run of 6 events over a socket, client shared", ours / bare, 1.7, "httpx and validation", absolute)]
+    return [
+        Row("a run of 6 events over a socket, client shared", ours / bare, 1.7, "httpx and validation", absolute),
+        Row("objects in cycles that it leaves", left, 150, "object", f"{left:.0f} / {bare_left:.0f}"),
+    ]
+
+
+async def cycles(url: str) -> tuple[float, float]:
+    """Return the objects in cycles that a run leaves, and those that a bare request leaves."""
+    async with httpx.AsyncClient(timeout=60) as client:
+        agent = HttpAgent(url, thread_id=THREAD_ID, http_client=client)
+
+        async def run() -> None:
+            """Run, and forget the messages."""
+            await iterate(agent)
+            agent.set_messages(())
+
+        return await objects_in_cycles(run), await objects_in_cycles(lambda: read_bare(client, url, _INPUT))
 
 
 def _iterated(url: str) -> Work:

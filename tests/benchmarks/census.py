@@ -9,13 +9,15 @@ import sys
 import threading
 import warnings
 from collections import Counter
-from collections.abc import AsyncGenerator, Generator, Iterable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import AsyncGeneratorType, CoroutineType
 from typing import Any
 
 import psutil
+
+from benchmarks.measure import without_collector
 
 _PACKAGE = "agui_client"
 _ALL = "objects in all"
@@ -106,6 +108,17 @@ def complaints() -> Generator[list[str]]:
         logging.getLogger("asyncio").removeHandler(listener)
         sys.set_asyncgen_hooks(*hooks)
         sys.unraisablehook = hook
+
+
+async def objects_in_cycles(run: Callable[[], Awaitable[object]], runs: int = 10) -> float:
+    """Return how many objects each of several runs leaves to the garbage collector, which finds them in cycles."""
+    for _ in range(2):
+        await run()
+    gc.collect()
+    with without_collector():
+        for _ in range(runs):
+            await run()
+        return gc.collect() / runs
 
 
 class _Listener(logging.Handler):

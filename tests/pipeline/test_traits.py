@@ -40,7 +40,7 @@ def test_each_type_about_messages_or_the_state_has_a_reduction() -> None:
 
 def test_each_beginning_piece_and_end_of_an_item_has_a_check_of_its_order() -> None:
     items = {each for each in types_about("text", "reasoning", "phase", "call") if each not in _CHUNKS}
-    assert _names(items - set(OpenRun(WarningLog()).checks)) == set()
+    assert _names(items - set(OpenRun(WarningLog()).checks())) == set()
 
 
 @pytest.mark.parametrize("policy", get_args(StatePolicy))

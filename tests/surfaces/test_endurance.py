@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Generator
 
@@ -13,6 +15,7 @@ from benchmarks.census import growth, take_census
 from benchmarks.endings import PROGRAM
 from benchmarks.endurance import MODES, endure
 from benchmarks.loopback import loopback_server
+from benchmarks.measure import child_environment
 from support.leaks import nothing_left_behind_sync
 
 _RUNS = 50
@@ -55,3 +58,20 @@ def test_what_has_grown_is_named() -> None:
         f"open sockets grew from {sockets} to {sockets + 1}",
     } <= set(growth(before, after))
     assert kept.messages == []
+
+
+_COUNTING = """
+import asyncio
+from benchmarks.beginnings import cycles
+from benchmarks.loopback import loopback_server
+with loopback_server("benchmarks.beginnings") as url:
+    print(*asyncio.run(cycles(url)))
+"""
+
+
+def test_a_run_leaves_few_objects_to_the_garbage_collector() -> None:
+    # In an interpreter of its own: observers of every call are there where a test has imported OpenTelemetry.
+    command = [sys.executable, "-c", _COUNTING]
+    done = subprocess.run(command, env=child_environment(), capture_output=True, text=True, timeout=60, check=True)
+    left, bare = map(float, done.stdout.split())
+    assert 0 < bare <= left <= 150
