@@ -38,7 +38,7 @@ def _row(kind: str, repeat: int, cost: Callable[[str], float]) -> Row:
         ours, reference = min(ours, cost(f"served/{kind}/")), min(reference, cost(f"bare/{kind}"))
     work = "agent_app, " + ("events in bursts" if kind == "burst" else "one event at a time")
     absolute = per_event(ours, reference, DELTAS)
-    return Row(work, ours / reference, 1.5, "Starlette with EventEncoder", absolute)
+    return Row(work, ours / reference, 1.35, "Starlette with EventEncoder", absolute)
 
 
 def many_served_runs(repeat: int) -> list[Row]:
