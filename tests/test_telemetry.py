@@ -160,8 +160,8 @@ def names(spans: InMemorySpanExporter) -> set[str]:
     ("make", "named"),
     [
         (HttpAgent, "gen_ai.client.invoke_agent.duration"),
-        (lambda url: ScriptedAgent(HELLO), "gen_ai.invoke_agent.duration"),
-        (lambda url: SequentialAgent(ScriptedAgent(HELLO, agent_id="one")), "gen_ai.invoke_workflow.duration"),
+        (lambda _: ScriptedAgent(HELLO), "gen_ai.invoke_agent.duration"),
+        (lambda _: SequentialAgent(ScriptedAgent(HELLO, agent_id="one")), "gen_ai.invoke_workflow.duration"),
     ],
     ids=["remote", "local", "team"],
 )

@@ -27,9 +27,10 @@ def main() -> int:
     if missing:
         sys.stderr.write(f"agui: needs {', '.join(missing)}; install the extra: pip install 'agui-client[cli]'\n")
         return 2
-    if isinstance(sys.stdout, TextIOWrapper):
+    stdout: object = sys.stdout
+    if isinstance(stdout, TextIOWrapper):
         # An agent may send characters that the terminal's encoding does not have; they are escaped, as on stderr.
-        sys.stdout.reconfigure(errors="backslashreplace")
+        stdout.reconfigure(errors="backslashreplace")
     try:
         from agui_client._cli.commands import agui
         from agui_client._cli.exit_codes import run_command

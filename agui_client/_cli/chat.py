@@ -25,7 +25,7 @@ from agui_client._cli.terminal_handlers import TerminalAnswerer, TerminalApprove
 from agui_client._cli.terminal_questions import Terminal
 from agui_client._cli.thread_commands import open_threads
 from agui_client._cli.watching import drawing_board, watch
-from agui_client._protocol.content import content_text
+from agui_client._protocol.message_text import content_text
 from agui_client._run.observers import RunObserver
 from agui_client.errors import AGUIError, UsageError
 

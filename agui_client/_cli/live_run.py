@@ -45,7 +45,7 @@ from agui_client._cli.blocks import (
 from agui_client._cli.lines import one_line
 from agui_client._cli.output import Speakers, execution_line, is_over
 from agui_client._cli.plain_view import on_screen
-from agui_client._protocol.content import content_text
+from agui_client._protocol.message_text import content_text
 from agui_client._widgets.views import find_view
 
 if TYPE_CHECKING:

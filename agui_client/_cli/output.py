@@ -36,7 +36,7 @@ from ag_ui.core import (
 )
 
 from agui_client._cli.lines import one_line, printable
-from agui_client._protocol.content import content_text
+from agui_client._protocol.message_text import content_text
 from agui_client._run.async_run import AnswerText
 from agui_client._widgets.drawing import draw, drawn_text
 from agui_client._widgets.views import MOST_VALUES, Key, ShownCustom, find_view, shown_call

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from agui_client._cli.exit_codes import ExitCode, complain
 from agui_client._cli.lines import one_line
 from agui_client._conversation.snapshot import ANOTHER_VERSION, ConversationSnapshot, is_of_another_version
-from agui_client._protocol.content import content_text
+from agui_client._protocol.message_text import content_text
 from agui_client.errors import UsageError
 from agui_client.messages import attach
 

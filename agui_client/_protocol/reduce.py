@@ -16,7 +16,7 @@ from ag_ui import core
 from ag_ui.core import Event, Message, ToolCall
 from pydantic_core import PydanticUndefined
 
-from agui_client._protocol.content import content_text
+from agui_client._protocol.message_text import content_text
 from agui_client._protocol.open_items import quoted
 from agui_client._protocol.patch import Document, PatchFailed, copied
 from agui_client._protocol.placeholders import is_placeholder, unmarked, without_mark

@@ -12,7 +12,7 @@ from typing import Any, NoReturn, cast
 from ag_ui.core import PROTOCOL_VERSION, AssistantMessage, Message, RunAgentInput, TextPart, ToolMessage, UserMessage
 
 from agui_client._protocol.compat import upgraded_messages
-from agui_client._protocol.content import content_text
+from agui_client._protocol.message_text import content_text
 from agui_client._protocol.placeholders import without_mark
 from agui_client._protocol.plain_json import members_as_json, write
 from agui_client._protocol.problems import Refusal, summary

@@ -21,7 +21,7 @@ from ag_ui.core import (
     ToolCallStartEvent,
 )
 
-from agui_client._protocol.content import content_text
+from agui_client._protocol.message_text import content_text
 from agui_client._widgets.drawing import Drawings
 from agui_client.errors import UsageError
 from agui_client.notebook.content import conversation, names_of, read_json, waiting_lines

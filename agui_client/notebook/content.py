@@ -26,7 +26,7 @@ from ag_ui.core import (
 from pydantic_core import to_jsonable_python
 
 from agui_client._conversation.snapshot import ConversationSnapshot
-from agui_client._protocol.content import content_text
+from agui_client._protocol.message_text import content_text
 from agui_client._protocol.warnings import ProtocolWarning
 from agui_client._run.inspected_run import InspectedRun
 from agui_client._run.result import RunResult, Snapshot

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from ag_ui.core import Message
 from pydantic import TypeAdapter
 
-from agui_client._protocol.content import content_text
+from agui_client._protocol.message_text import content_text
 from agui_client._run.inspected_run import InspectedRun
 from agui_client._secrets import hidden_json
 from agui_client.errors import UsageError

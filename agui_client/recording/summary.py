@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from agui_client._protocol.content import content_text
+from agui_client._protocol.message_text import content_text
 from agui_client.recording.format import HeaderLine, Line, OutcomeLine, ResponseLine, ToolLine
 from agui_client.recording.inspection import Inspection
 from agui_client.recording.matching import ABSENT, changed_places, question

@@ -18,7 +18,7 @@ from ag_ui.core import (
 )
 from pydantic import TypeAdapter
 
-from agui_client._protocol.content import content_text
+from agui_client._protocol.message_text import content_text
 from agui_client.testing.parts import (
     interrupt,
     patch,

@@ -10,7 +10,7 @@ from ag_ui.core import Message, TokenUsage
 from pydantic import BaseModel, Field, ValidationError
 
 from agui_client._conversation.snapshot import ANOTHER_VERSION, ConversationSnapshot, is_of_another_version
-from agui_client._protocol.content import content_text
+from agui_client._protocol.message_text import content_text
 from agui_client._protocol.patch import parse_json
 from agui_client.errors import UsageError
 from agui_client.threads.store import ThreadInfo

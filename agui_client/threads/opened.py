@@ -28,7 +28,7 @@ from ag_ui.core import Message, ResumeEntry, TokenUsage, aggregate_token_usage
 from agui_client._concurrency import no_collection
 from agui_client._conversation.log import Members, PastRuns, empty_members, entry_of, log_of
 from agui_client._field_docs import Record
-from agui_client._protocol.content import content_text
+from agui_client._protocol.message_text import content_text
 from agui_client._protocol.open_items import quoted
 from agui_client._run.observers import RunObserver
 from agui_client.agent import AbstractAgent
