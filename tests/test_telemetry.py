@@ -156,17 +156,25 @@ def names(spans: InMemorySpanExporter) -> set[str]:
     return {span.name for span in spans.get_finished_spans()}
 
 
+def local_agent(url: str) -> ScriptedAgent:
+    return ScriptedAgent(HELLO)
+
+
+def team(url: str) -> SequentialAgent:
+    return SequentialAgent(ScriptedAgent(HELLO, agent_id="one"))
+
+
 @pytest.mark.parametrize(
     ("make", "named"),
     [
         (HttpAgent, "gen_ai.client.invoke_agent.duration"),
-        (lambda _: ScriptedAgent(HELLO), "gen_ai.invoke_agent.duration"),
-        (lambda _: SequentialAgent(ScriptedAgent(HELLO, agent_id="one")), "gen_ai.invoke_workflow.duration"),
+        (local_agent, "gen_ai.invoke_agent.duration"),
+        (team, "gen_ai.invoke_workflow.duration"),
     ],
     ids=["remote", "local", "team"],
 )
 def test_the_duration_of_a_call_is_named_for_the_kind_of_its_agent(
-    make: Callable[[str], AbstractAgent], named: str, measured: Measured
+    make: Callable[[str], AbstractAgent[Any]], named: str, measured: Measured
 ) -> None:
     with serve_bytes(sse(HELLO)) as server:
         make(server.url).run_agent_sync("Hi")

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from ag_ui.core import RunAgentInput
 
     from agui_client._protocol.events import WireEvent
+    from agui_client._secrets import Redact
     from agui_client.recording.matching import Match
     from agui_client.recording.reading import Recording
-    from agui_client.recording.redaction import Redact
 
 
 class ReplayAgent(AbstractAgent[StateT]):
