@@ -220,3 +220,4 @@ def test_a_sync_framework_signs_as_well() -> None:
 def test_a_secret_that_can_be_guessed_is_refused(secret: Any) -> None:
     with pytest.raises(UsageError, match="the secret must be text or bytes, at least 16 bytes long"):
         agent_app(_paying(), secret=secret)
+    agent_app(_paying(), secret="ß" * 8)
