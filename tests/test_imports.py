@@ -307,9 +307,7 @@ def test_no_module_imports_upward_or_from_another_feature() -> None:
     ]
 
 
-_DATABASE_OF_RUNS = tuple(
-    f"agui_client.runs.{name}" for name in ("run_database", "run_tables", "transactions", "workflows")
-)
+_DATABASE_OF_RUNS = tuple(f"agui_client.runs.{name}" for name in ("run_database", "run_tables", "transactions"))
 
 
 @pytest.mark.parametrize(
@@ -320,7 +318,6 @@ _DATABASE_OF_RUNS = tuple(
         (("agui_client.mcp",), ("httpx2", "mcp", "mcp_types")),
         (("agui_client.otel",), ("opentelemetry",)),
         (("agui_client.threads.sql", *_DATABASE_OF_RUNS), ("sqlalchemy",)),
-        (("agui_client.runs.workflows",), ("dbos",)),
         (
             (
                 "agui_client._transport",

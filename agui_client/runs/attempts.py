@@ -148,7 +148,7 @@ class Attempt:
             group = None
             if frames or last:
                 body = b"".join((*frames, last))
-                group = EventGroup(self.claim.workflow_id, self._place, body, self._beginning(), is_end=bool(last))
+                group = EventGroup(self.claim.row_id, self._place, body, self._beginning(), is_end=bool(last))
             elif not values:
                 return
             is_repeated = False

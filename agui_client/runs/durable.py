@@ -28,7 +28,6 @@ import anyio
 from ag_ui.core import Event, RunErrorEvent, RunFinishedCancelledOutcome, RunFinishedEvent
 
 from agui_client._run.continuing import Continuation
-from agui_client._run.scope import CURRENT_SCOPE
 from agui_client.errors import RunInProgressError, UsageError
 from agui_client.runs.attempts import Attempt
 from agui_client.runs.kept_run import KeptRun
@@ -38,7 +37,6 @@ from agui_client.runs.records import Place, RunInfo, RunKey, RunStatus, RunsUnav
 from agui_client.runs.run_database import Claim, RunDatabase
 from agui_client.runs.run_log import STOPPED, Phase, RunLog
 from agui_client.runs.run_tables import StoredRun, url_of
-from agui_client.runs.workflows import Workflows, current
 
 if TYPE_CHECKING:
     from agui_client.runs.shelf import RunShelf
@@ -62,9 +60,9 @@ _NO_PROCESS = (
 _logger = logging.getLogger("agui_client.runs")
 
 
-def workflow_id_of(key: RunKey) -> str:
-    """Return the id of a run's workflow: the same in each process, and of one length."""
-    return "agui-" + hashlib.sha256(json.dumps(key).encode()).hexdigest()[:40]
+def row_id_of(key: RunKey) -> str:
+    """Return the id of a run's row: the same in each process, and of one length."""
+    return hashlib.sha256(json.dumps(key).encode()).hexdigest()[:40]
 
 
 class DurableRuns:
@@ -90,7 +88,7 @@ class DurableRuns:
     ) -> None:
         self._shelf, self._agents, self._rebuild = shelf, agents, rebuild
         self._on_waiting, self._keep = on_waiting, keep
-        self._database, self._workflows = RunDatabase(url_of(url), LEASE), Workflows(url_of(url))
+        self._database = RunDatabase(url_of(url), LEASE)
         self._mirrors = Mirrors(self._database, shelf, rebuild, self._spawn)
         self._own: dict[str, Attempt] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -111,10 +109,9 @@ class DurableRuns:
 
         Raises:
             RunsUnavailableError: The database cannot be reached; the next call tries again.
-            UsageError: Another engine is at work in this process, or the event loop is not asyncio's.
         """
         if self._opening is None:
-            # A context without a workflow and without the handlers of a run, in which runs are begun.
+            # Runs are begun in a context of their own: in that of a caller they would have the handlers of its run.
             self._context = Context()
             self._opening = self._spawn(self._open())
         try:
@@ -124,16 +121,8 @@ class DurableRuns:
             raise
 
     async def _open(self) -> None:
-        if current:
-            raise UsageError("another Runs(URL) is at work in this process; share one between the apps")
-        current.append(self)
-        try:
-            await self._database.open()
-            await self._database.beat(self._agents, self._own)
-            self._workflows.launch(self._database.executor_id)
-        except BaseException:
-            current.remove(self)
-            raise
+        await self._database.open()
+        await self._database.beat(self._agents, self._own)
         _ = self._spawn(self._live())
 
     async def aclose(self) -> None:
@@ -151,10 +140,7 @@ class DurableRuns:
         for task in self._tasks:
             task.cancel()
         self._mirrors.close()
-        await self._workflows.close()
         await self._database.close()
-        if self in current:
-            current.remove(self)
 
     def give_up_all(self) -> None:
         """Give up the runs that are going on here; other processes take them over when the lease is given back."""
@@ -177,7 +163,7 @@ class DurableRuns:
                         await self._recover(row)
                 if may_take and self._on_waiting and number % _BEATS_OF_TELLING == 1:
                     untold = await self._database.take_untold(self._agents)
-                    self._tell({each.workflow_id: WaitingRun.of(each.key, interrupts_of(each)) for each in untold})
+                    self._tell({each.row_id: WaitingRun.of(each.key, interrupts_of(each)) for each in untold})
                 alive_at = monotonic()
                 if number % _BEATS_OF_CLEANING == 0:
                     await self._clean()
@@ -194,8 +180,8 @@ class DurableRuns:
             before: The runs of this process before it looked.
             mine: The runs that it has in the database, each with whether it is to be stopped.
         """
-        for workflow_id, attempt in before.items():
-            if self._own.get(workflow_id) is not attempt or attempt.is_ending:
+        for row_id, attempt in before.items():
+            if self._own.get(row_id) is not attempt or attempt.is_ending:
                 continue
             if attempt.claim not in mine:
                 attempt.run.give_up()
@@ -209,33 +195,29 @@ class DurableRuns:
         run = self._rebuild(row, log, cut, KeptRun)
         run.is_taken_over = True
         self._shelf.replace(run)
-        claim = Claim(row.workflow_id, row.attempt)
-        if row.attempt > 1:
-            _ = self._spawn(self._workflows.end_cut(claim._replace(attempt=row.attempt - 1)))
         place = go_back(log, row, cut)
-        await self._start(Attempt(self._database, claim, run, place, _last_of(row, log)))
+        self._start(Attempt(self._database, Claim(row.row_id, row.attempt), run, place, _last_of(row, log)))
 
     def _tell(self, waiting: Mapping[str, WaitingRun]) -> None:
-        """Begin to tell of runs that wait for a person, by the ids of their workflows."""
+        """Begin to tell of runs that wait for a person, by the ids of their rows."""
         task = self._spawn(self._tell_each(waiting))
         self._telling.add(task)
         task.add_done_callback(self._telling.discard)
 
     async def _tell_each(self, waiting: Mapping[str, WaitingRun]) -> None:
-        for workflow_id, each in waiting.items():
+        for row_id, each in waiting.items():
             await tell(self._on_waiting, each)
             with suppress(RunsUnavailableError):  # the next process tells of it once more
-                await self._database.note_told(workflow_id)
+                await self._database.note_told(row_id)
 
     async def _clean(self) -> None:
-        for claim in await self._database.expired(self._keep):
-            await self._workflows.forget(claim)
-            await self._database.remove(claim.workflow_id)
+        for row_id in await self._database.expired(self._keep):
+            await self._database.remove(row_id)
 
     # --- runs
 
     async def begin(self, run: KeptRun) -> KeptRun:
-        """Begin a run: store it, and carry it out as a workflow, here if this process has its agent.
+        """Begin a run: store it, and carry it out here if this process has its agent.
 
         Returns:
             The run, or the mirror of one that another process has begun.
@@ -248,33 +230,33 @@ class DurableRuns:
         """
         if run.recipe is None:
             raise UsageError("a run of Runs(URL) needs an agent with a name: runs.add(name, agent), runs.start(name)")
-        claim = Claim(workflow_id_of(run.log.key), 1)
+        claim = Claim(row_id_of(run.log.key), 1)
         if run.recipe.agent not in self._agents:
-            await self._database.add(claim.workflow_id, run.log.key, run.recipe, is_left=True)
-            return await self._begun_elsewhere(claim.workflow_id, run.recipe.agent)
+            await self._database.add(claim.row_id, run.log.key, run.recipe, is_left=True)
+            return await self._begun_elsewhere(claim.row_id, run.recipe.agent)
         attempt = Attempt(self._database, claim, run, Place(0))
-        earlier = self._own.get(claim.workflow_id)
+        earlier = self._own.get(claim.row_id)
         if earlier is not None and earlier.run.log.refusal is None:
             raise RunInProgressError(f"run {run.log.key.run_id!r} has begun already")
         # Before the row is stored: `_live` takes over the rows of this process that have no attempt.
-        self._own[claim.workflow_id] = attempt
+        self._own[claim.row_id] = attempt
         try:
-            await self._database.add(claim.workflow_id, run.log.key, run.recipe)
+            await self._database.add(claim.row_id, run.log.key, run.recipe)
         except BaseException:
             self._let_go(attempt)
             raise
         self._shelf.replace(run)
-        await self._start(attempt)
+        self._start(attempt)
         return run
 
-    async def _begun_elsewhere(self, workflow_id: str, agent: str) -> KeptRun:
+    async def _begun_elsewhere(self, row_id: str, agent: str) -> KeptRun:
         """Wait until a process that has the agent has taken a run, or one has stopped it, and follow it.
 
         A caller that is cancelled no longer waits, but leaves the run to the process that will have the agent.
         """
         warns_at = monotonic() + LEASE
-        while (row := await self._database.get(workflow_id)) is not None:
-            if row.attempt and (run := await self._mirrors.get(workflow_id)) is not None:
+        while (row := await self._database.get(row_id)) is not None:
+            if row.attempt and (run := await self._mirrors.get(row_id)) is not None:
                 return run
             if monotonic() > warns_at:
                 warns_at = inf  # once
@@ -282,46 +264,38 @@ class DurableRuns:
             await asyncio.sleep(_BEAT)
         raise UsageError("the process that has the agent refused the run; its log says why")
 
-    async def _start(self, attempt: Attempt) -> None:
-        workflow_id = attempt.claim.workflow_id
-        self._own[workflow_id] = attempt
-        try:
-            await asyncio.shield(self._spawn(self._workflows.start(attempt.claim)))
-        except Exception:
-            self._let_go(attempt)
-            raise
+    def _start(self, attempt: Attempt) -> None:
+        """Begin to carry out an attempt that this process has claimed, in a task of its own."""
+        self._own[attempt.claim.row_id] = attempt
+        _ = self._spawn(self._carry_out(attempt))
 
     def _let_go(self, attempt: Attempt) -> None:
         """Forget an attempt, unless another one has taken its place: a run that was refused can be asked for again."""
-        if self._own.get(attempt.claim.workflow_id) is attempt:
-            del self._own[attempt.claim.workflow_id]
+        if self._own.get(attempt.claim.row_id) is attempt:
+            del self._own[attempt.claim.row_id]
 
-    async def carry_out(self, claim: Claim) -> None:
-        """Carry out an attempt at a run until it ends or is given up, if this process has claimed it."""
-        attempt = self._own.get(claim.workflow_id)
-        if attempt is None or attempt.claim != claim:
-            return
-        CURRENT_SCOPE.set(None)
+    async def _carry_out(self, attempt: Attempt) -> None:
+        """Carry out an attempt until it ends or is given up."""
         run = attempt.run
         try:
             await attempt.carry_out()
             if not run.is_given_up and run.log.refusal is not None:
-                await self._database.remove(claim.workflow_id)
+                await self._database.remove(attempt.claim.row_id)
         except Exception:
             _logger.exception("an attempt at a run failed; it is left to another one")
             run.give_up()
         finally:
             self._let_go(attempt)
         if not run.is_given_up and run.log.status is RunStatus.WAITING and self._on_waiting:
-            self._tell({claim.workflow_id: WaitingRun.of(run.log.key, run.log.interrupts)})
+            self._tell({attempt.claim.row_id: WaitingRun.of(run.log.key, run.log.interrupts)})
 
     # --- following
 
     async def get(self, key: RunKey) -> KeptRun | None:
         """Return a run, carried out here or mirrored; None if it is not stored."""
         await self.open()
-        own = self._own.get(workflow_id := workflow_id_of(key))
-        return own.run if own is not None and own.run.log.phase is Phase.OPEN else await self._mirrors.get(workflow_id)
+        own = self._own.get(row_id := row_id_of(key))
+        return own.run if own is not None and own.run.log.phase is Phase.OPEN else await self._mirrors.get(row_id)
 
     async def latest(self, owner: str, thread_id: str) -> KeptRun | None:
         """Return the latest run of a thread; None if none is stored."""
@@ -356,10 +330,10 @@ class DurableRuns:
 
         A run that no process carries out is taken over by one that lives, such as this one, and ends with that.
         """
-        workflow_id = workflow_id_of(run.log.key)
-        await self._database.want_stop(workflow_id)
+        row_id = row_id_of(run.log.key)
+        await self._database.want_stop(row_id)
         with run.log.followed():
-            if workflow_id in self._own:
+            if row_id in self._own:
                 run.stop()
             await run.log.ended()
 

@@ -102,9 +102,9 @@ class Mirrors:
         self._followed: dict[str, MirroredRun] = {}
         self._is_reading = False
 
-    async def get(self, workflow_id: str) -> KeptRun | None:
+    async def get(self, row_id: str) -> KeptRun | None:
         """Return a run, carried out here or mirrored; None if it is not stored."""
-        row = await self._database.get(workflow_id)
+        row = await self._database.get(row_id)
         return None if row is None else await self._run_of(row)
 
     async def latest(self, owner: str, thread_id: str) -> KeptRun | None:
@@ -136,10 +136,10 @@ class Mirrors:
         """Return the log of a run that this process carries out from now on."""
         run = self._shelf.get(row.key)
         if isinstance(run, MirroredRun) and run.log.phase is not Phase.DROPPED:
-            self._followed.pop(row.workflow_id, None)
+            self._followed.pop(row.row_id, None)
         else:
             run = self._mirrored(row)
-        await self._read_to_end(run, row.workflow_id)
+        await self._read_to_end(run, row.row_id)
         return run.log
 
     def close(self) -> None:
@@ -179,9 +179,9 @@ class Mirrors:
             run = mirrored = self._mirrored(row)
             self._shelf.replace(run)
             if row.status is RunStatus.RUNNING:
-                self._follow(mirrored, row.workflow_id)
+                self._follow(mirrored, row.row_id)
             else:
-                await self._read_to_end(mirrored, row.workflow_id)
+                await self._read_to_end(mirrored, row.row_id)
         if isinstance(run, MirroredRun) and row.status is not RunStatus.RUNNING:
             await run.log.ended()
         if not run.log.is_going_on and row.status is not RunStatus.RUNNING:
@@ -197,14 +197,14 @@ class Mirrors:
         run.log.begun_at, run.log.is_mirror = row.begun_at, True
         return run
 
-    async def _read_to_end(self, run: MirroredRun, workflow_id: str) -> None:
+    async def _read_to_end(self, run: MirroredRun, row_id: str) -> None:
         """Read all events of a run that are stored."""
-        while groups := await self._database.groups({workflow_id: run.place}):
+        while groups := await self._database.groups({row_id: run.place}):
             for group in groups:
                 run.take_in(group)
 
-    def _follow(self, run: MirroredRun, workflow_id: str) -> None:
-        self._followed[workflow_id] = run
+    def _follow(self, run: MirroredRun, row_id: str) -> None:
+        self._followed[row_id] = run
         if not self._is_reading:
             self._is_reading = True
             self._spawn(self._read())
@@ -217,9 +217,9 @@ class Mirrors:
             try:
                 followed = dict(self._followed)
                 for group in await self._database.groups({key: run.place for key, run in followed.items()}):
-                    run = followed[group.workflow_id]
+                    run = followed[group.row_id]
                     # Meanwhile, its followers may have left, and others begun with a log that is empty yet.
-                    if run.log.is_going_on and self._followed.get(group.workflow_id) is run:
+                    if run.log.is_going_on and self._followed.get(group.row_id) is run:
                         run.take_in(group)
                 if number % _LOOKS == 0:
                     await self._drop_removed()

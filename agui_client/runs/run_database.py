@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, NamedTuple
 from uuid import uuid4
@@ -34,8 +34,8 @@ class RunLostError(AGUIError):
 class Claim(NamedTuple):
     """A run that this process carries out, and the attempt."""
 
-    workflow_id: str
-    """The id of its workflow."""
+    row_id: str
+    """The id of its row."""
     attempt: int
     """The number of the attempt."""
 
@@ -63,16 +63,16 @@ class RunDatabase:
     def __init__(self, url: sa.URL, lease: float) -> None:
         is_sqlite = url.get_backend_name() == "sqlite"
         self._url, self._lease, self._is_sqlite = url, lease, is_sqlite
-        self.executor_id = ""
+        self.process_id = ""
         """The id of this process."""
         sql = "((julianday('now') - 2440587.5) * 86400.0)" if is_sqlite else _NOW_OF_POSTGRESQL
         self.now: sa.ColumnElement[Any] = sa.literal_column(sql, sa.Double)
         """The time of the database, as an expression."""
         now = {"number": self.now, "begun_at": self.now, "status": RunStatus.RUNNING.value}
         self._insert_run = sa.insert(RUN).values(
-            **{name: sa.bindparam(name) for name in ("owner", "thread_id", "run_id", "workflow_id", "agent", "recipe")},
+            **{name: sa.bindparam(name) for name in ("owner", "thread_id", "run_id", "row_id", "agent", "recipe")},
             answers=sa.bindparam("answers"),
-            executor_id=sa.bindparam("executor_id"),
+            process_id=sa.bindparam("process_id"),
             attempt=sa.bindparam("attempt"),
             is_stop_wanted=False,
             is_told=False,
@@ -90,19 +90,19 @@ class RunDatabase:
         self._select_groups = sa.text(_SELECT_GROUPS.format(**parts))
         self._renew = sa.update(PROCESS).where(_PROCESS).values(beat_at=self.now)
         # The runs of this process, and those of processes whose leases have passed.
-        self._living = sa.select(PROCESS.c.executor_id).where(PROCESS.c.beat_at > self.now - lease)
+        self._living = sa.select(PROCESS.c.process_id).where(PROCESS.c.beat_at > self.now - lease)
         others = self._living.where(sa.not_(_PROCESS))
-        self._is_of_no_other_process = RUN.c.executor_id.not_in(others)
+        self._is_of_no_other_process = RUN.c.process_id.not_in(others)
         # A run that is to be stopped needs no agent any more: any process ends it.
         is_for_this_one = sa.or_(RUN.c.agent.in_(sa.bindparam("of_agents")), RUN.c.is_stop_wanted)
-        columns = (RUN.c.workflow_id, RUN.c.executor_id, RUN.c.attempt, RUN.c.is_stop_wanted)
+        columns = (RUN.c.row_id, RUN.c.process_id, RUN.c.attempt, RUN.c.is_stop_wanted)
         self._select_going_on = sa.select(*columns).where(_IS_RUNNING, is_for_this_one, self._is_of_no_other_process)
         self._end = _CHANGE.values(ended_at=self.now)
 
     async def open(self) -> None:
         """Connect, and make the tables if there are none."""
         # Not before: a server may fork between the import of an application and its start.
-        self.executor_id = str(uuid4())
+        self.process_id = str(uuid4())
         options: dict[str, Any] = {} if self._is_sqlite else {"connect_args": {"connect_timeout": _CONNECT_SECONDS}}
         # Errors would show messages of callers.
         self._engine = sa.create_engine(self._url, hide_parameters=True, poolclass=sa.NullPool, **options)
@@ -128,24 +128,24 @@ class RunDatabase:
 
         Args:
             agents: The names of the agents that this process has.
-            own: The ids of the workflows of the runs that this process carries out.
+            own: The ids of the rows of the runs that this process carries out.
         """
-        mine = {"of_executor": self.executor_id}
+        mine = {"of_process": self.process_id}
         asked = {**mine, "of_agents": [*agents]}
 
         def renew(connection: sa.Connection) -> Beat:
             """Renew the lease, and look."""
             if not connection.execute(self._renew, mine).rowcount:
-                connection.execute(sa.insert(PROCESS).values(executor_id=self.executor_id, beat_at=self.now))
+                connection.execute(sa.insert(PROCESS).values(process_id=self.process_id, beat_at=self.now))
             rows = connection.execute(self._select_going_on, asked).all()
-            claims = {Claim(row[0], row[2]): bool(row[3]) for row in rows if row[1] == self.executor_id}
+            claims = {Claim(row[0], row[2]): bool(row[3]) for row in rows if row[1] == self.process_id}
             return Beat(claims, any(row[0] not in own for row in rows))
 
         return await self._writes.do(renew, is_synced=False)
 
     async def leave(self) -> None:
         """Give the lease back, so that other processes take the runs over at once."""
-        mine = PROCESS.c.executor_id == self.executor_id
+        mine = PROCESS.c.process_id == self.process_id
         await self._writes.do(lambda db: db.execute(sa.delete(PROCESS).where(mine)))
 
     async def take_over(self, agents: Collection[str], own: Collection[str]) -> list[StoredRun]:
@@ -153,18 +153,18 @@ class RunDatabase:
 
         Args:
             agents: The names of the agents that this process has.
-            own: The ids of the workflows of the runs that this process carries out.
+            own: The ids of the rows of the runs that this process carries out.
         """
-        asked = {"of_executor": self.executor_id, "of_agents": [*agents]}
+        asked = {"of_process": self.process_id, "of_agents": [*agents]}
 
         def take(connection: sa.Connection) -> list[StoredRun]:
             """Take each run unless another process was faster."""
             taken: list[StoredRun] = []
-            for workflow_id, executor_id, attempt, _ in connection.execute(self._select_going_on, asked).all():
-                if workflow_id in own:
+            for row_id, process_id, attempt, _ in connection.execute(self._select_going_on, asked).all():
+                if row_id in own:
                     continue
-                row = _row(workflow_id, executor_id, attempt)
-                begun = sa.update(RUN).where(row).values(attempt=attempt + 1, executor_id=self.executor_id)
+                row = _row(row_id, process_id, attempt)
+                begun = sa.update(RUN).where(row).values(attempt=attempt + 1, process_id=self.process_id)
                 taken += map(StoredRun.of, connection.execute(begun.returning(*RUN.c)).mappings())
             if taken:
                 dead = PROCESS.c.beat_at <= self.now - 10 * self._lease
@@ -180,24 +180,24 @@ class RunDatabase:
             agents: The names of the agents that this process has.
         """
         # Those that this process has ended or taken are being told of.
-        is_left = sa.and_(self._is_of_no_other_process, RUN.c.executor_id != self.executor_id)
+        is_left = sa.and_(self._is_of_no_other_process, RUN.c.process_id != self.process_id)
         untold = sa.update(RUN).where(UNTOLD, RUN.c.agent.in_(agents), is_left)
-        taken = untold.values(executor_id=self.executor_id).returning(*RUN.c)
-        mine = {"of_executor": self.executor_id}
+        taken = untold.values(process_id=self.process_id).returning(*RUN.c)
+        mine = {"of_process": self.process_id}
         return await self._writes.do(lambda db: [*map(StoredRun.of, db.execute(taken, mine).mappings())])
 
-    async def note_told(self, workflow_id: str) -> None:
+    async def note_told(self, row_id: str) -> None:
         """Note that the functions of `on_waiting` were called with a run."""
-        row = RUN.c.workflow_id == workflow_id
+        row = RUN.c.row_id == row_id
         await self._writes.do(lambda db: db.execute(sa.update(RUN).where(row).values(is_told=True)))
 
     # --- the life of a run
 
-    async def add(self, workflow_id: str, key: RunKey, recipe: Recipe, *, is_left: bool = False) -> None:
+    async def add(self, row_id: str, key: RunKey, recipe: Recipe, *, is_left: bool = False) -> None:
         """Add a run that begins.
 
         Args:
-            workflow_id: The id of its workflow.
+            row_id: The id of its row.
             key: Its identity.
             recipe: The agent and the input.
             is_left: Whether it is left to any process that has the agent, rather than carried out by this one.
@@ -209,11 +209,11 @@ class RunDatabase:
         answered_ids = [each["interruptId"] for each in recipe.input.get("resume") or ()]
         values: dict[str, Any] = {
             **key._asdict(),
-            "workflow_id": workflow_id,
+            "row_id": row_id,
             "agent": recipe.agent,
             # Not `asdict`, which copies the whole input.
             "recipe": json.dumps({each.name: getattr(recipe, each.name) for each in fields(recipe)}),
-            "executor_id": "" if is_left else self.executor_id,
+            "process_id": "" if is_left else self.process_id,
             "attempt": 0 if is_left else 1,
             "answers": json.dumps(answered_ids),
         }
@@ -230,13 +230,13 @@ class RunDatabase:
         except IntegrityError:
             raise RunInProgressError(f"a run is going on in thread {key.thread_id!r}") from None
 
-    async def remove(self, workflow_id: str) -> None:
+    async def remove(self, row_id: str) -> None:
         """Remove a run and its events."""
 
         def delete(connection: sa.Connection) -> None:
             """Delete the rows."""
             for table in (RUN, GROUP):
-                connection.execute(sa.delete(table).where(table.c.workflow_id == workflow_id))
+                connection.execute(sa.delete(table).where(table.c.row_id == row_id))
 
         await self._writes.do(delete)
 
@@ -262,7 +262,7 @@ class RunDatabase:
             RunLostError: The run is another process's now.
             RunsUnavailableError: The database cannot be reached.
         """
-        mine = {"of_workflow": claim.workflow_id, "of_attempt": claim.attempt, "of_executor": self.executor_id}
+        mine = {"of_row": claim.row_id, "of_attempt": claim.attempt, "of_process": self.process_id}
 
         def write(connection: sa.Connection) -> bool:
             """Write; return whether the run is this process's."""
@@ -285,19 +285,19 @@ class RunDatabase:
 
     def _is_over(self, connection: sa.Connection, mine: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
         """Return whether the end of a run is stored: the answer to an earlier try was lost."""
-        row = _row(mine["of_workflow"], mine["of_executor"], mine["of_attempt"], values.get("status", ""))
-        return bool(connection.execute(sa.select(RUN.c.workflow_id).where(row)).all())
+        row = _row(mine["of_row"], mine["of_process"], mine["of_attempt"], values.get("status", ""))
+        return bool(connection.execute(sa.select(RUN.c.row_id).where(row)).all())
 
-    async def want_stop(self, workflow_id: str) -> None:
+    async def want_stop(self, row_id: str) -> None:
         """Have the process that has a run stop it."""
-        row = RUN.c.workflow_id == workflow_id
+        row = RUN.c.row_id == row_id
         await self._writes.do(lambda db: db.execute(sa.update(RUN).where(row).values(is_stop_wanted=True)))
 
     # --- looking
 
-    async def get(self, workflow_id: str) -> StoredRun | None:
+    async def get(self, row_id: str) -> StoredRun | None:
         """Return the row of a run; None if it is not stored."""
-        found = await self._reads.do(lambda db: db.execute(_SELECT_RUN, {"of_workflow": workflow_id}).mappings().all())
+        found = await self._reads.do(lambda db: db.execute(_SELECT_RUN, {"of_row": row_id}).mappings().all())
         return StoredRun.of(found[0]) if found else None
 
     async def runs(
@@ -306,7 +306,7 @@ class RunDatabase:
         """Return descriptions of runs, those that began last first; None stands for any."""
         wanted = {RUN.c.owner: owner, RUN.c.thread_id: thread_id, RUN.c.run_id: run_id}
         conditions = [key == value for key, value in wanted.items() if value is not None]
-        is_queued = sa.and_(_IS_RUNNING, RUN.c.executor_id.not_in(self._living)).label("is_queued")
+        is_queued = sa.and_(_IS_RUNNING, RUN.c.process_id.not_in(self._living)).label("is_queued")
         described = sa.select(*_DESCRIBED, is_queued).where(*conditions)
         chosen = described.order_by(RUN.c.number.desc()).limit(most)
         rows = await self._reads.do(lambda db: db.execute(chosen).mappings().all())
@@ -316,43 +316,43 @@ class RunDatabase:
         """Return the next groups of events of some runs.
 
         Args:
-            places: The place of the last group that was read, by the ids of workflows.
+            places: The place of the last group that was read, by the ids of their rows.
         """
         wanted = {name: [place.attempt, place.position] for name, place in places.items()}
         asked = {"wanted": json.dumps(wanted), "most": _MOST_GROUPS}
         rows = await self._reads.do(lambda db: db.execute(self._select_groups, asked).all())
         return [EventGroup(row[0], Place(row[2], row[1]), row[3], row[4], bool(row[5])) for row in rows]
 
-    async def existing(self, workflow_ids: Collection[str]) -> set[str]:
-        """Return those of some workflows whose runs are stored."""
-        chosen = sa.select(RUN.c.workflow_id).where(RUN.c.workflow_id.in_(workflow_ids))
+    async def existing(self, row_ids: Collection[str]) -> set[str]:
+        """Return those of some ids whose runs are stored."""
+        chosen = sa.select(RUN.c.row_id).where(RUN.c.row_id.in_(row_ids))
         return {row[0] for row in await self._reads.do(lambda db: db.execute(chosen).all())}
 
-    async def expired(self, seconds: float) -> list[Claim]:
-        """Return the runs that ended longer ago than some seconds, and wait for no answer, with their last attempts."""
-        old = sa.select(RUN.c.workflow_id, RUN.c.attempt).where(
+    async def expired(self, seconds: float) -> Sequence[str]:
+        """Return the ids of runs that ended longer ago than some seconds, and wait for no answer."""
+        old = sa.select(RUN.c.row_id).where(
             RUN.c.ended_at < self.now - seconds, RUN.c.status != RunStatus.WAITING.value
         )
-        return [Claim(row[0], row[1]) for row in await self._reads.do(lambda db: db.execute(old.limit(100)).all())]
+        return await self._reads.do(lambda db: db.execute(old.limit(100)).scalars().all())
 
 
 # --- statements, which are made once: their texts are looked up by their identity
 
 _NOW_OF_POSTGRESQL = "extract(epoch from clock_timestamp())::double precision"
 _MINE = sa.and_(
-    RUN.c.workflow_id == sa.bindparam("of_workflow"),
+    RUN.c.row_id == sa.bindparam("of_row"),
     RUN.c.attempt == sa.bindparam("of_attempt"),
-    RUN.c.executor_id == sa.bindparam("of_executor"),
+    RUN.c.process_id == sa.bindparam("of_process"),
     RUN.c.status == RunStatus.RUNNING.value,
 )
 _CHANGE = sa.update(RUN).where(_MINE)
 """Changes the columns that have parameters, if the run is the process's."""
-_PROCESS = PROCESS.c.executor_id == sa.bindparam("of_executor")
-_SELECT_RUN = sa.select(RUN).where(RUN.c.workflow_id == sa.bindparam("of_workflow"))
+_PROCESS = PROCESS.c.process_id == sa.bindparam("of_process")
+_SELECT_RUN = sa.select(RUN).where(RUN.c.row_id == sa.bindparam("of_row"))
 _IS_RUNNING = RUN.c.status == RunStatus.RUNNING.value
 _STORED_COUNT = (
     sa.select(GROUP.c.position + GROUP.c.event_count)
-    .where(GROUP.c.workflow_id == RUN.c.workflow_id)
+    .where(GROUP.c.row_id == RUN.c.row_id)
     .order_by(GROUP.c.attempt.desc(), GROUP.c.position.desc())
     .limit(1)
     .scalar_subquery()
@@ -362,7 +362,7 @@ _DESCRIBED = (
     *(each for each in RUN.c if each is not RUN.c.event_count),
     sa.case((_IS_RUNNING, sa.func.coalesce(_STORED_COUNT, 0)), else_=RUN.c.event_count).label("event_count"),
 )
-_ASKED = sa.select(RUN.c.workflow_id, RUN.c.run_id, RUN.c.status, RUN.c.interrupts, RUN.c.answers).where(
+_ASKED = sa.select(RUN.c.row_id, RUN.c.run_id, RUN.c.status, RUN.c.interrupts, RUN.c.answers).where(
     RUN.c.owner == sa.bindparam("of_owner"), RUN.c.thread_id == sa.bindparam("of_thread_id")
 )
 _IS_WAITING = RUN.c.status == RunStatus.WAITING.value
@@ -372,21 +372,21 @@ _SELECT_OTHER_ASKED = _ASKED.where(
 _SELECT_WAITING_AND_SELF = _ASKED.where(sa.or_(_IS_WAITING, RUN.c.run_id == sa.bindparam("of_run_id")))
 _SETTLE = (
     sa.update(RUN)
-    .where(RUN.c.workflow_id == sa.bindparam("of_workflow"))
+    .where(RUN.c.row_id == sa.bindparam("of_row"))
     .values(status=sa.bindparam("of_status"), left_input=None)
 )
 _INSERT_GROUP = """
-insert into agui_run_events (workflow_id, attempt, position, event_count, frames, beginning, is_end)
-select workflow_id, attempt, :position, :event_count, :frames, :beginning, :is_end from agui_run
-where workflow_id = :of_workflow and attempt = :of_attempt and executor_id = :of_executor and status = 'running'
-{lock} on conflict (workflow_id, attempt, position) do update set frames = excluded.frames
+insert into agui_run_events (row_id, attempt, position, event_count, frames, beginning, is_end)
+select row_id, attempt, :position, :event_count, :frames, :beginning, :is_end from agui_run
+where row_id = :of_row and attempt = :of_attempt and process_id = :of_process and status = 'running'
+{lock} on conflict (row_id, attempt, position) do update set frames = excluded.frames
 """
 """Stores events if the run is the process's; the same ones once more if the answer to an earlier try was lost."""
 _SELECT_GROUPS = """
-select e.workflow_id, e.attempt, e.position, e.frames, e.beginning, e.is_end
-from json_each({wanted}) w join agui_run_events e on e.workflow_id = w.key
+select e.row_id, e.attempt, e.position, e.frames, e.beginning, e.is_end
+from json_each({wanted}) w join agui_run_events e on e.row_id = w.key
 and (e.attempt, e.position) > ({attempt}, {position})
-order by e.workflow_id, e.attempt, e.position limit :most
+order by e.row_id, e.attempt, e.position limit :most
 """
 
 
@@ -409,7 +409,7 @@ def _settle(connection: sa.Connection, key: RunKey) -> None:
     for row in rows:
         if row.run_id != key.run_id:
             status = RunStatus.SUPERSEDED if answered.isdisjoint(_asked_ids(row)) else RunStatus.FINISHED
-            connection.execute(_SETTLE, {"of_workflow": row.workflow_id, "of_status": status.value})
+            connection.execute(_SETTLE, {"of_row": row.row_id, "of_status": status.value})
 
 
 def _of(key: RunKey) -> dict[str, str]:
@@ -421,9 +421,9 @@ def _asked_ids(row: Any) -> set[str]:
     return {each["id"] for each in json.loads(row.interrupts)}
 
 
-def _row(workflow_id: str, executor_id: str, attempt: int, status: str = "running") -> sa.ColumnElement[bool]:
+def _row(row_id: str, process_id: str, attempt: int, status: str = "running") -> sa.ColumnElement[bool]:
     """Return the condition of the row of a run in a state that was seen before."""
-    run = sa.and_(RUN.c.workflow_id == workflow_id, RUN.c.executor_id == executor_id)
+    run = sa.and_(RUN.c.row_id == row_id, RUN.c.process_id == process_id)
     return sa.and_(run, RUN.c.attempt == attempt, RUN.c.status == status)
 
 

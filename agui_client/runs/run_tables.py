@@ -22,13 +22,13 @@ SCHEMA = sa.MetaData()
 PROCESS = sa.Table(
     "agui_run_process",
     SCHEMA,
-    sa.Column("executor_id", sa.Text, primary_key=True),
+    sa.Column("process_id", sa.Text, primary_key=True),
     sa.Column("beat_at", sa.Double, nullable=False),
 )
 RUN = sa.Table(
     "agui_run",
     SCHEMA,
-    sa.Column("workflow_id", sa.Text, primary_key=True),
+    sa.Column("row_id", sa.Text, primary_key=True),
     sa.Column("number", sa.Double, nullable=False),
     sa.Column("owner", sa.Text, nullable=False),
     sa.Column("thread_id", sa.Text, nullable=False),
@@ -36,7 +36,7 @@ RUN = sa.Table(
     sa.Column("agent", sa.Text, nullable=False),
     sa.Column("recipe", sa.Text, nullable=False),
     sa.Column("status", sa.Text, nullable=False),
-    sa.Column("executor_id", sa.Text, nullable=False),
+    sa.Column("process_id", sa.Text, nullable=False),
     sa.Column("attempt", sa.Integer, nullable=False),
     sa.Column("is_stop_wanted", sa.Boolean, nullable=False),
     sa.Column("begun_at", sa.Double, nullable=False),
@@ -52,7 +52,7 @@ RUN = sa.Table(
 GROUP = sa.Table(
     "agui_run_events",
     SCHEMA,
-    sa.Column("workflow_id", sa.Text, primary_key=True),
+    sa.Column("row_id", sa.Text, primary_key=True),
     sa.Column("attempt", sa.Integer, primary_key=True),
     sa.Column("position", sa.Integer, primary_key=True),
     sa.Column("event_count", sa.Integer, nullable=False),
@@ -72,22 +72,22 @@ sa.Index(
 # A literal, as an index with a condition serves no statement with a parameter in its place.
 UNTOLD = sa.and_(RUN.c.status == sa.literal_column(f"'{RunStatus.WAITING}'"), RUN.c.is_told.is_(False))
 """The condition of a run that waits for a person, while no function of `on_waiting` has returned."""
-sa.Index("agui_run_untold", RUN.c.workflow_id, sqlite_where=UNTOLD, postgresql_where=UNTOLD)
+sa.Index("agui_run_untold", RUN.c.row_id, sqlite_where=UNTOLD, postgresql_where=UNTOLD)
 
 
 @dataclass(frozen=True, slots=True)
 class StoredRun:
     """The row of a run."""
 
-    workflow_id: str
-    """The id of its first workflow; those of later attempts are made of it."""
+    row_id: str
+    """The id of the row, which is made of the identity."""
     key: RunKey
     """Its identity."""
     recipe: dict[str, Any]
     """The agent and the input, for any process."""
     status: RunStatus
     """Its status, as far as it is stored: a run that waits does so until another one of its thread begins."""
-    executor_id: str
+    process_id: str
     """The process that has it."""
     attempt: int
     """The number of the attempt."""
@@ -115,11 +115,11 @@ class StoredRun:
         """Return the run of a row."""
         ended_at = row["ended_at"]
         return cls(
-            workflow_id=row["workflow_id"],
+            row_id=row["row_id"],
             key=RunKey(row["owner"], row["thread_id"], row["run_id"]),
             recipe=json.loads(row["recipe"]),
             status=RunStatus(row["status"]),
-            executor_id=row["executor_id"],
+            process_id=row["process_id"],
             attempt=row["attempt"],
             is_stop_wanted=bool(row["is_stop_wanted"]),
             begun_at=datetime.fromtimestamp(row["begun_at"], UTC),
@@ -137,8 +137,8 @@ class StoredRun:
 class EventGroup:
     """Events of a run that were stored together."""
 
-    workflow_id: str
-    """The id of the run's workflow."""
+    row_id: str
+    """The id of the run's row."""
     place: Place
     """The place of the first event, and the attempt that wrote it."""
     frames: bytes
@@ -167,7 +167,7 @@ def has_runs(url: sa.URL) -> bool:
 
 
 def url_of(url: str) -> sa.URL:
-    """Return a URL for SQLAlchemy, with the driver that DBOS uses.
+    """Return a URL for SQLAlchemy, with the driver that is used.
 
     Raises:
         UsageError: It is none of a database that can be used.

@@ -417,7 +417,7 @@ class Runs:
         block.
 
         Raises:
-            UsageError: Another `Runs` with a URL is at work in this process, or these were closed.
+            UsageError: These runs were closed.
         """
         if self._is_closed:
             raise RunsClosedError(_CLOSED)
@@ -593,7 +593,7 @@ def _engine(
     try:
         from agui_client.runs.durable import DurableRuns
     except ImportError as error:
-        raise UsageError("Runs with a URL need DBOS: pip install 'agui-client[durable]'") from error
+        raise UsageError("Runs with a URL need SQLAlchemy: pip install 'agui-client[durable]'") from error
     return DurableRuns(url, shelf, agents, rebuild, on_waiting, keep)
 
 

@@ -143,7 +143,6 @@ def test_what_a_batch_on_runs_cannot_have_is_refused_before_anything_runs() -> N
 
 
 def test_a_batch_on_runs_that_an_earlier_batch_has_closed_is_refused_as_a_whole(tmp_path: Path) -> None:
-    pytest.importorskip("dbos", reason="needs DBOS: pip install 'agui-client[durable]'")
     runs = Runs(f"sqlite:///{tmp_path / 'runs.db'}")
     runs.add("helper", ScriptedAgent(turn(text("Hi"))))
     assert [done.text for done in run_many("helper", ["a"], on=runs, name="b")] == ["Hi"]
@@ -160,7 +159,6 @@ async def test_a_batch_on_runs_in_memory_says_that_they_end_with_the_program(cap
 
 
 def test_a_batch_goes_on_when_its_program_is_killed_and_started_again(tmp_path: Path) -> None:
-    pytest.importorskip("dbos", reason="needs DBOS: pip install 'agui-client[durable]'")
     begun, hold, database = tmp_path / "begun", tmp_path / "hold", f"sqlite:///{tmp_path / 'runs.db'}"
     hold.touch()
 

@@ -6,12 +6,11 @@ import asyncio
 import sys
 import tempfile
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import Any
 from uuid import uuid4
 
 from ag_ui.core import (
@@ -61,49 +60,13 @@ async def _measured(url: str, repeat: int) -> list[Row]:
         paced = await _best(repeat, stored, kept, "slow", time.process_time)
         burst = await _best(repeat, stored, kept, "burst", time.perf_counter)
         many = await _best(repeat, stored, kept, "short", time.process_time, count=_RUNS)
-        bare = median([await _bare_workflows() for _ in range(repeat)])
     added = [1000 * (ours - theirs) for ours, theirs in (paced, burst)]
     shown = [f"{1000 * ours:.0f} / {1000 * theirs:.0f} ms" for ours, theirs in (paced, burst, many)]
     return [
         Row(f"a durable run of {_EVENTS} paced events: CPU added", added[0], 60, "1 ms", shown[0]),
         Row(f"a durable burst of {_EVENTS} events: time added", added[1], 60, "1 ms", shown[1]),
         Row(f"{_RUNS} durable runs of {_EVENTS // 10} events at once", many[0] / many[1], 1.5, "in memory", shown[2]),
-        Row(
-            f"the same against memory and {_RUNS} empty workflows of DBOS",
-            many[0] / (many[1] + bare),
-            1.5,
-            "both",
-            f"{1000 * many[0]:.0f} / {1000 * many[1]:.0f} + {1000 * bare:.0f} ms",
-        ),
     ]
-
-
-async def _bare_workflows() -> float:
-    """Return the CPU seconds of workflows that do nothing, in the DBOS that carries out the runs."""
-    from dbos import DBOS, SetWorkflowID
-
-    nothing = _workflow_that_does_nothing()
-
-    async def one() -> None:
-        """Start a workflow, and wait for its end."""
-        with SetWorkflowID(str(uuid4())):
-            started = await DBOS.start_workflow_async(nothing)
-        await started.get_result()
-
-    begun_at = time.process_time()
-    await asyncio.gather(*(one() for _ in range(_RUNS)))
-    return time.process_time() - begun_at
-
-
-@cache
-def _workflow_that_does_nothing() -> Callable[[], Coroutine[Any, Any, None]]:
-    from dbos import DBOS
-
-    @DBOS.workflow(name="benchmarks.nothing")
-    async def nothing() -> None:
-        """Do nothing."""
-
-    return nothing
 
 
 async def _elsewhere(url: str, repeat: int) -> list[Row]:

@@ -110,7 +110,6 @@ def test_runs_are_not_kept_for_an_app_that_the_program_made(agui: Agui, tmp_path
 
 
 def test_runs_in_a_database_are_listed_followed_answered_and_stopped(start: Start, agui: Agui, tmp_path: Path) -> None:
-    pytest.importorskip("dbos", reason="needs DBOS: pip install 'agui-client[durable]'")
     path, database = tmp_path / "paying.py", f"sqlite:///{tmp_path / 'runs.db'}"
     path.write_text(AGENTS, "utf-8")
     process = start("serve", f"{path}:choose", "--port", "0", "--runs", database)
@@ -152,7 +151,6 @@ def test_runs_in_a_database_are_listed_followed_answered_and_stopped(start: Star
 def test_a_run_that_is_followed_at_its_address_goes_on_when_the_server_is_started_again(
     start: Start, agui: Agui, tmp_path: Path
 ) -> None:
-    pytest.importorskip("dbos", reason="needs DBOS: pip install 'agui-client[durable]'")
     path, hold = tmp_path / "holding.py", tmp_path / "hold"
     path.write_text(HOLDING.format(str(hold)), "utf-8")
     hold.touch()
@@ -208,7 +206,6 @@ def test_a_place_where_no_runs_can_be_says_how_to_write_it(agui: Agui, url: str,
 
 
 def test_a_database_without_runs_is_left_as_it_is(agui: Agui, tmp_path: Path) -> None:
-    pytest.importorskip("dbos", reason="needs DBOS: pip install 'agui-client[durable]'")
     refused = agui("runs", "list", f"sqlite:///{tmp_path / 'typo.db'}")
     assert (refused.returncode, "no runs were ever kept" in refused.stderr) == (2, True)
     assert list(tmp_path.iterdir()) == []

@@ -82,7 +82,6 @@ def test_kept_runs_go_on_while_their_page_is_closed() -> None:
 
 
 def test_a_durable_run_goes_on_when_its_process_is_killed(tmp_path: Path) -> None:
-    pytest.importorskip("dbos", reason="needs DBOS: pip install 'agui-client[durable]'")
     program, database = str(_EXAMPLES / "durable_run.py"), str(tmp_path / "report.db")
     pace = {**_ENVIRONMENT, "PACE": "0.1"}
     with Program(program, database, flags=STRICT, env=pace) as first:
@@ -98,7 +97,6 @@ def test_a_durable_run_goes_on_when_its_process_is_killed(tmp_path: Path) -> Non
 def test_the_service_goes_on_after_the_link_of_a_mail_and_a_page_that_is_opened_again_has_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pytest.importorskip("dbos", reason="needs DBOS: pip install 'agui-client[durable]'")
     monkeypatch.setenv("DATABASE_URL", f"sqlite:///{tmp_path / 'service.db'}")
     monkeypatch.setenv("SECRET", "a key of the tests alone")
     monkeypatch.setitem(cast("Any", demo_agent).__kwdefaults__, "pace", 0)

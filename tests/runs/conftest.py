@@ -34,7 +34,6 @@ def shared_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 def _new_database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    pytest.importorskip("dbos")
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'runs.db'}"
     server: PostgresServer = request.getfixturevalue("postgresql")

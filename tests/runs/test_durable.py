@@ -52,7 +52,6 @@ if TYPE_CHECKING:
 
     from support.programs import Program
 
-pytest.importorskip("dbos")
 
 _SECONDS = 30.0
 ASK = Tool(name="ask", description="Asks the person in front of the screen.", parameters={"type": "object"})
@@ -86,6 +85,17 @@ async def test_of_starts_with_one_id_at_the_same_time_one_begins_the_run(tmp_pat
             events = [event.type.value async for _, event in runs.follow("r")]
     assert [type(each) for each in begun] == [RunInfo, *[RunInProgressError] * 4]
     assert events[-1] == "RUN_FINISHED"
+
+
+async def test_two_runs_objects_of_one_process_share_a_database(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'runs.db'}"
+    carrying = Runs(url)
+    carrying.add("echo", ScriptedAgent(turn(text("Hello."))))
+    async with carrying, Runs(url) as following:
+        with anyio.fail_after(_SECONDS):
+            await carrying.start("echo", "Hi", run_id="r")
+            events = [event.type.value async for _, event in following.follow("r")]
+    assert (events[0], events[-1]) == ("RUN_STARTED", "RUN_FINISHED")
 
 
 async def test_nobody_waits_for_runs_that_are_closed(tmp_path: Path) -> None:

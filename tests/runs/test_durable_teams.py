@@ -20,7 +20,6 @@ from support.durable_servers import Servers, page, read_until, status_of
 from support.payers import KEYS, results_of
 from support.waiting import until
 
-pytest.importorskip("dbos")
 pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
 
 _PROGRAM = Path(__file__).parents[1] / "support" / "durable_payers.py"

@@ -7,31 +7,23 @@ import logging
 import os
 import random
 import string
-import time
 from collections.abc import Callable, Generator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import anyio
 import httpx
 import pytest
-import sqlalchemy as sa
 from ag_ui.core import RunErrorEvent
 
 from agui_client import Approve, UsageError
 from agui_client.asgi import ASGITransport, agent_app
-from agui_client.runs import RunInfo, Runs, RunStatus, WaitingRun
+from agui_client.runs import RunInfo, Runs, RunStatus, WaitingRun, durable
 from agui_client.testing import ScriptedAgent, interrupt, text, turn
 from support.durable_servers import Servers, page, read_until
 from support.postgres import PostgresServer
 from support.programs import Program
 from support.waiting import until
-
-pytest.importorskip("dbos")
-from dbos._sys_db import SystemDatabase
-
-from agui_client.runs import durable
 
 pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
 _SECONDS = 30.0
@@ -301,23 +293,6 @@ async def test_a_function_that_is_at_work_is_called_once_and_returns_before_the_
     assert told == ["r", "s"]
 
 
-async def test_runs_that_are_closed_at_the_end_of_a_run_wait_for_the_end_of_its_workflow(
-    database_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    record = SystemDatabase.update_workflow_outcome
-
-    def record_slowly(*given: Any, **options: Any) -> bool:
-        time.sleep(1.5)  # DBOS needs nearly a second to end
-        return record(*given, **options)
-
-    monkeypatch.setattr(SystemDatabase, "update_workflow_outcome", record_slowly)
-    async with with_agent(database_url, ScriptedAgent(turn(text("Hello.")))) as runs:
-        run = await runs.start("helper", "Hi")
-        await until_status(runs, run.run_id, "finished")
-    assert [each.getMessage() for each in caplog.records if each.levelno >= logging.ERROR] == []
-    assert workflow_statuses(database_url) == ["SUCCESS"]
-
-
 async def test_an_id_that_a_database_cannot_store_is_refused_and_no_other_request_with_it(database_url: str) -> None:
     runs = Runs(database_url)
     app = agent_app(ScriptedAgent(turn(text("Hello."))), name="helper", runs=runs)
@@ -345,13 +320,3 @@ async def test_the_first_question_after_a_restart_of_the_database_is_answered(po
         postgresql.stop()
         postgresql.start()
         assert (await runs.info(run.run_id)).status is RunStatus.FINISHED
-
-
-def workflow_statuses(url: str) -> list[Any]:
-    """The statuses of the workflows, as DBOS has stored them."""
-    engine = sa.create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
-    table = "workflow_status" if url.startswith("sqlite") else "dbos.workflow_status"
-    with engine.connect() as database:
-        found = database.execute(sa.text(f"select status from {table}")).scalars().all()
-    engine.dispose()
-    return [*found]

@@ -25,7 +25,6 @@ from support.durable_servers import Servers, page, read_until, texts, told
 from support.postgres import PostgresServer, postgres_server
 from support.waiting import until
 
-pytest.importorskip("dbos")
 pytestmark = [
     pytest.mark.anyio,
     pytest.mark.one_loop,

@@ -119,7 +119,6 @@ def _subject(event: Any) -> tuple[str, str]:
 def _kept(place: str, folder: Path) -> Runs:
     if place == "memory":
         return Runs()
-    pytest.importorskip("dbos")
     return Runs(f"sqlite:///{folder / 'runs.db'}")
 
 
