@@ -44,6 +44,7 @@ from agui_client.runs.records import (
     cursor_of,
     read_cursor,
 )
+from agui_client.runs.runs import kept_by
 
 if TYPE_CHECKING:
     from agui_client._protocol.events import WireEvent
@@ -105,11 +106,13 @@ class RunAddresses:
     """
 
     def __init__(self, runs: Runs, served: Served, how: Recipe, *, max_body_bytes: int) -> None:
-        if runs.is_durable and how.when_left == "stop":
+        kept = kept_by(runs)
+        if kept.is_durable and how.when_left == "stop":
             what = 'when_left="stop" is for runs of one process: with Runs(URL), nobody knows the callers of the others'
             raise UsageError(what)
-        self._runs, self._served, self._how, self._max_body_bytes = runs, served, how, max_body_bytes
-        runs.name(how.agent, self)
+        self._runs, self._kept, self._served, self._how = runs, kept, served, how
+        self._max_body_bytes = max_body_bytes
+        kept.name(how.agent, self)
         commands = {"/stop": self._stop, "/answer": self._answer, "/runs": self._list}
         self.commands: Mapping[str, Command] = {path: _reached(command) for path, command in commands.items()}
         """The functions that answer requests with JSON, by the ends of their paths."""
@@ -144,7 +147,7 @@ class RunAddresses:
             The run, and the place behind the events that the caller has; None if it has nothing of the thread. If no
             run is going on in a thread that is asked for, None, None and its latest run.
         """
-        owner = self._runs.owner_of(request.caller)
+        owner = self._kept.owner_of(request.caller)
         cursor = request.headers.get("last-event-id", "")
         if cursor:
             return *(await self._at(cursor, owner, input.thread_id)), None
@@ -153,25 +156,25 @@ class RunAddresses:
             check_wants_run(request)
             if not 0 < len(input.run_id) <= _LONGEST_ID:
                 raise RequestRefusedError(422, f"the runId of a run that is kept has 1 to {_LONGEST_ID} characters")
-            run = await self._runs.get(key) or await self._begin(key, request, input)
+            run = await self._kept.get(key) or await self._begin(key, request, input)
             _check_same(run.input, input)
             return run, Place(0), None
         # A caller whose stream was cut, and who has no cursor, names its run, which may have ended meanwhile.
-        if (named := await self._runs.get(key)) is not None:
+        if (named := await self._kept.get(key)) is not None:
             return named, None, None
-        latest = await self._runs.latest(owner, input.thread_id)
+        latest = await self._kept.latest(owner, input.thread_id)
         if latest is not None and await latest.log.is_followable():
             return latest, None, None
         # One that was refused is kept no longer, so there may be another latest one.
-        return None, None, await self._runs.latest(owner, input.thread_id)
+        return None, None, await self._kept.latest(owner, input.thread_id)
 
     def owner_of(self, caller: object) -> str:
         """Return the owner of a caller's runs."""
-        return self._runs.owner_of(caller)
+        return self._kept.owner_of(caller)
 
     async def start(self) -> None:
         """Begin to carry out runs that are stored, as the server starts."""
-        await self._runs.open()
+        await self._kept.open()
 
     def reenter_as(self, recipe: Recipe, /) -> Reenter:
         """Return what enters a run that a request asked for."""
@@ -179,11 +182,11 @@ class RunAddresses:
 
     def stop_all(self) -> None:
         """Stop the runs, as the server stops."""
-        self._runs.stop_all()
+        self._kept.stop_all()
 
     async def aclose(self) -> None:
         """End the runs, as the server stops."""
-        await self._runs.aclose()
+        await self._kept.aclose()
 
     # --- inside
 
@@ -196,13 +199,13 @@ class RunAddresses:
 
     async def _begin(self, key: RunKey, request: ServedRequest, input: RunAgentInput) -> KeptRun:
         how, reenter = self._how, self._reenter(request)
-        if self._runs.is_durable:
+        if self._kept.is_durable:
             dumped = input.model_dump(mode="json", by_alias=True, exclude_none=True)
             how = replace(how, about={"path": request.path, "caller": _as_json(request.caller)}, input=dumped)
             # The run is the same in each process: the headers, which may have secrets, are not stored.
             reenter = self.reenter_as(how)
         try:
-            return await self._runs.begin(
+            return await self._kept.begin(
                 key,
                 input,
                 reenter(input),
@@ -214,7 +217,7 @@ class RunAddresses:
             )
         except RunInProgressError as error:
             # The same request may have come to another process just now.
-            if (run := await self._runs.get(key)) is not None:
+            if (run := await self._kept.get(key)) is not None:
                 return run
             raise _busy() from error
         except RequestRepeatedError as error:
@@ -228,7 +231,7 @@ class RunAddresses:
             run_id, place = read_cursor(cursor)
         except UsageError as error:
             raise RequestRefusedError(422, f"Last-Event-ID: {error}") from None
-        run = await self._runs.get(RunKey(owner, thread_id, run_id))
+        run = await self._kept.get(RunKey(owner, thread_id, run_id))
         if run is None:
             raise RequestRefusedError(404, f"no run {run_id!r} of thread {thread_id!r} is kept here")
         return run, place
@@ -279,7 +282,7 @@ class RunAddresses:
         return info.to_dict()
 
     async def _list(self, request: ServedRequest, _: bytes) -> Any:
-        infos = await self._runs.list(owner=self._runs.owner_of(request.caller))
+        infos = await self._runs.list(owner=self._kept.owner_of(request.caller))
         return [each.to_dict() for each in infos]
 
     async def _named(self, request: ServedRequest, body: bytes) -> tuple[KeptRun, list[ResumeEntry]]:
@@ -289,13 +292,13 @@ class RunAddresses:
             RequestRefusedError: The caller has no such run, or the command names none.
         """
         named = await parsed(body, _validated, max_bytes=self._max_body_bytes)
-        owner = self._runs.owner_of(request.caller)
+        owner = self._kept.owner_of(request.caller)
         if named.run_id is not None:
             with _missing():
-                return await self._runs.find(named.run_id, named.thread_id, owner), named.resume
+                return await self._kept.find(named.run_id, named.thread_id, owner), named.resume
         if named.thread_id is None:
             raise RequestRefusedError(422, "name a run with threadId, runId or both")
-        latest = await self._runs.latest(owner, named.thread_id)
+        latest = await self._kept.latest(owner, named.thread_id)
         if latest is None:
             raise RequestRefusedError(404, f"no run of thread {named.thread_id!r} is kept here")
         return latest, named.resume

@@ -20,6 +20,7 @@ from agui_client.errors import RunInProgressError, UsageError
 from agui_client.function_agent import FunctionAgent
 from agui_client.messages import prompt_messages
 from agui_client.runs.records import RunKey
+from agui_client.runs.runs import kept_by
 
 if TYPE_CHECKING:
     from ag_ui.core import Event, RunAgentInput
@@ -54,7 +55,7 @@ async def kept_rows(runs: Runs, batch: str, agents: Mapping[str, str], options: 
         UsageError: The runs were closed, such as at the end of an earlier batch.
     """
     async with AsyncExitStack() as blocks:
-        if not runs.is_open:
+        if not kept_by(runs).is_open:
             await blocks.enter_async_context(runs)
         yield _KeptRows(runs, batch, agents, options).ask
 
@@ -63,26 +64,27 @@ class _KeptRows:
     """The rows of one start of a batch; see `kept_rows` for its arguments."""
 
     def __init__(self, runs: Runs, batch: str, agents: Mapping[str, str], options: RunOptions) -> None:
-        self._runs, self._batch, self._agents, self._options = runs, batch, agents, options
+        self._runs, self._kept, self._batch = runs, kept_by(runs), batch
+        self._agents, self._options = agents, options
         self._numbers: dict[tuple[str, str], int] = {}
 
     async def ask(self, name: str, row: Row, attempt: int) -> RunResult:
         """Begin the run of an attempt, or follow it if it is kept; a first attempt follows the latest one."""
         number = self._numbers.get((name, row.key), 0) + 1
         if attempt == 1:
-            while await self._runs.get(self._key(name, row, number + 1)) is not None:
+            while await self._kept.get(self._key(name, row, number + 1)) is not None:
                 number += 1
         self._numbers[name, row.key] = number
         key = self._key(name, row, number)
         # Snapshots of a run that another process goes on with know the message by its id.
         [prompt] = prompt_messages(row.prompt)
         prompt = prompt.model_copy(update={"id": key.run_id})
-        if await self._runs.get(key) is None:
+        if await self._kept.get(key) is None:
             own: RunOptions = {**self._options, "run_id": key.run_id}
             about: Any = {"owner": key.owner, "thread_id": key.thread_id, "expose_errors": True}
             with suppress(RunInProgressError):  # another program has begun it meanwhile
                 await self._runs.start(self._agents[name], prompt, **about, **own)
-        elif (latest := await self._runs.latest(key.owner, key.thread_id)) is not None:
+        elif (latest := await self._kept.latest(key.owner, key.thread_id)) is not None:
             # An attempt has a thread of its own, whose latest run goes on with the answers that a person gave.
             key = latest.log.key
         lost = 0
@@ -93,7 +95,7 @@ class _KeptRows:
             except UsageError:
                 # This process has lost the run, or looked at it before the one that takes it over has.
                 lost += 1
-                if lost == _MOST_LOST or await self._runs.get(key) is None:
+                if lost == _MOST_LOST or await self._kept.get(key) is None:
                     raise
                 await anyio.sleep(_BEFORE_NEXT_LOOK)
 

@@ -64,6 +64,7 @@ def _kept(runs: Runs, name: str | None, agents: Mapping[str, AgentSource | str],
         UsageError: The batch or an agent has no name, no agent of the name was added, or an option cannot be stored.
     """
     from agui_client.batch.kept_rows import STORED_OPTIONS, kept_rows
+    from agui_client.runs.runs import kept_by
 
     if not name:
         raise UsageError("on=Runs(...) needs name=, by which the next start of the batch finds its rows")
@@ -71,8 +72,8 @@ def _kept(runs: Runs, name: str | None, agents: Mapping[str, AgentSource | str],
     if len(named) < len(agents):
         raise UsageError("with on=Runs(...), give the agent by its name: runs.add('helper', agent), run_many('helper')")
     for each in named.values():
-        runs.check_added(each)
-    if not runs.is_durable:
+        kept_by(runs).added(each)
+    if not kept_by(runs).is_durable:
         _logger.warning("the rows are runs in memory, which end with this program; Runs(URL) keeps them in a database")
     if refused := sorted(options.keys() - STORED_OPTIONS):
         raise UsageError(f"{refused[0]}= cannot be stored with runs; give it to the agent that is added to them")

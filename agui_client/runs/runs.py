@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Collection, Sequence
-from contextlib import AsyncExitStack
-from contextvars import copy_context
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
 from uuid import uuid4
 
-import anyio
 from ag_ui.core import ResumeEntry, RunAgentInput
 
-from agui_client._concurrency import spawn
 from agui_client._interrupts.answers import HOW_BY_ID, cover
 from agui_client._protocol.schema import is_a
-from agui_client._run.scope import CURRENT_SCOPE
 from agui_client._transport.timeouts import is_duration
 from agui_client.agent import AbstractAgent
 from agui_client.asgi.sse_body import event_of
-from agui_client.asgi.stopping import SHUTTING_DOWN
-from agui_client.errors import RunInProgressError, UsageError
+from agui_client.errors import UsageError
 from agui_client.messages import prompt_messages
-from agui_client.runs.kept_run import KeptRun
-from agui_client.runs.on_waiting import WaitingFunction, tell
+from agui_client.runs.kept_runs import KeptRuns
 from agui_client.runs.program_runs import AgentSource, NamedOpener, ProgramRun, input_of, opener_of
 from agui_client.runs.records import (
     FollowedEvent,
@@ -33,40 +25,23 @@ from agui_client.runs.records import (
     Recipe,
     RunInfo,
     RunKey,
-    RunsClosedError,
     RunStatus,
     WaitingRun,
     check_on_crash,
     cursor_of,
     read_cursor,
 )
-from agui_client.runs.run_log import RunLog
-from agui_client.runs.shelf import RunShelf
 
 if TYPE_CHECKING:
     from typing import Self
 
     from agui_client._interrupts.answers import Resume
-    from agui_client._run.async_run import AgentRun
-    from agui_client._run.continuing import Continuation
     from agui_client.messages import Prompt
     from agui_client.options import RunOptions
-    from agui_client.runs.durable import DurableRuns
-    from agui_client.runs.kept_run import Enter, NamedAgent, Reenter
-    from agui_client.runs.mirrors import Rebuild
-    from agui_client.runs.records import WhenLeft
-    from agui_client.runs.run_tables import StoredRun
+    from agui_client.runs.run_log import RunLog
 
 OnWaiting = TypeVar("OnWaiting", bound=Callable[[WaitingRun], object])
-K = TypeVar("K", bound=KeptRun)
 
-_CLOSED = (
-    "these runs were closed, so no run can begin; make another Runs, or put all that uses these into one block: "
-    "async with runs"
-)
-_DEFAULT_KEEP, _DEFAULT_KEEP_STORED = 300.0, 7 * 86400.0
-_KEEP_MIRRORS = 60.0
-"""The seconds for which a process has the events of an ended run at hand that are in a database."""
 _STORED_OPTIONS = frozenset({"run_id", "context", "forwarded_props"})
 """The keywords of a run that can be stored."""
 _DEFAULT_MAX_BYTES = 64 * 1024 * 1024
@@ -113,9 +88,7 @@ class Runs:
         at_once: int | None = None,
         owner_of: Callable[[Any], str] | None = None,
     ) -> None:
-        if keep is None:
-            keep = _DEFAULT_KEEP if url is None else _DEFAULT_KEEP_STORED
-        if keep != 0 and not is_duration(keep):
+        if keep not in (None, 0) and not is_duration(keep):
             raise UsageError(f"keep= is a number of seconds from 0 up, not {keep!r}")
         if not is_a(max_bytes, int) or max_bytes < 1:
             raise UsageError(f"max_bytes= is a whole number above zero, not {max_bytes!r}")
@@ -123,15 +96,7 @@ class Runs:
             raise UsageError(f"at_once= is a whole number above zero, or None for no limit, not {at_once!r}")
         if owner_of is not None and not callable(cast("object", owner_of)):
             raise UsageError(f"owner_of= is a function of what authorize= returned, not {owner_of!r}")
-        self._turns = None if at_once is None else anyio.CapacityLimiter(at_once)
-        self._shelf = RunShelf(keep if url is None else min(keep, _KEEP_MIRRORS), max_bytes)
-        self._engine: DurableRuns | None = None
-        self._named: dict[str, NamedAgent] = {}
-        self._on_waiting: list[WaitingFunction] = []
-        if url is not None:
-            self._engine = _engine(url, self._shelf, self._named, self._rebuilt, self._on_waiting, keep)
-        self._owner_of = owner_of
-        self._is_closed = False
+        self._kept = KeptRuns(url, keep, max_bytes, at_once, owner_of)
 
     async def start(
         self,
@@ -169,7 +134,7 @@ class Runs:
         if isinstance(agent, str):
             thread_id = thread_id or str(uuid4())
             recipe = replace(self._recipe(agent, prompt, thread_id, options), expose_errors=expose_errors)
-            input, reenter = RunAgentInput.model_validate(recipe.input), self._named[agent].reenter_as(recipe)
+            input, reenter = RunAgentInput.model_validate(recipe.input), self._kept.added(agent).reenter_as(recipe)
             enter = reenter(input)
         else:
             open_agent = opener_of(agent, thread_id)
@@ -177,9 +142,9 @@ class Runs:
             begun = ProgramRun(open_agent, thread_id, prompt, options)
             input, enter, reenter = begun.input, begun.enter, begun.reenter
         key = RunKey(owner, thread_id, options["run_id"])
-        if await self.get(key) is not None:
+        if await self._kept.get(key) is not None:
             raise UsageError(f"a run {key.run_id!r} of thread {thread_id!r} is kept already; leave run_id= out")
-        run = await self.begin(key, input, enter, reenter, expose_errors=expose_errors, recipe=recipe)
+        run = await self._kept.begin(key, input, enter, reenter, expose_errors=expose_errors, recipe=recipe)
         await run.log.opened()
         return run.log.info
 
@@ -196,19 +161,10 @@ class Runs:
         Raises:
             UsageError: With a URL, another agent has the name; or an argument has a wrong value.
         """
-        check_on_crash(on_crash, is_durable=self.is_durable)
+        check_on_crash(on_crash, is_durable=self._kept.is_durable)
         if not is_a(name, str):
             raise UsageError(f'runs.add takes a name and an agent, as in runs.add("helper", agent), not {name!r}')
-        self.name(name, NamedOpener(agent, on_crash))
-
-    def check_added(self, name: str) -> None:
-        """Check that an agent was added under a name, for other parts of the package.
-
-        Raises:
-            UsageError: There is none.
-        """
-        if not isinstance(self._named.get(name), NamedOpener):
-            raise UsageError(f"no agent was added under the name {name!r}; runs.add({name!r}, agent) does so")
+        self._kept.name(name, NamedOpener(agent, on_crash))
 
     def _recipe(self, name: str, prompt: Prompt, thread_id: str, options: RunOptions) -> Recipe:
         """Return what any process needs to run an agent with a name.
@@ -216,8 +172,7 @@ class Runs:
         Raises:
             UsageError: There is none, or an argument cannot be stored.
         """
-        self.check_added(name)
-        named = cast("NamedOpener", self._named[name])
+        named = self._kept.added(name)
         if refused := sorted(options.keys() - _STORED_OPTIONS):
             raise UsageError(f"{refused[0]}= cannot be stored; give it to the agent that is named {name!r}")
         if isinstance(prompt, RunAgentInput):
@@ -246,7 +201,7 @@ class Runs:
         """
         if after is not None and not is_a(after, str):
             raise UsageError(f"after= is the cursor that came with an event, a text, not {after!r}")
-        log = (await self.find(run_id, thread_id, owner)).log
+        log = (await self._kept.find(run_id, thread_id, owner)).log
         of, place = (run_id, Place(0)) if after is None else read_cursor(after)
         if of != run_id:
             raise UsageError(f"the cursor {after!r} is of run {of!r}, not {run_id!r}")
@@ -275,13 +230,9 @@ class Runs:
         Raises:
             UsageError: No such run is kept, or several are.
         """
-        run = await self.find(run_id, thread_id, owner)
+        run = await self._kept.find(run_id, thread_id, owner)
         if run.log.is_going_on:
-            if self._engine is not None:
-                await self._engine.stop(run)
-            else:
-                run.stop()
-                await run.log.ended()
+            await self._kept.keeper.stop(run)
         return run.log.info
 
     async def answer(
@@ -308,7 +259,7 @@ class Runs:
             RunInProgressError: A run of the thread is going on.
             UsageError: No such run is kept, several are, it waits for no answer, or the answers are refused.
         """
-        run = await self.find(run_id, thread_id, owner)
+        run = await self._kept.find(run_id, thread_id, owner)
         log, left = run.log, run.log.left_input
         if log.status is not RunStatus.WAITING or left is None:
             raise UsageError(f"run {run_id!r} waits for no answer: {_reason(log)}")
@@ -318,7 +269,7 @@ class Runs:
         if recipe is not None:
             # Another process may carry the run out, from this input on.
             recipe = replace(recipe, input=input.model_dump(mode="json", by_alias=True, exclude_none=True))
-        next_run = await self.begin(
+        next_run = await self._kept.begin(
             log.key._replace(run_id=input.run_id),
             input,
             run.reenter(input),
@@ -345,9 +296,7 @@ class Runs:
         Raises:
             UsageError: No such run is kept, or several are.
         """
-        if self._engine is not None:
-            return await self._engine.info(run_id, thread_id, owner)
-        return self._shelf.find(run_id, thread_id, owner).log.info
+        return await self._kept.keeper.info(run_id, thread_id, owner)
 
     async def list(self, *, owner: str | None = None) -> list[RunInfo]:
         """List the runs that are kept, those that began last first.
@@ -360,10 +309,7 @@ class Runs:
         """
         if owner is not None and not is_a(owner, str):
             raise UsageError(f"owner= is a text, or None for the runs of all, not {owner!r}")
-        if self._engine is not None:
-            return await self._engine.infos(owner)
-        infos = [each.log.info for each in self._shelf if owner in (None, each.log.key.owner)]
-        return infos[::-1]
+        return [*await self._kept.keeper.infos(owner)]
 
     def on_waiting(self, function: OnWaiting) -> OnWaiting:
         """Call a function with each run that has ended with interrupts; also a decorator.
@@ -384,7 +330,7 @@ class Runs:
         """
         if not callable(cast("object", function)):
             raise UsageError(f"on_waiting takes a function of a WaitingRun, not {function!r}")
-        self._on_waiting.append(function)
+        self._kept.on_waiting.append(function)
         return function
 
     async def aclose(self) -> None:
@@ -392,23 +338,7 @@ class Runs:
 
         With a URL, the runs are left to other processes instead, or to the next one.
         """
-        going_on = self.stop_all()
-        if self._engine is not None:
-            await self._engine.aclose()
-        with anyio.CancelScope(shield=True):
-            for run in going_on:
-                await run.log.ended()
-
-    def stop_all(self) -> Sequence[KeptRun]:
-        """Stop the runs that are going on as `aclose` does, without waiting for their end; return them."""
-        self._is_closed = True
-        if self._engine is not None:
-            self._engine.give_up_all()
-            return ()
-        going_on = [each for each in self._shelf if each.log.is_going_on]
-        for run in going_on:
-            run.stop(SHUTTING_DOWN)
-        return going_on
+        await self._kept.aclose()
 
     async def open(self) -> None:
         """With a URL, begin to run the runs of the database, also those that other processes have left. Idempotent.
@@ -419,10 +349,7 @@ class Runs:
         Raises:
             UsageError: These runs were closed.
         """
-        if self._is_closed:
-            raise RunsClosedError(_CLOSED)
-        if self._engine is not None:
-            await self._engine.open()
+        await self._kept.open()
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -431,170 +358,10 @@ class Runs:
     async def __aexit__(self, *about: object) -> None:
         await self.aclose()
 
-    # --- for served agents
 
-    @property
-    def is_open(self) -> bool:
-        """Whether the runs are in use; runs without a URL are until they are closed."""
-        return not self._is_closed and (self._engine is None or self._engine.is_open)
-
-    @property
-    def is_durable(self) -> bool:
-        """Whether the runs outlive this process."""
-        return self._engine is not None
-
-    def name(self, name: str, agent: NamedAgent) -> None:
-        """Name what enters runs, so that another process can go on with them; for other parts of the package.
-
-        Raises:
-            UsageError: The name is no text, or an empty one. With a URL, another agent has it, or the runs are in use.
-        """
-        if not is_a(name, str) or not name:
-            raise UsageError(f"the name of an agent of runs is a text that is not empty, not {name!r}")
-        if self._engine is not None and self._engine.is_open:
-            raise UsageError(f"{name!r} was named too late: with a URL, name all agents before the runs are used")
-        if self._engine is not None and name in self._named:
-            raise UsageError(f"two agents of these runs are named {name!r}; give each app and agent a name of its own")
-        self._named[name] = agent
-
-    async def begin(
-        self,
-        key: RunKey,
-        input: RunAgentInput,
-        enter: Enter,
-        reenter: Reenter,
-        *,
-        when_left: WhenLeft = "continue",
-        expose_errors: bool = False,
-        input_size: int = 0,
-        recipe: Recipe | None = None,
-    ) -> KeptRun:
-        """Begin a run in a task of its own, for other parts of the package.
-
-        Args:
-            key: The identity of the run.
-            input: The input that asks for the run.
-            enter: Enters the run.
-            reenter: Makes the run that goes on with answers to its interrupts.
-            when_left: Says what becomes of the run when its last caller has left.
-            expose_errors: Whether callers get the text of exceptions.
-            input_size: The bytes of the input.
-            recipe: The name of the agent, and what it needs to know of the request, for other processes.
-
-        Returns:
-            The run, which may yet be refused: `log.opened()` waits for that.
-
-        Raises:
-            RequestRepeatedError: The input answers what another run of the thread has answered.
-            RunInProgressError: A run of the thread is going on.
-            UsageError: These runs were closed.
-        """
-        await self.open()
-        latest = self._shelf.latest(key.owner, key.thread_id)
-        if self._engine is None and latest is not None and latest.log.is_going_on:
-            raise RunInProgressError(f"run {latest.log.key.run_id!r} is going on in thread {key.thread_id!r}")
-        log = RunLog(key, self._shelf, input_size)
-        run = KeptRun(
-            log,
-            input,
-            enter,
-            reenter,
-            when_left=when_left,
-            expose_errors=expose_errors,
-            recipe=recipe,
-            turns=self._turns,
-        )
-        if self._engine is not None:
-            return await self._engine.begin(run)
-        self._shelf.refuse_answered(run)
-        waiting = [each.log for each in self._shelf.waiting(key)]
-        self._shelf.add(run)
-        context = copy_context()
-        # A run inside of another one would be given its handlers and its time limit, and this one outlives it.
-        context.run(CURRENT_SCOPE.set, None)
-        spawn(partial(self._carry_out, run, waiting), context)
-        return run
-
-    async def get(self, key: RunKey) -> KeptRun | None:
-        """Return a run, for other parts of the package; None if it is not kept."""
-        return self._shelf.get(key) if self._engine is None else await self._engine.get(key)
-
-    async def find(self, run_id: str, thread_id: str | None, owner: str | None) -> KeptRun:
-        """Return the run of an id, for other parts of the package.
-
-        Raises:
-            UsageError: There is none, there are several, or the id is no text.
-        """
-        if not is_a(run_id, str):
-            what = f"run_id= is the id of a run, such as info.run_id, not a {type(run_id).__name__}"
-            raise UsageError(what)
-        if self._engine is None:
-            return self._shelf.find(run_id, thread_id, owner)
-        return await self._engine.find(run_id, thread_id, owner)
-
-    async def latest(self, owner: str, thread_id: str) -> KeptRun | None:
-        """Return the latest run of a thread, for other parts of the package; None if none is kept."""
-        return (
-            self._shelf.latest(owner, thread_id)
-            if self._engine is None
-            else await self._engine.latest(owner, thread_id)
-        )
-
-    def owner_of(self, caller: object) -> str:
-        """Return the owner of a caller's runs, for other parts of the package.
-
-        Raises:
-            TypeError: The owner is no text.
-        """
-        owner = self._owner_of(caller) if self._owner_of is not None else "" if caller in (None, True) else caller
-        if not isinstance(owner, str):
-            what = f"the owner of a run is a text, not a {type(owner).__name__}"
-            raise TypeError(f"{what}; Runs(owner_of=...) takes a function that makes one of what authorize= returned")
-        return owner
-
-    # --- inside
-
-    async def _carry_out(self, run: KeptRun, before: Sequence[RunLog]) -> None:
-        await run.carry_out(before)
-        if run.log.status is RunStatus.WAITING:
-            await tell(self._on_waiting, WaitingRun.of(run.log.key, run.log.interrupts))
-
-    def _rebuilt(self, row: StoredRun, log: RunLog, cut: Continuation | None, kind: type[K]) -> K:
-        """Return the run of a row, to be carried out or followed in this process."""
-        recipe = Recipe(**row.recipe)
-        agent = self._named.get(recipe.agent)
-        reenter = _unknown(recipe.agent) if agent is None else agent.reenter_as(recipe)
-        input = RunAgentInput.model_validate(recipe.input)
-        return kind(
-            log,
-            input,
-            reenter(input, cut),
-            reenter,
-            when_left=recipe.when_left,
-            expose_errors=recipe.expose_errors,
-            recipe=recipe,
-            turns=self._turns,
-        )
-
-
-def _engine(
-    url: str,
-    shelf: RunShelf,
-    agents: Collection[str],
-    rebuild: Rebuild,
-    on_waiting: Sequence[WaitingFunction],
-    keep: float,
-) -> DurableRuns:
-    """Return what keeps runs in a database.
-
-    Raises:
-        UsageError: The extra is not installed, or the URL is none of a database that can be used.
-    """
-    try:
-        from agui_client.runs.durable import DurableRuns
-    except ImportError as error:
-        raise UsageError("Runs with a URL need SQLAlchemy: pip install 'agui-client[durable]'") from error
-    return DurableRuns(url, shelf, agents, rebuild, on_waiting, keep)
+def kept_by(runs: Runs) -> KeptRuns:
+    """Return what other parts of the package use of runs."""
+    return runs._kept  # pyright: ignore[reportPrivateUsage] # private to programs
 
 
 def _reason(log: RunLog) -> str:
@@ -602,18 +369,3 @@ def _reason(log: RunLog) -> str:
     if log.status is RunStatus.SUPERSEDED:
         return "another run of its thread has begun instead"
     return "it was answered" if log.status is RunStatus.FINISHED and log.interrupts else f"it is {log.status.value}"
-
-
-def _unknown(name: str) -> Reenter:
-    """Return what refuses to enter a run, as this process does not know its agent."""
-
-    def reenter(input: RunAgentInput, cut: Continuation | None = None, /) -> Enter:
-        """Return the refusal."""
-
-        async def enter(stack: AsyncExitStack) -> AgentRun:
-            """Refuse the run."""
-            raise UsageError(f"no agent of these runs is named {name!r}; name it with runs.add or agent_app(name=)")
-
-        return enter
-
-    return reenter

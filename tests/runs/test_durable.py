@@ -43,6 +43,7 @@ from agui_client import (
 )
 from agui_client.reconnect import Connect, LastEventId
 from agui_client.runs import RunInfo, Runs
+from agui_client.runs.runs import kept_by
 from agui_client.testing import ScriptedAgent, interrupt, text, turn
 from support.durable_servers import Servers, page, read_until, status_of, texts, told
 from support.waiting import until
@@ -114,9 +115,9 @@ async def test_nobody_waits_for_runs_that_are_closed(tmp_path: Path) -> None:
             while (info := (await runs.list())[0]).run_id == "r":  # noqa: ASYNC110 - it is stored in a thread
                 await anyio.sleep(0.01)
             follower = asyncio.create_task(anext(runs.follow(info.run_id)))
-            log = (await runs.find(info.run_id, None, None)).log
+            log = (await kept_by(runs).find(info.run_id, None, None)).log
             await until(lambda: log.is_followed, _SECONDS)
-        for work in (answer, follower, runs.list(), runs.find("r", None, None)):
+        for work in (answer, follower, runs.list(), runs.info("r")):
             with pytest.raises(UsageError):
                 await work
 

@@ -18,7 +18,7 @@ from ag_ui.core import RunErrorEvent
 
 from agui_client import Approve, UsageError
 from agui_client.asgi import ASGITransport, agent_app
-from agui_client.runs import RunInfo, Runs, RunStatus, WaitingRun, durable
+from agui_client.runs import RunInfo, Runs, RunStatus, WaitingRun, database_keeper
 from agui_client.testing import ScriptedAgent, interrupt, text, turn
 from support.durable_servers import Servers, page, read_until
 from support.postgres import PostgresServer
@@ -274,7 +274,7 @@ async def test_a_function_that_is_at_work_is_called_once_and_returns_before_the_
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The process looks many times for runs that nobody was told of while the function is at work.
-    monkeypatch.setattr(durable, "_BEAT", 0.005)
+    monkeypatch.setattr(database_keeper, "_BEAT", 0.005)
     begun, told = anyio.Event(), list[str]()
 
     async def tell(waiting: WaitingRun) -> None:

@@ -65,13 +65,13 @@ def row_id_of(key: RunKey) -> str:
     return hashlib.sha256(json.dumps(key).encode()).hexdigest()[:40]
 
 
-class DurableRuns:
+class DatabaseKeeper:
     """The runs of a database, as far as this process carries them out or follows them.
 
     Args:
         url: The URL of the database.
         shelf: Holds the runs that this process carries out or follows.
-        agents: The names of the agents that this process has; complete when the engine is opened.
+        agents: The names of the agents that this process has; complete when the runs are opened.
         rebuild: Makes a run of a row.
         on_waiting: The functions to call with each run that waits for a person.
         keep: Seconds for which ended runs are kept.
@@ -97,12 +97,26 @@ class DurableRuns:
         self._opening: asyncio.Task[None] | None = None
         self._is_closing = False
 
-    # --- the life of the engine
+    # --- the life of the keeper
+
+    is_durable = True
+    """Whether the runs outlive this process."""
 
     @property
     def is_open(self) -> bool:
         """Whether the runs are in use."""
         return self._opening is not None
+
+    def check_name(self, name: str) -> None:
+        """Check that an agent can be given a name now.
+
+        Raises:
+            UsageError: Another agent has it, or the runs are in use.
+        """
+        if self.is_open:
+            raise UsageError(f"{name!r} was named too late: with a URL, name all agents before the runs are used")
+        if name in self._agents:
+            raise UsageError(f"two agents of these runs are named {name!r}; give each app and agent a name of its own")
 
     async def open(self) -> None:
         """Begin to carry out runs, also those that ended processes have left. Idempotent.
@@ -130,7 +144,7 @@ class DurableRuns:
         if self._is_closing or self._opening is None:
             return
         self._is_closing = True
-        self.give_up_all()
+        self.stop_all()
         with anyio.move_on_after(_LEAVE_SECONDS, shield=True):
             # Their blocks are left first: threads give their leases back.
             while self._own or self._telling:  # noqa: ASYNC110 - it is looked at once in the life of a process
@@ -142,7 +156,7 @@ class DurableRuns:
         self._mirrors.close()
         await self._database.close()
 
-    def give_up_all(self) -> None:
+    def stop_all(self) -> None:
         """Give up the runs that are going on here; other processes take them over when the lease is given back."""
         for attempt in list(self._own.values()):
             attempt.run.give_up()

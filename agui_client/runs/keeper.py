@@ -1,0 +1,86 @@
+"""Where runs are kept: in the memory of this process, or in a database that several processes share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from agui_client.runs.kept_run import KeptRun
+    from agui_client.runs.records import RunInfo, RunKey
+
+
+class RunKeeper(Protocol):
+    """Begins, finds and ends runs, wherever they are kept."""
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether the runs outlive this process."""
+        ...
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the runs are in use."""
+        ...
+
+    def check_name(self, name: str, /) -> None:
+        """Check that an agent can be given a name now.
+
+        Raises:
+            UsageError: Another agent has it, or it comes too late.
+        """
+        ...
+
+    async def open(self) -> None:
+        """Begin to carry out runs, also those that ended processes have left. Idempotent."""
+        ...
+
+    async def begin(self, run: KeptRun, /) -> KeptRun:
+        """Begin a run, and return it, or what follows it in this process.
+
+        Raises:
+            RequestRepeatedError: The run answers what another run of the thread has answered.
+            RunInProgressError: A run of the thread is going on.
+        """
+        ...
+
+    async def get(self, key: RunKey, /) -> KeptRun | None:
+        """Return a run; None if it is not kept."""
+        ...
+
+    async def latest(self, owner: str, thread_id: str, /) -> KeptRun | None:
+        """Return the latest run of a thread; None if none is kept."""
+        ...
+
+    async def find(self, run_id: str, thread_id: str | None, owner: str | None, /) -> KeptRun:
+        """Return the run of an id; None stands for any thread or owner.
+
+        Raises:
+            UsageError: There is none, or there are several.
+        """
+        ...
+
+    async def info(self, run_id: str, thread_id: str | None, owner: str | None, /) -> RunInfo:
+        """Return the description of the run of an id; None stands for any thread or owner.
+
+        Raises:
+            UsageError: There is none, or there are several.
+        """
+        ...
+
+    async def infos(self, owner: str | None, /) -> Sequence[RunInfo]:
+        """Return the descriptions of an owner's runs, or of all, those that began last first."""
+        ...
+
+    async def stop(self, run: KeptRun, /) -> None:
+        """Stop a run that is going on, wherever it is carried out, and wait for its end."""
+        ...
+
+    def stop_all(self) -> None:
+        """End the runs of this process, or leave them to others, without waiting for that."""
+        ...
+
+    async def aclose(self) -> None:
+        """Do what `stop_all` does, and wait for it. Idempotent."""
+        ...

@@ -1,0 +1,259 @@
+"""What served agents and batches use of `Runs`: agents with names, and the runs themselves rather than descriptions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import anyio
+from ag_ui.core import RunAgentInput
+
+from agui_client._protocol.schema import is_a
+from agui_client.errors import UsageError
+from agui_client.runs.kept_run import KeptRun
+from agui_client.runs.memory_keeper import MemoryKeeper
+from agui_client.runs.on_waiting import WaitingFunction
+from agui_client.runs.program_runs import NamedOpener
+from agui_client.runs.records import Recipe, RunsClosedError
+from agui_client.runs.run_log import RunLog
+from agui_client.runs.shelf import RunShelf
+
+if TYPE_CHECKING:
+    from contextlib import AsyncExitStack
+
+    from agui_client._run.async_run import AgentRun
+    from agui_client._run.continuing import Continuation
+    from agui_client.runs.keeper import RunKeeper
+    from agui_client.runs.kept_run import Enter, NamedAgent, Reenter
+    from agui_client.runs.mirrors import Rebuild
+    from agui_client.runs.records import RunKey, WhenLeft
+    from agui_client.runs.run_tables import StoredRun
+
+K = TypeVar("K", bound=KeptRun)
+
+_CLOSED = (
+    "these runs were closed, so no run can begin; make another Runs, or put all that uses these into one block: "
+    "async with runs"
+)
+_KEEP, _KEEP_STORED = 300.0, 7 * 86400.0
+"""The seconds for which ended runs are kept by default, in memory and in a database."""
+_KEEP_MIRRORS = 60.0
+"""The seconds for which a process has the events of an ended run at hand that are in a database."""
+
+
+class KeptRuns:
+    """The runs behind a `Runs`, which checks the arguments.
+
+    Args:
+        url: The URL of a database; None keeps runs in memory.
+        keep: Seconds for which ended runs are kept; None for the default.
+        max_bytes: The bytes that all logs may take.
+        at_once: The runs that go on in this process at one time; None for no limit.
+        owner_of: Returns the owner of a caller's runs; None if the caller is the owner itself.
+
+    Raises:
+        UsageError: The extra is not installed, or the URL is none of a database that can be used.
+    """
+
+    def __init__(
+        self,
+        url: str | None,
+        keep: float | None,
+        max_bytes: int,
+        at_once: int | None,
+        owner_of: Callable[[Any], str] | None,
+    ) -> None:
+        self.on_waiting: list[WaitingFunction] = []
+        """The functions to call with each run that waits for a person."""
+        self.named: dict[str, NamedAgent] = {}
+        """What enters the runs of agents with names."""
+        self._turns = None if at_once is None else anyio.CapacityLimiter(at_once)
+        self._owner_of, self._is_closed = owner_of, False
+        keep = keep if keep is not None else _KEEP if url is None else _KEEP_STORED
+        self._shelf = RunShelf(keep if url is None else min(keep, _KEEP_MIRRORS), max_bytes)
+        self.keeper: RunKeeper
+        """Begins, finds and ends the runs."""
+        if url is None:
+            self.keeper = MemoryKeeper(self._shelf, self.on_waiting)
+        else:
+            self.keeper = _database_keeper(url, self._shelf, self.named, self._rebuilt, self.on_waiting, keep)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the runs are in use; those in memory are until they are closed."""
+        return not self._is_closed and self.keeper.is_open
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether the runs outlive this process."""
+        return self.keeper.is_durable
+
+    async def open(self) -> None:
+        """Begin to carry out runs, also those that ended processes have left. Idempotent.
+
+        Raises:
+            RunsClosedError: The runs were closed.
+        """
+        if self._is_closed:
+            raise RunsClosedError(_CLOSED)
+        await self.keeper.open()
+
+    def stop_all(self) -> None:
+        """End the runs or leave them, as `aclose` does, without waiting for that; let no more begin."""
+        self._is_closed = True
+        self.keeper.stop_all()
+
+    async def aclose(self) -> None:
+        """End the runs, or leave them to other processes, and let no more begin. Idempotent."""
+        self._is_closed = True
+        await self.keeper.aclose()
+
+    def name(self, name: str, agent: NamedAgent) -> None:
+        """Name what enters runs, so that another process can go on with them.
+
+        Raises:
+            UsageError: The name is no text, or an empty one. In a database, another agent has it, or it comes too late.
+        """
+        if not is_a(name, str) or not name:
+            raise UsageError(f"the name of an agent of runs is a text that is not empty, not {name!r}")
+        self.keeper.check_name(name)
+        self.named[name] = agent
+
+    def added(self, name: str) -> NamedOpener:
+        """Return the agent that a program has added under a name.
+
+        Raises:
+            UsageError: There is none.
+        """
+        agent = self.named.get(name)
+        if not isinstance(agent, NamedOpener):
+            raise UsageError(f"no agent was added under the name {name!r}; runs.add({name!r}, agent) does so")
+        return agent
+
+    async def begin(
+        self,
+        key: RunKey,
+        input: RunAgentInput,
+        enter: Enter,
+        reenter: Reenter,
+        *,
+        when_left: WhenLeft = "continue",
+        expose_errors: bool = False,
+        input_size: int = 0,
+        recipe: Recipe | None = None,
+    ) -> KeptRun:
+        """Begin a run in a task of its own.
+
+        Args:
+            key: The identity of the run.
+            input: The input that asks for the run.
+            enter: Enters the run.
+            reenter: Makes the run that goes on with answers to its interrupts.
+            when_left: Says what becomes of the run when its last caller has left.
+            expose_errors: Whether callers get the text of exceptions.
+            input_size: The bytes of the input.
+            recipe: The name of the agent, and what it needs to know of the request, for other processes.
+
+        Returns:
+            The run, which may yet be refused: `log.opened()` waits for that.
+
+        Raises:
+            RequestRepeatedError: The input answers what another run of the thread has answered.
+            RunInProgressError: A run of the thread is going on.
+            UsageError: These runs were closed.
+        """
+        await self.open()
+        run = KeptRun(
+            RunLog(key, self._shelf, input_size),
+            input,
+            enter,
+            reenter,
+            when_left=when_left,
+            expose_errors=expose_errors,
+            recipe=recipe,
+            turns=self._turns,
+        )
+        return await self.keeper.begin(run)
+
+    async def get(self, key: RunKey) -> KeptRun | None:
+        """Return a run; None if it is not kept."""
+        return await self.keeper.get(key)
+
+    async def latest(self, owner: str, thread_id: str) -> KeptRun | None:
+        """Return the latest run of a thread; None if none is kept."""
+        return await self.keeper.latest(owner, thread_id)
+
+    async def find(self, run_id: str, thread_id: str | None, owner: str | None) -> KeptRun:
+        """Return the run of an id; None stands for any thread or owner.
+
+        Raises:
+            UsageError: There is none, there are several, or the id is no text.
+        """
+        if not is_a(run_id, str):
+            what = f"run_id= is the id of a run, such as info.run_id, not a {type(run_id).__name__}"
+            raise UsageError(what)
+        return await self.keeper.find(run_id, thread_id, owner)
+
+    def owner_of(self, caller: object) -> str:
+        """Return the owner of a caller's runs.
+
+        Raises:
+            TypeError: The owner is no text.
+        """
+        owner = self._owner_of(caller) if self._owner_of is not None else "" if caller in (None, True) else caller
+        if not isinstance(owner, str):
+            what = f"the owner of a run is a text, not a {type(owner).__name__}"
+            raise TypeError(f"{what}; Runs(owner_of=...) takes a function that makes one of what authorize= returned")
+        return owner
+
+    def _rebuilt(self, row: StoredRun, log: RunLog, cut: Continuation | None, kind: type[K]) -> K:
+        """Return the run of a row, to be carried out or followed in this process."""
+        recipe = Recipe(**row.recipe)
+        agent = self.named.get(recipe.agent)
+        reenter = _unknown(recipe.agent) if agent is None else agent.reenter_as(recipe)
+        input = RunAgentInput.model_validate(recipe.input)
+        return kind(
+            log,
+            input,
+            reenter(input, cut),
+            reenter,
+            when_left=recipe.when_left,
+            expose_errors=recipe.expose_errors,
+            recipe=recipe,
+            turns=self._turns,
+        )
+
+
+def _database_keeper(
+    url: str,
+    shelf: RunShelf,
+    named: dict[str, NamedAgent],
+    rebuild: Rebuild,
+    on_waiting: Sequence[WaitingFunction],
+    keep: float,
+) -> RunKeeper:
+    """Return what keeps runs in a database.
+
+    Raises:
+        UsageError: The extra is not installed, or the URL is none of a database that can be used.
+    """
+    try:
+        from agui_client.runs.database_keeper import DatabaseKeeper
+    except ImportError as error:
+        raise UsageError("Runs with a URL need SQLAlchemy: pip install 'agui-client[durable]'") from error
+    return DatabaseKeeper(url, shelf, named, rebuild, on_waiting, keep)
+
+
+def _unknown(name: str) -> Reenter:
+    """Return what refuses to enter a run, as this process does not know its agent."""
+
+    def reenter(input: RunAgentInput, cut: Continuation | None = None, /) -> Enter:
+        """Return the refusal."""
+
+        async def enter(stack: AsyncExitStack) -> AgentRun:
+            """Refuse the run."""
+            raise UsageError(f"no agent of these runs is named {name!r}; name it with runs.add or agent_app(name=)")
+
+        return enter
+
+    return reenter

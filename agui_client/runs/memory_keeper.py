@@ -1,0 +1,120 @@
+"""Runs in the memory of this process, which end with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextvars import copy_context
+from functools import partial
+from typing import TYPE_CHECKING
+
+import anyio
+
+from agui_client._concurrency import spawn
+from agui_client._run.scope import CURRENT_SCOPE
+from agui_client.asgi.stopping import SHUTTING_DOWN
+from agui_client.errors import RunInProgressError
+from agui_client.runs.on_waiting import WaitingFunction, tell
+from agui_client.runs.records import RunStatus, WaitingRun
+
+if TYPE_CHECKING:
+    from agui_client.runs.kept_run import KeptRun
+    from agui_client.runs.records import RunInfo, RunKey
+    from agui_client.runs.run_log import RunLog
+    from agui_client.runs.shelf import RunShelf
+
+
+class MemoryKeeper:
+    """Keeps runs in this process.
+
+    Args:
+        shelf: Holds the runs.
+        on_waiting: The functions to call with each run that waits for a person.
+    """
+
+    is_durable = False
+    """Whether the runs outlive this process."""
+    is_open = True
+    """Whether the runs are in use."""
+
+    def __init__(self, shelf: RunShelf, on_waiting: Sequence[WaitingFunction]) -> None:
+        self._shelf, self._on_waiting = shelf, on_waiting
+
+    def check_name(self, name: str) -> None:
+        """Allow any name at any time: no other process looks for it."""
+
+    async def open(self) -> None:
+        """Do nothing: no process has left runs."""
+
+    async def begin(self, run: KeptRun) -> KeptRun:
+        """Begin a run in a task of its own.
+
+        Raises:
+            RequestRepeatedError: The run answers what another run of the thread has answered.
+            RunInProgressError: A run of the thread is going on.
+        """
+        key = run.log.key
+        latest = self._shelf.latest(key.owner, key.thread_id)
+        if latest is not None and latest.log.is_going_on:
+            raise RunInProgressError(f"run {latest.log.key.run_id!r} is going on in thread {key.thread_id!r}")
+        self._shelf.refuse_answered(run)
+        waiting = [each.log for each in self._shelf.waiting(key)]
+        self._shelf.add(run)
+        context = copy_context()
+        # A run inside of another one would be given its handlers and its time limit, and this one outlives it.
+        context.run(CURRENT_SCOPE.set, None)
+        spawn(partial(self._carry_out, run, waiting), context)
+        return run
+
+    async def _carry_out(self, run: KeptRun, before: Sequence[RunLog]) -> None:
+        await run.carry_out(before)
+        if run.log.status is RunStatus.WAITING:
+            await tell(self._on_waiting, WaitingRun.of(run.log.key, run.log.interrupts))
+
+    async def get(self, key: RunKey) -> KeptRun | None:
+        """Return a run; None if it is not kept."""
+        return self._shelf.get(key)
+
+    async def latest(self, owner: str, thread_id: str) -> KeptRun | None:
+        """Return the latest run of a thread; None if none is kept."""
+        return self._shelf.latest(owner, thread_id)
+
+    async def find(self, run_id: str, thread_id: str | None, owner: str | None) -> KeptRun:
+        """Return the run of an id.
+
+        Raises:
+            UsageError: There is none, or there are several.
+        """
+        return self._shelf.find(run_id, thread_id, owner)
+
+    async def info(self, run_id: str, thread_id: str | None, owner: str | None) -> RunInfo:
+        """Return the description of the run of an id.
+
+        Raises:
+            UsageError: There is none, or there are several.
+        """
+        return self._shelf.find(run_id, thread_id, owner).log.info
+
+    async def infos(self, owner: str | None) -> Sequence[RunInfo]:
+        """Return the descriptions of runs, those that began last first."""
+        return [each.log.info for each in self._shelf if owner in (None, each.log.key.owner)][::-1]
+
+    async def stop(self, run: KeptRun) -> None:
+        """Stop a run, and wait for its end."""
+        run.stop()
+        await run.log.ended()
+
+    def stop_all(self) -> None:
+        """Stop the runs that are going on, with a RUN_ERROR that says why."""
+        for run in self._going_on():
+            run.stop(SHUTTING_DOWN)
+
+    async def aclose(self) -> None:
+        """Stop the runs that are going on, and wait for their end."""
+        going_on = self._going_on()
+        self.stop_all()
+        with anyio.CancelScope(shield=True):
+            for run in going_on:
+                await run.log.ended()
+
+    def _going_on(self) -> Sequence[KeptRun]:
+        return [each for each in self._shelf if each.log.is_going_on]
