@@ -87,6 +87,7 @@ _ROOMS = (
     ("state",),
     ("agent", "teams.agent_tool"),
     ("asgi.caller_input", "asgi.repetition", "asgi.caller_state"),
+    ("_sql",),
     ("runs",),
     ("reconnect",),
     ("http_agent", "function_agent"),
@@ -317,7 +318,7 @@ _DATABASE_OF_RUNS = tuple(f"agui_client.runs.{name}" for name in ("run_database"
         (("agui_client.llm",), ("pydantic_ai",)),
         (("agui_client.mcp",), ("httpx2", "mcp", "mcp_types")),
         (("agui_client.otel",), ("opentelemetry",)),
-        (("agui_client.threads.sql", *_DATABASE_OF_RUNS), ("sqlalchemy",)),
+        (("agui_client._sql", "agui_client.threads.sql", *_DATABASE_OF_RUNS), ("sqlalchemy",)),
         (
             (
                 "agui_client._transport",
@@ -365,7 +366,7 @@ def _extra_of(one: _Import) -> str:
         return "mcp"
     if feature in {"fast", "llm", "otel", "pytest"}:
         return feature
-    if _is_or_is_in(one.module, "agui_client.threads.sql"):
+    if _is_or_is_in(one.module, "agui_client.threads.sql", "agui_client._sql"):
         return "threads"
     if one.module in _DATABASE_OF_RUNS:
         return "durable"

@@ -123,6 +123,7 @@ class DatabaseKeeper:
 
         Raises:
             RunsUnavailableError: The database cannot be reached; the next call tries again.
+            UsageError: The tables in it are of a newer version, or not ours.
         """
         if self._opening is None:
             # Runs are begun in a context of their own: in that of a caller they would have the handlers of its run.
@@ -130,7 +131,7 @@ class DatabaseKeeper:
             self._opening = self._spawn(self._open())
         try:
             await asyncio.shield(self._opening)
-        except RunsUnavailableError:
+        except Exception:
             self._opening = None
             raise
 
@@ -167,6 +168,7 @@ class DatabaseKeeper:
         while not self._is_closing:
             number += 1
             try:
+                # Their rows are stored, or about to be before this looks: the database takes up changes in order.
                 before = dict(self._own)
                 beat = await self._database.beat(self._agents, before)
                 self._check(before, beat.mine)

@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields
+from functools import partial
 from typing import Any, NamedTuple
 from uuid import uuid4
 
 import anyio.to_thread
 import sqlalchemy as sa
 from sqlalchemy import event
-from sqlalchemy.exc import IntegrityError, ProgrammingError
+from sqlalchemy.exc import IntegrityError
 
+from agui_client._sql.versions import TablesRefusedError, advance
 from agui_client.asgi.repetition import refuse_answered_by_runs
-from agui_client.errors import AGUIError, RunInProgressError
-from agui_client.runs.records import Place, Recipe, RunKey, RunStatus, RunsUnavailableError
+from agui_client.errors import AGUIError, RunInProgressError, UsageError
+from agui_client.runs.records import Place, Recipe, RunKey, RunStatus
 from agui_client.runs.run_tables import GROUP, PROCESS, RUN, SCHEMA, UNTOLD, EventGroup, StoredRun
 from agui_client.runs.transactions import Transactions
 
@@ -100,7 +102,12 @@ class RunDatabase:
         self._end = _CHANGE.values(ended_at=self.now)
 
     async def open(self) -> None:
-        """Connect, and make the tables if there are none."""
+        """Connect, and make the tables if there are none.
+
+        Raises:
+            RunsUnavailableError: The database cannot be reached.
+            UsageError: The tables in it are of a newer version, or not ours.
+        """
         # Not before: a server may fork between the import of an application and its start.
         self.process_id = str(uuid4())
         options: dict[str, Any] = {} if self._is_sqlite else {"connect_args": {"connect_timeout": _CONNECT_SECONDS}}
@@ -110,10 +117,10 @@ class RunDatabase:
             event.listen(self._engine, "connect", _set_up_sqlite)
         self._reads, self._writes = Transactions(self._engine, only_read=True), Transactions(self._engine)
         try:
-            await self._writes.do(SCHEMA.create_all)
-        except (RunsUnavailableError, ProgrammingError, IntegrityError):
-            # Another process has made some of them since this one looked.
-            await self._writes.do(SCHEMA.create_all)
+            while not await self._writes.do(partial(advance, tables=SCHEMA)):
+                """The tables are one version further."""
+        except TablesRefusedError as error:
+            raise UsageError(str(error)) from None
 
     async def close(self) -> None:
         """Close the connections."""

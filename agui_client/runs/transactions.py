@@ -9,11 +9,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy import exc
 
+from agui_client._sql.faults import Fault, fault_of
 from agui_client.runs.records import RunsClosedError, RunsUnavailableError, TextRefusedError
 
 T = TypeVar("T")
@@ -92,46 +94,65 @@ class Transactions:
         """Return what the functions return, or the exceptions that they raise."""
         was_kept = self._connection is not None
         try:
-            if self._connection is None:
-                self._connection, self._is_synced = self._engine.connect(), True
-            if is_synced is not self._is_synced and self._engine.dialect.name == "sqlite":
-                # Between two transactions, and so not by the SQLAlchemy connection, which would begin one.
-                self._connection.connection.cursor().execute(f"PRAGMA synchronous={'FULL' if is_synced else 'NORMAL'}")
-                self._is_synced = is_synced
-            with self._connection.begin():
-                return [work(self._connection) for work in works]
+            return self._together(works, is_synced)
         except Exception as error:
-            made = _translated(error)
-            if isinstance(made, RunsUnavailableError):
+            fault = fault_of(error)
+            if fault is Fault.AWAY:
                 self._disconnect()
                 # The database may be back since: nothing else would notice before the next caller is refused.
-                if was_kept and self._only_read and _is_cut(error):
+                if was_kept and self._only_read:
                     return self._results(works, is_synced)
-            if len(works) == 1 or isinstance(made, RunsUnavailableError):
-                return [made] * len(works)
+            if len(works) == 1 or fault in (Fault.AWAY, Fault.LOCKED):
+                return [_translated(error, fault)] * len(works)
         # One of them failed, and took the others with it.
         return [self._results([work], is_synced)[0] for work in works]
+
+    def _together(self, works: Sequence[Work], is_synced: bool) -> Sequence[Any]:
+        """Return what the functions return, all called in one transaction."""
+        connection, is_whole = self._connected(is_synced), False
+        try:
+            transaction = connection.begin()
+            try:
+                results = [work(connection) for work in works]
+            except Exception:
+                transaction.rollback()
+                is_whole = True
+                raise
+            transaction.commit()
+            is_whole = True
+            return results
+        finally:
+            # What a transaction that was neither committed nor undone has written would go into the next one.
+            if not is_whole:
+                self._disconnect()
+
+    def _connected(self, is_synced: bool) -> sa.Connection:
+        if self._connection is None:
+            self._connection, self._is_synced = self._engine.connect(), True
+        if is_synced is not self._is_synced and self._engine.dialect.name == "sqlite":
+            # Between two transactions, and so not by the SQLAlchemy connection, which would begin one.
+            self._connection.connection.cursor().execute(f"PRAGMA synchronous={'FULL' if is_synced else 'NORMAL'}")
+            self._is_synced = is_synced
+        return self._connection
 
     def _disconnect(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
-            connection.close()
+            with suppress(Exception):  # it may be broken
+                connection.invalidate()  # it is closed as it is: nothing of it is undone or kept
+                connection.close()
 
 
-def _is_cut(error: Exception) -> bool:
-    """Return whether an exception says that the connection has broken."""
-    return isinstance(error, exc.DBAPIError) and error.connection_invalidated
-
-
-def _translated(error: Exception) -> Exception:
-    """Return an exception that says that the database cannot be reached, or refuses a text, if one of it does."""
-    state = getattr(error.orig, "sqlstate", None) if isinstance(error, exc.DBAPIError) else None
-    # PostgreSQL has no NUL in a text, and a limit for texts in an index. It would refuse them again, and its words may
-    # quote them. A statement that exceeds a limit is an OperationalError, too.
-    if isinstance(error, exc.DataError) or str(state).startswith("54"):
-        return TextRefusedError("the database of runs cannot store an id or a text: it is too long, or has a NUL in it")
-    if _is_cut(error) or isinstance(error, exc.OperationalError | exc.InterfaceError | exc.TimeoutError):
-        made = RunsUnavailableError("the database of runs cannot be reached now")
-        made.__cause__ = error
-        return made
-    return error
+def _translated(error: Exception, fault: Fault | None) -> Exception:
+    """Return the exception that callers get for one of a function."""
+    match fault:
+        case Fault.REFUSED if not isinstance(error, exc.IntegrityError):
+            # PostgreSQL has no NUL in a text, and a limit for texts in an index. Its words may quote them.
+            what = "an id or a text: it is too long, or has a NUL or half a character in it"
+            return TextRefusedError(f"the database of runs cannot store {what}")
+        case Fault.AWAY | Fault.LOCKED | Fault.CONFLICT:
+            made = RunsUnavailableError("the database of runs cannot be reached now")
+            made.__cause__ = error
+            return made
+        case _:
+            return error

@@ -27,8 +27,8 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.ext.asyncio import AsyncEngine
 from sqlalchemy.pool import QueuePool, SingletonThreadPool
 
+from agui_client._sql.faults import Fault, fault_of
 from agui_client.threads.sql import statements
-from agui_client.threads.sql.database_errors import is_conflict, is_lock, is_unavailable
 from agui_client.threads.sql.statements import Write
 
 T = TypeVar("T")
@@ -128,7 +128,7 @@ class SQLiteDatabase(Database):
                 with self._engine.connect() as db:
                     return _transact(db, "BEGIN", partial(work, db))
             except OperationalError as error:
-                if not is_lock(error) or monotonic() > give_up:
+                if fault_of(error) is not Fault.LOCKED or monotonic() > give_up:
                     raise
             await asyncio.sleep(random.uniform(0, _LONGEST_PAUSE))
 
@@ -152,7 +152,7 @@ class SQLiteDatabase(Database):
             with self._engine.connect() as db:
                 ends = _transact(db, "BEGIN IMMEDIATE", partial(self._carry_out, db, batch))
         except Exception as error:
-            if isinstance(error, OperationalError) and is_lock(error):
+            if fault_of(error) is Fault.LOCKED:
                 overdue = [each for each in self._writes if each.give_up < monotonic()]
                 for each in overdue:
                     self._writes.remove(each)
@@ -222,7 +222,7 @@ class PostgresDatabase(Database):
             try:
                 return await self._run_once(work, is_atomic=is_atomic)
             except DBAPIError as error:
-                if not is_conflict(error):
+                if fault_of(error) is not Fault.CONFLICT:
                     raise
             await asyncio.sleep(random.uniform(0, attempt * _LONGEST_PAUSE))
         return await self._run_once(work, is_atomic=is_atomic)
@@ -277,7 +277,7 @@ class PostgresDatabase(Database):
         try:
             written = await self._run_once(_writing_to([write for write, _ in batch], waits=False))
         except Exception as error:
-            if is_unavailable(error):
+            if fault_of(error) is Fault.AWAY:
                 for _, future in batch:
                     _end(future, error)
                 return

@@ -8,17 +8,18 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sqlalchemy import Connection, func, insert, make_url, select
-from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy import make_url
+from sqlalchemy.exc import ArgumentError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from typing_extensions import TypedDict
 
+from agui_client._sql.versions import TablesRefusedError, advance
 from agui_client.errors import ThreadStoreError, UsageError
 from agui_client.threads.sql import statements
 from agui_client.threads.sql.database import Database, PostgresDatabase, SQLiteDatabase, Work
-from agui_client.threads.sql.database_errors import is_of_database, is_unavailable, quotes_values, translated
+from agui_client.threads.sql.database_errors import translated
 from agui_client.threads.sql.statements import Write
-from agui_client.threads.sql.thread_tables import TABLES, VERSION, VERSIONS
+from agui_client.threads.sql.thread_tables import TABLES
 from agui_client.threads.store import LeasedThread, ThreadInfo, ThreadStore
 
 if TYPE_CHECKING:
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_ATTEMPTS = 5
-"""Attempts to make the tables while another process makes them."""
 _LOCKED_SECONDS = 30.0
 """The longest time to wait while another program has SQLite's database locked."""
 _LOCKED_AT_FIRST = 0.25
@@ -183,27 +182,20 @@ class SQLStore(ThreadStore):
                         self._is_ready = True
             yield
         except Exception as error:
-            if not is_of_database(error):
+            if (made := translated(error)) is error:
                 raise
-            raise translated(error) from None if quotes_values(error) else error
+            raise made from made.__cause__
         finally:
             self._transactions -= 1
             if not self._transactions:
                 self._is_idle.set()
 
     async def _make_tables(self, wait: float) -> None:
-        for attempt in range(_ATTEMPTS):
-            try:
-                version = await self._database.run(_made_tables, is_atomic=True, wait=wait)
-            except SQLAlchemyError as error:
-                if attempt == _ATTEMPTS - 1 or is_unavailable(error):
-                    raise
-                await asyncio.sleep(0.05 * 2**attempt)
-            else:
-                if version > VERSION:
-                    what = f"the tables of the threads are of version {version}, and this client knows {VERSION}"
-                    raise ThreadStoreError(f"{what}; upgrade the client")
-                return
+        try:
+            while not await self._database.run(partial(advance, tables=TABLES), is_atomic=True, wait=wait):
+                """The tables are one version further."""
+        except TablesRefusedError as error:
+            raise ThreadStoreError(str(error)) from None
 
 
 def _database_of(database: str | AsyncEngine, options: PoolOptions) -> Database:
@@ -233,12 +225,3 @@ def _database_of(database: str | AsyncEngine, options: PoolOptions) -> Database:
     own = {"pool_pre_ping": True, "pool_size": _CONNECTIONS, "max_overflow": 0, **options}
     keywords |= {"pool": given.pool.recreate()} if isinstance(given, AsyncEngine) else own
     return PostgresDatabase(create_async_engine(url, **keywords))
-
-
-def _made_tables(db: Connection) -> int:
-    """Make the tables that are not there, and return their version."""
-    TABLES.create_all(db)
-    version: int | None = db.execute(select(func.max(VERSIONS.c.version))).scalar_one()
-    if version is None:
-        db.execute(insert(VERSIONS), {"version": VERSION})
-    return version or VERSION

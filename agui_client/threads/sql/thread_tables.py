@@ -27,10 +27,7 @@ T = TypeVar("T")
 
 _logger = logging.getLogger("agui_client.threads")
 
-VERSION = 1
-"""The version of the tables."""
 TABLES = MetaData()
-VERSIONS = Table("agui_version", TABLES, Column("version", Integer, primary_key=True))
 THREADS = Table(
     "agui_threads",
     TABLES,

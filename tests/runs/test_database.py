@@ -1,0 +1,159 @@
+"""The database of durable runs: the versions of its tables, its faults, and what becomes of its connections."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+import sqlalchemy as sa
+from sqlalchemy import event, exc
+
+from agui_client import ThreadStoreError, UsageError
+from agui_client._sql import versions
+from agui_client.runs import Runs
+from agui_client.runs.run_tables import url_of
+from agui_client.runs.transactions import Transactions
+from agui_client.testing import ScriptedAgent, text, turn
+from agui_client.threads import Threads
+
+pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
+
+
+def with_agent(url: str) -> Runs:
+    runs = Runs(url)
+    runs.add("helper", ScriptedAgent(turn(text("Hello."))))
+    return runs
+
+
+def change(url: str, statement: str) -> None:
+    """Change the tables as another program would."""
+    engine = sa.create_engine(url_of(url))
+    with engine.begin() as database:
+        database.execute(sa.text(statement))
+    engine.dispose()
+
+
+def read(url: str, statement: str) -> list[Any]:
+    """Read a column of the tables."""
+    engine = sa.create_engine(url_of(url))
+    with engine.connect() as database:
+        found = database.execute(sa.text(statement)).scalars().all()
+    engine.dispose()
+    return [*found]
+
+
+def _for_threads(url: str) -> str:
+    return url.replace("postgresql:", "postgresql+psycopg:")
+
+
+async def test_a_column_that_is_missing_is_no_outage(database_url: str) -> None:
+    async with with_agent(database_url) as runs:
+        await runs.start("helper", "Hi")
+        change(database_url, "alter table agui_run drop column recipe")
+        with pytest.raises(exc.DBAPIError, match="recipe"):
+            await runs.start("helper", "Hi")
+
+
+async def test_tables_of_an_older_version_are_migrated_while_a_program_that_made_them_goes_on(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = [{"agui_run": ["alter table agui_run add column cost integer"], "agui_absent": ["drop table agui_absent"]}]
+    steps.append({"agui_run": ["update agui_run set cost = 3"]})
+    async with with_agent(database_url) as older:
+        await older.start("helper", "Hi", run_id="r1")
+        with monkeypatch.context() as newer:
+            newer.setattr(versions, "MIGRATIONS", steps)
+            async with with_agent(database_url) as runs, Threads(_for_threads(database_url)) as threads:
+                assert list(await threads.list()) == []
+                await runs.start("helper", "Hi", run_id="r2")
+                await older.start("helper", "Hi", run_id="r3")
+                assert {each.run_id for each in await runs.list()} == {"r1", "r2", "r3"}
+    assert read(database_url, "select version from agui_version") == [3]
+    assert read(database_url, "select cost from agui_run order by run_id") == [3, None, None]
+
+
+async def test_a_migration_that_fails_changes_nothing(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with with_agent(database_url) as runs:
+        await runs.start("helper", "Hi", run_id="r1")
+    steps = [{"agui_run": ["alter table agui_run add column cost integer", "update agui_run set price = 3"]}]
+    with monkeypatch.context() as newer:
+        newer.setattr(versions, "MIGRATIONS", steps)
+        for _ in range(2):
+            with pytest.raises(exc.DBAPIError, match="price"):
+                await with_agent(database_url).open()
+    assert read(database_url, "select version from agui_version") == [1]
+    async with with_agent(database_url) as runs:
+        assert [each.run_id for each in await runs.list()] == ["r1"]
+
+
+@pytest.mark.parametrize(
+    ("statement", "sentence"),
+    [
+        ("update agui_version set version = 2", "are of version 2, and this client knows 1; upgrade the client"),
+        ("update agui_version set version = 0", "'agui_version' is not ours: it has the version 0"),
+        ("alter table agui_version rename column version to release", "'agui_version' has no column 'version'"),
+        ("alter table agui_run rename column row_id to workflow_id", "'agui_run' has no column 'row_id'; an earlier"),
+    ],
+)
+async def test_tables_that_are_newer_or_not_ours_are_left_alone(
+    database_url: str, statement: str, sentence: str
+) -> None:
+    async with with_agent(database_url) as runs, Threads(_for_threads(database_url)) as threads:
+        await runs.start("helper", "Hi")
+        await threads.list()
+    change(database_url, statement)
+    runs = with_agent(database_url)
+    for _ in range(2):
+        with pytest.raises(UsageError, match=sentence):
+            await runs.open()
+    if "agui_version" in statement:
+        async with Threads(_for_threads(database_url)) as threads:
+            with pytest.raises(ThreadStoreError, match=sentence):
+                await threads.list()
+
+
+async def test_processes_that_make_the_tables_at_the_same_time_make_them_once(database_url: str) -> None:
+    async with AsyncExitStack() as stack, anyio.create_task_group() as tasks:
+        for _ in range(8):
+            tasks.start_soon(stack.enter_async_context, with_agent(database_url))
+            tasks.start_soon(stack.enter_async_context, Threads(_for_threads(database_url)))
+    assert read(database_url, "select version from agui_version") == [1]
+
+
+async def test_half_a_character_is_refused(database_url: str) -> None:
+    async with with_agent(database_url) as runs:
+        with pytest.raises(UsageError, match="cannot store an id or a text"):
+            await runs.start("helper", "Hi", thread_id="half \ud83d")
+
+
+@pytest.mark.parametrize("step", ["rollback", "commit"])
+async def test_nothing_of_a_transaction_goes_into_the_next_one_if_its_end_fails(tmp_path: Path, step: str) -> None:
+    engine = sa.create_engine(f"sqlite:///{tmp_path / 'runs.db'}", poolclass=sa.NullPool)
+    transactions = Transactions(engine)
+    await transactions.do(lambda db: db.execute(sa.text("create table kept (word text)")))
+
+    def writing(word: str, end: Callable[[], None] = lambda: None) -> Callable[[sa.Connection], None]:
+        def write(db: sa.Connection) -> None:
+            db.execute(sa.text("insert into kept values (:word)"), {"word": word})
+            end()
+
+        return write
+
+    def fail(*_: Any) -> None:
+        event.remove(engine, step, fail)
+        raise exc.PendingRollbackError(f"the {step} failed")
+
+    def stop() -> None:
+        if step == "rollback":
+            raise ValueError("a function failed")
+
+    event.listen(engine, step, fail)
+    with pytest.raises((ValueError, exc.PendingRollbackError)):
+        await transactions.do(writing("undone", stop))
+    await transactions.do(writing("kept"))
+    assert await transactions.do(lambda db: db.execute(sa.text("select word from kept")).scalars().all()) == ["kept"]
+    transactions.close()
