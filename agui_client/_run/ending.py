@@ -268,7 +268,8 @@ class Saving:
             Exception: The first failure to save in this call.
         """
         call = self._call
-        saves = [each for each in (call.save, call.also_save) if each is not None]
+        # What a durable run goes on from comes first: where the program ends between the two, its thread catches up.
+        saves = [each for each in (call.also_save, call.save) if each is not None]
         if not saves or (call.is_replay and call.state.is_run_open):
             return
         began = perf_counter()

@@ -1,0 +1,146 @@
+"""A turn of a durable run in a stored thread: `killed_turn.py DATABASE-URL FOLDER AGENT COMMIT`.
+
+The program begins the turn, and kills itself behind a commit of it; 0 is for none, and -1 to go on with the turn of a
+program that was killed. It answers what the turn asks. Commits of nothing, or of signs of life alone, do not count. At
+its end it prints the number of commits and the statuses of the runs. Each call of a tool writes its id to the file
+`calls` of the folder.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+
+from ag_ui.core import (
+    Event,
+    RunAgentInput,
+    RunFinishedEvent,
+    RunStartedEvent,
+    TextMessageContentEvent,
+    TextMessageEndEvent,
+    TextMessageStartEvent,
+    ToolCallArgsEvent,
+    ToolCallEndEvent,
+    ToolCallStartEvent,
+)
+from sqlalchemy import Engine, event
+from sqlalchemy.engine.default import DefaultDialect
+
+from agui_client import AbstractAgent, Approve, FunctionAgent, HttpAgent, ToolContext, tool
+from agui_client.asgi import agent_app
+from agui_client.runs import Runs, database_keeper
+from agui_client.teams import SequentialAgent
+from agui_client.threads import Threads
+
+database_keeper.LEASE, database_keeper._BEAT = 0.5, 0.05
+URL, FOLDER, AGENT, COMMIT = sys.argv[1], Path(sys.argv[2]), sys.argv[3], int(sys.argv[4])
+
+
+class Commits:
+    """Counts the commits of this process from a moment on, and kills it behind one."""
+
+    def __init__(self) -> None:
+        self.count, self.is_counting = 0, False
+        self._writing = set[int]()
+        event.listen(Engine, "before_cursor_execute", self._note)
+        event.listen(Engine, "after_cursor_execute", self._end)
+        commit: Any = DefaultDialect.do_commit
+
+        def do_commit(dialect: Any, connection: Any) -> None:
+            commit(dialect, connection)
+            self._committed(connection.dbapi_connection)
+
+        DefaultDialect.do_commit = do_commit  # type: ignore[method-assign]
+
+    def _note(self, connection: Any, _: Any, statement: str, *__: Any) -> None:
+        words = statement.split(None, 1)
+        if words[0].lower() in ("insert", "update", "delete", "with") and "agui_run_process" not in words[1][:40]:
+            self._writing.add(id(connection.connection.dbapi_connection))
+
+    def _end(self, connection: Any, _: Any, statement: str, *__: Any) -> None:
+        if statement == "COMMIT":
+            self._committed(connection.connection.dbapi_connection)
+
+    def _committed(self, connection: Any) -> None:
+        if id(connection) in self._writing and self.is_counting:
+            self.count += 1
+            if self.count == COMMIT:
+                os.kill(os.getpid(), signal.SIGKILL)
+        self._writing.discard(id(connection))
+
+
+def paid(ctx: ToolContext) -> str:
+    """Pay."""
+    with (FOLDER / "calls").open("a") as calls:
+        calls.write(f"{ctx.tool_call_id}\n")
+    return "paid"
+
+
+TOOLS = [tool(paid, name="pay"), tool(paid, name="pay_if_approved", approval="always")]
+
+
+def speaking(name: str, tool_name: str = "") -> FunctionAgent:
+    """An agent that says its name, calls a tool if it has one, and says that it is done."""
+
+    async def speak(asked: RunAgentInput) -> AsyncGenerator[Event]:
+        own = [each for each in asked.messages if each.role == "assistant" and name in str(each.content)]
+        yield RunStartedEvent(thread_id=asked.thread_id, run_id=asked.run_id)
+        message_id = f"{name}-{len(own)}"
+        yield TextMessageStartEvent(message_id=message_id)
+        for delta in (name, " is done. " if own or not tool_name else " calls. "):
+            yield TextMessageContentEvent(message_id=message_id, delta=delta)
+        yield TextMessageEndEvent(message_id=message_id)
+        if tool_name and not own:
+            yield ToolCallStartEvent(
+                tool_call_id=f"call-{name}", tool_call_name=tool_name, parent_message_id=message_id
+            )
+            yield ToolCallArgsEvent(tool_call_id=f"call-{name}", delta="{}")
+            yield ToolCallEndEvent(tool_call_id=f"call-{name}")
+        yield RunFinishedEvent(thread_id=asked.thread_id, run_id=asked.run_id)
+
+    return FunctionAgent(speak, agent_id=name, tools=TOOLS)
+
+
+AGENTS: dict[str, AbstractAgent[Any]] = {
+    "plain": speaking("a"),
+    "tool": speaking("a", "pay"),
+    "approval": speaking("a", "pay_if_approved"),
+    "served": speaking("a", "pay"),
+    "team": SequentialAgent(speaking("a"), speaking("b", "pay"), agent_id="team"),
+}
+
+
+async def main() -> None:
+    """Carry the turn out."""
+    threads, runs, commits = Threads(_for_threads(URL), lease=1.0), Runs(URL), Commits()
+    runs.add("helper", lambda thread_id: threads.open(thread_id, AGENTS[AGENT], wait=0))
+    app = agent_app(lambda _, asked: threads.open(asked.thread_id, AGENTS[AGENT], wait=0), runs=runs, name="served")
+    async with asyncio.timeout(30), threads, runs:
+        await threads.list()
+        commits.is_counting = True
+        if COMMIT >= 0:
+            if AGENT == "served":
+                await HttpAgent("http://app/", app=app, thread_id="t").run_agent("Go.", run_id="r")
+            else:
+                await runs.start("helper", "Go.", run_id="r", thread_id="t")
+        while True:
+            found = await runs.list()
+            if all(each.status != "running" for each in found):
+                waiting = next((each for each in found if each.status == "waiting"), None)
+                if waiting is None:
+                    break
+                await runs.answer(waiting.run_id, {each.id: Approve() for each in waiting.interrupts})
+            await asyncio.sleep(0.01)
+    print(commits.count, *sorted(f"{each.run_id == 'r'}:{each.status}" for each in found))  # noqa: T201
+
+
+def _for_threads(url: str) -> str:
+    return url.replace("postgresql:", "postgresql+psycopg:")
+
+
+asyncio.run(main())
