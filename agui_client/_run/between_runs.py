@@ -256,5 +256,6 @@ async def _execute(
         executions=call.executed[-1],
         agent="" if run.parent is None else run.agent.name or "",
         repeated=call.request.repeated if call.request else {},
+        leaving=call.leaving,
     )
     return await executor.execute(tool_calls, approvals)

@@ -15,6 +15,7 @@ from agui_client._run.result import annotate, build_result, call_end
 from agui_client._run.state import CallState
 from agui_client._run.steering import Steering
 from agui_client._run.subagents import unreported_usage
+from agui_client._tools.leaving import Leaving
 from agui_client._tools.tool_limits import RoundLimits, ToolLimits
 from agui_client.errors import UsageError
 
@@ -97,11 +98,13 @@ class Call:
     """The tool calls to execute before the first run, with the approvals that came with the call; None for those that
     are yet to be decided about."""
     also_save: Save | None = field(default=None, init=False)
-    """Awaited after the agent's own function that saves; None if nothing else is saved."""
+    """Awaited before the agent's own function that saves; None if nothing else is saved."""
     error: Exception | None = field(default=None, init=False)
     """The exception that the call ended with; None while it goes on, or if it did not fail."""
     state: CallState = field(default_factory=CallState, init=False)
     """The phase of the call, and the reason why it stops."""
+    leaving: Leaving = field(default_factory=Leaving, init=False)
+    """The functions at work, and what becomes of the call when the process is about to end."""
     is_detached: bool = field(default=False, init=False)
     """Whether the call was left so that the server goes on with its run."""
     steering: Steering = field(default_factory=Steering, init=False)
@@ -200,7 +203,7 @@ class Call:
         """Have the conversation saved by one more function, from the first run on, which is not sent yet.
 
         Args:
-            save: The function, awaited after the agent's own one.
+            save: The function, awaited before the agent's own one.
         """
         self.also_save = save
         # The first run was made when the block was entered, before a feature had the call.

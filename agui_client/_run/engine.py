@@ -281,8 +281,10 @@ class Engine:
         if answers.messages:
             # One save for the results and the run that is sent next. It is too early for answers of people: those of
             # a run that was sent are not known to have arrived.
-            is_sent_next = answers.is_complete and not answers.entries and not self._state.is_stopped
+            is_left = self._state.is_stopped or self.call.leaving.has_begun
+            is_sent_next = answers.is_complete and not answers.entries and not is_left
             await self._saving.save(answers.run_id if is_sent_next else None)
+        self.call.leaving.note_all_saved()
         # All are added before the first event is given, so that a caller that leaves here loses none of them.
         events = await self.call.round.collect_asked()
         for message in answers.messages:

@@ -24,6 +24,7 @@ from agui_client._protocol.placeholders import marked
 from agui_client._tools.approval import ApprovalRequest, Approve, Approver, Deny
 from agui_client._tools.context import MOST_REPORTS, BoundCall, ToolContext, ToolExecution, ToolStatus
 from agui_client._tools.function import LEFT_IN_THREAD, call_function
+from agui_client._tools.leaving import Leaving
 from agui_client._tools.people import People, bounds_of
 from agui_client._tools.questions import GivenAnswer, ToolQuestion, UnansweredError
 from agui_client._tools.tool_limits import ToolLimits
@@ -98,6 +99,7 @@ class ToolExecutor:
         executions: Gets every execution as it is now, by the id of the call.
         agent: The name of the agent that makes the calls, for approvers; empty if that needs no saying.
         repeated: The questions of calls that are made again, with all answers, by the id of the call.
+        leaving: Says whether a function may begin, and gets to know of its end.
     """
 
     run_input: RunAgentInput
@@ -114,6 +116,7 @@ class ToolExecutor:
     executions: dict[str, ToolExecution] = field(default_factory=dict[str, ToolExecution])
     agent: str = ""
     repeated: Mapping[str, ToolQuestion] = field(default_factory=dict[str, ToolQuestion])
+    leaving: Leaving = field(default_factory=Leaving)
 
     def __post_init__(self) -> None:
         self.approvals = anyio.CapacityLimiter(_APPROVALS_AT_ONCE)
@@ -156,6 +159,7 @@ class ToolCallTask:
         self._ids = {"tool_call_id": call.id, "thread_id": run.thread_id, "run_id": run.run_id}
         self._tool = executor.offered.get(name) or OfferedTool(Tool(name=name, description=""))
         self._began: float | None = None
+        self._is_admitted = False
         repeated = executor.repeated.get(call.id)
         # A copy: an answer is used up when the tool asks again, and the question stays saved until the call has ended.
         self._known_answers = [] if repeated is None else [*repeated.answers]
@@ -184,6 +188,8 @@ class ToolCallTask:
                 _logger.warning("tool %s was stopped in the middle (call %s); its effect is unknown", name, call)
             # No message: the agent gets no result of a call whose effect nobody knows.
             self._change(status="cancelled", error="cancelled")
+            if self._is_admitted:
+                self._executor.leaving.note_saved()
             raise
         # A call that waits, for an approval or an answer, has no ending, and no result either.
         if ending is not None:
@@ -191,6 +197,8 @@ class ToolCallTask:
         self._executor.unfinished -= 1
         if self._executor.unfinished or ending is None:
             await self._executor.save()
+            if self._is_admitted:
+                self._executor.leaving.note_saved()
 
     async def _execute(self) -> _Ending | None:
         call = self._bound
@@ -239,6 +247,8 @@ class ToolCallTask:
         own = self._tool.owner.timeout(call)
         limit = self._executor.limits.timeout if own is None else own
         async with self._executor.turns:
+            await self._executor.leaving.admit()
+            self._is_admitted = True
             # Noted and saved before the function is called: a program that is killed in it must not call it again.
             self._change(status="running", arguments=copy.deepcopy(call.arguments))
             await self._executor.save()

@@ -92,7 +92,7 @@ class AgentApp:
         name: The name of the agent for runs that are stored.
         on_crash: Says what becomes of a run that is stored when its process ends.
         coalesce: Seconds within which deltas of one message or call are joined; None sends each as it comes.
-        stop_within: Seconds within which the runs are ended when the server stops.
+        stop_within: Seconds within which the runs are ended, and functions at work, when the server stops.
 
     Raises:
         UsageError: An argument has a wrong value.
@@ -450,8 +450,9 @@ def agent_app(
         coalesce: Seconds, such as 0.03, within which deltas of one message or call are joined to one event, for agents
             that send a token at a time; the first one after a silence is not delayed. None sends each as it comes.
         stop_within: Seconds within which the runs are ended one after the other when the server stops, those that began
-            last first; runs that are over before their turn are not cut. Callers have five seconds more to read the
-            end, so the server needs this and some seconds more before it is killed. Runs that are kept end at once.
+            last first; runs that are over before their turn are not cut. Functions of tools that are at work may end
+            within that time. Callers have five seconds more to read the end, so the server needs this and some seconds
+            more before it is killed. Runs that are kept end at once, and their functions within five seconds.
 
     Returns:
         The app.

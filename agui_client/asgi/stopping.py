@@ -4,7 +4,8 @@ Servers tell an app so (`lifespan.shutdown`) when their connections are closed, 
 So the app takes note of the signals as well, and passes them on to the server's own handlers.
 
 Runs are ended one after the other: callers ask again at once, and a new server that gets all of them in one moment lets
-most of them wait. Those that began last are ended first, as the others may come to an end of their own before.
+most of them wait. Those that began last are ended first, as the others may come to an end of their own before. A run in
+which functions are at work ends when they have ended and their results are saved; those that take too long are cut.
 """
 
 from __future__ import annotations
@@ -34,15 +35,17 @@ _SECONDS = 5.0
 """The time that callers have to read the end of their runs; then they are disconnected."""
 _TURN_SECONDS = 0.1
 """The time between the ends of two runs, if there is enough: to begin a run takes a processor 10 to 20 ms."""
+_LOOK_SECONDS = 0.05
+"""The time between two looks whether all runs have ended."""
 STOP_WITHIN = 5.0
-"""The longest time between the end of the first run and that of the last, if the application does not say."""
+"""The longest time until all runs are ended, and functions at work are cut, if the application does not say."""
 
 
 class Stopping:
     """The runs and the responses of an app that are going on, and the way to end them.
 
     Args:
-        seconds: The longest time between the end of the first run and that of the last.
+        seconds: The longest time until all runs are ended, and functions at work are cut.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -50,8 +53,8 @@ class Stopping:
         """Whether the server stops, so that no other run is begun."""
         self._seconds = seconds
         # In the order in which they began.
-        self._runs: dict[AgentRun, None] = {}
-        self._last_at = 0.0
+        self._runs: dict[AgentRun, LoopThread] = {}
+        self._last_at = self._cut_at = 0.0
         self._responses: dict[Callable[[], None], anyio.Event] = {}
 
     def last_event(self) -> RunErrorEvent | None:
@@ -63,26 +66,30 @@ class Stopping:
         if self.has_begun:
             return
         self.has_begun = True
-        self._last_at = monotonic() + min(self._seconds, _TURN_SECONDS * len(self._runs))
-        if len(self._runs) > 1:
-            # A thread, as this is called where no task can be begun, and a run is cancelled from any thread.
-            threading.Thread(target=self._cancel_in_turn, name="agui_client.stopping", daemon=True).start()
-        else:
-            self._cancel_in_turn()
+        self._cut_at = monotonic() + self._seconds
+        self._last_at = min(self._cut_at, monotonic() + _TURN_SECONDS * len(self._runs))
+        if self._runs:
+            # A thread, as this is called where no task can be begun.
+            threading.Thread(target=self._end_in_turn, name="agui_client.stopping", daemon=True).start()
 
-    def _cancel_in_turn(self) -> None:
-        """Cancel the runs that are still going on, with pauses between them."""
-        cancelled: set[AgentRun] = set()
-        while left := [each for each in list(self._runs) if each not in cancelled]:
-            cancelled.add(left[-1])
-            left[-1].cancel()
+    def _end_in_turn(self) -> None:
+        """End the runs that are still going on, with pauses between them; cut those that are at work for too long."""
+        told: set[AgentRun] = set()
+        while left := [each for each in list(self._runs.items()) if each[0] not in told]:
+            run, loop = left[-1]
+            told.add(run)
+            loop.call(partial(run.call.leaving.begin, run.cancel))
             if len(left) > 1:
                 time.sleep(min(_TURN_SECONDS, max(0.0, self._last_at - monotonic()) / len(left)))
+        while self._runs and monotonic() < self._cut_at:
+            time.sleep(_LOOK_SECONDS)
+        for run in list(self._runs):
+            run.cancel()
 
     async def wait(self) -> None:
         """Wait for the end of all responses; cancel those whose callers do not read."""
         responses = dict(self._responses)
-        with anyio.move_on_after(max(0.0, self._last_at - monotonic()) + _SECONDS):
+        with anyio.move_on_after(max(0.0, self._cut_at - monotonic()) + _SECONDS):
             for ended in responses.values():
                 await ended.wait()
         for cancel, ended in responses.items():
@@ -107,7 +114,7 @@ class Stopping:
     @contextmanager
     def run(self, run: AgentRun) -> Generator[None]:
         """Know a run that was entered, for a block."""
-        self._runs[run] = None
+        self._runs[run] = LoopThread()
         try:
             if self.has_begun:
                 run.cancel()

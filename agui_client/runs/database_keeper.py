@@ -28,6 +28,7 @@ import anyio
 from ag_ui.core import Event, RunErrorEvent, RunFinishedCancelledOutcome, RunFinishedEvent
 
 from agui_client._run.continuing import Continuation
+from agui_client.asgi.stopping import STOP_WITHIN
 from agui_client.errors import RunInProgressError, UsageError
 from agui_client.runs.attempts import Attempt
 from agui_client.runs.kept_run import KeptRun
@@ -50,8 +51,6 @@ _BEAT = 0.4
 _BEATS_OF_CLEANING, _BEATS_OF_TELLING = 100, 5
 _MOST_ATTEMPTS = 100
 """The attempts at a run, each of whose processes has ended, perhaps because of the run."""
-_LEAVE_SECONDS = 5.0
-"""The longest time that leaving the runs may take when the process ends."""
 CRASHED = RunErrorEvent(message="The process of the run ended.", code="process_ended")
 _NO_PROCESS = (
     "run %r is queued: no process of this database has the agent %r; start the program that serves it "
@@ -95,6 +94,7 @@ class DatabaseKeeper:
         self._telling: set[asyncio.Task[Any]] = set()
         self._context: Context | None = None
         self._opening: asyncio.Task[None] | None = None
+        self._leaving: asyncio.Task[None] | None = None
         self._is_closing = False
 
     # --- the life of the keeper
@@ -146,11 +146,10 @@ class DatabaseKeeper:
             return
         self._is_closing = True
         self.stop_all()
-        with anyio.move_on_after(_LEAVE_SECONDS, shield=True):
-            # Their blocks are left first: threads give their leases back.
-            while self._own or self._telling:  # noqa: ASYNC110 - it is looked at once in the life of a process
-                await asyncio.sleep(0.01)
-        with suppress(Exception), anyio.move_on_after(_LEAVE_SECONDS, shield=True):
+        assert self._leaving is not None
+        with anyio.CancelScope(shield=True):
+            await asyncio.wait([self._leaving])
+        with suppress(Exception), anyio.move_on_after(STOP_WITHIN, shield=True):
             await self._database.leave()
         for task in self._tasks:
             task.cancel()
@@ -158,14 +157,33 @@ class DatabaseKeeper:
         await self._database.close()
 
     def stop_all(self) -> None:
-        """Give up the runs that are going on here; other processes take them over when the lease is given back."""
-        for attempt in list(self._own.values()):
-            attempt.run.give_up()
+        """Leave the runs that are going on here to other processes, as soon as no function of theirs is at work."""
+        if self._opening is not None and self._leaving is None:
+            for attempt in list(self._own.values()):
+                attempt.run.leave()
+            self._leaving = self._spawn(self._leave())
+
+    async def _leave(self) -> None:
+        """Wait until the runs are left, and cut functions that take too long."""
+        if not await self._have_ended():
+            for attempt in list(self._own.values()):
+                attempt.run.give_up()
+            await self._have_ended()
+
+    async def _have_ended(self) -> bool:
+        """Wait for the ends of the attempts, and of functions of `on_waiting`; return whether they came in time."""
+        with anyio.move_on_after(STOP_WITHIN):
+            # Their blocks are left first: threads give their leases back.
+            while self._own or self._telling:  # noqa: ASYNC110 - it is looked at once in the life of a process
+                await asyncio.sleep(0.01)
+            return True
+        return False
 
     async def _live(self) -> None:
         """Give signs of life, take over runs of dead processes, and stop runs."""
         number, alive_at = 0, monotonic()
-        while not self._is_closing:
+        # As long as a function is at work, the lease is renewed.
+        while self._own or not self._is_closing:
             number += 1
             try:
                 # Their rows are stored, or about to be before this looks: the database takes up changes in order.
@@ -173,7 +191,7 @@ class DatabaseKeeper:
                 beat = await self._database.beat(self._agents, before)
                 self._check(before, beat.mine)
                 # After a time without the database, the other processes of it get the chance to renew their leases.
-                may_take = monotonic() - alive_at < LEASE
+                may_take = monotonic() - alive_at < LEASE and self._leaving is None
                 if may_take and beat.is_any_left:
                     for row in await self._database.take_over(self._agents, self._own):
                         await self._recover(row)
@@ -284,6 +302,8 @@ class DatabaseKeeper:
         """Begin to carry out an attempt that this process has claimed, in a task of its own."""
         self._own[attempt.claim.row_id] = attempt
         _ = self._spawn(self._carry_out(attempt))
+        if self._leaving is not None:
+            attempt.run.leave()
 
     def _let_go(self, attempt: Attempt) -> None:
         """Forget an attempt, unless another one has taken its place: a run that was refused can be asked for again."""
@@ -301,6 +321,9 @@ class DatabaseKeeper:
             _logger.exception("an attempt at a run failed; it is left to another one")
             run.give_up()
         finally:
+            if run.is_given_up and self._leaving is not None:
+                with suppress(RunsUnavailableError):  # it is taken over when the lease has passed
+                    await self._database.release(attempt.claim)
             self._let_go(attempt)
         if not run.is_given_up and run.log.status is RunStatus.WAITING and self._on_waiting:
             self._tell({attempt.claim.row_id: WaitingRun.of(run.log.key, run.log.interrupts)})

@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack, aclosing, nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import anyio
@@ -186,6 +187,13 @@ class KeptRun:
         else:
             self._scope.cancel()
 
+    def shut_down(self) -> None:
+        """End the run with a RUN_ERROR that says why, as soon as the functions that were begun have ended."""
+        if self._run is None:
+            self.stop(SHUTTING_DOWN)
+        else:
+            self._run.call.leaving.begin(partial(self.stop, SHUTTING_DOWN))
+
     async def _entered(self, stack: AsyncExitStack) -> AgentRun:
         # The lease of a stored thread outlives the process that was killed.
         give_up_at = time.monotonic() + (_BUSY_SECONDS if self.is_taken_over else 0.0)
@@ -216,6 +224,13 @@ class KeptRun:
     def is_given_up(self) -> bool:
         """Whether the run was left to another process."""
         return self._is_given_up
+
+    def leave(self) -> None:
+        """Leave the run to another process, as soon as the functions that were begun have ended."""
+        if self._run is None:
+            self.give_up()
+        else:
+            self._run.call.leaving.begin(self.give_up)
 
     def give_up(self) -> None:
         """Leave the run to another process: it is left without an end, and its followers with it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextvars import copy_context
+from contextvars import Context, copy_context
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ import anyio
 
 from agui_client._concurrency import spawn
 from agui_client._run.scope import CURRENT_SCOPE
-from agui_client.asgi.stopping import SHUTTING_DOWN
+from agui_client.asgi.stopping import SHUTTING_DOWN, STOP_WITHIN
 from agui_client.errors import RunInProgressError
 from agui_client.runs.on_waiting import WaitingFunction, tell
 from agui_client.runs.records import RunStatus, WaitingRun
@@ -104,17 +104,27 @@ class MemoryKeeper:
         await run.log.ended()
 
     def stop_all(self) -> None:
-        """Stop the runs that are going on, with a RUN_ERROR that says why."""
-        for run in self._going_on():
-            run.stop(SHUTTING_DOWN)
+        """End the runs that are going on, as soon as no function of theirs is at work."""
+        if going_on := [each for each in self._shelf if each.log.is_going_on]:
+            for run in going_on:
+                run.shut_down()
+            spawn(partial(self._cut, going_on), Context())
+
+    async def _cut(self, going_on: Sequence[KeptRun]) -> None:
+        """Stop runs whose functions take too long."""
+        with anyio.move_on_after(STOP_WITHIN):
+            await self._ended(going_on)
+        for run in going_on:
+            if run.log.is_going_on:
+                run.stop(SHUTTING_DOWN)
+
+    async def _ended(self, runs: Sequence[KeptRun]) -> None:
+        for run in runs:
+            await run.log.ended()
 
     async def aclose(self) -> None:
-        """Stop the runs that are going on, and wait for their end."""
-        going_on = self._going_on()
+        """End the runs that are going on, and wait for that."""
+        going_on = [each for each in self._shelf if each.log.is_going_on]
         self.stop_all()
         with anyio.CancelScope(shield=True):
-            for run in going_on:
-                await run.log.ended()
-
-    def _going_on(self) -> Sequence[KeptRun]:
-        return [each for each in self._shelf if each.log.is_going_on]
+            await self._ended(going_on)

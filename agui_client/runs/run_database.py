@@ -180,6 +180,11 @@ class RunDatabase:
 
         return await self._writes.do(take)
 
+    async def release(self, claim: Claim) -> None:
+        """Leave a run to any process that has its agent, at once."""
+        mine = {"of_row": claim.row_id, "of_attempt": claim.attempt, "of_process": self.process_id}
+        await self._writes.do(lambda db: db.execute(_CHANGE, {**mine, "process_id": ""}))
+
     async def take_untold(self, agents: Collection[str]) -> list[StoredRun]:
         """Take the runs that wait for a person, and whose process ended before it had told anybody.
 

@@ -336,6 +336,8 @@ class Runs:
     async def aclose(self) -> None:
         """End the runs that are going on with RUN_ERROR (`shutting_down`), and let no more begin. Idempotent.
 
+        Functions of tools that are at work have five seconds to end, and their results are kept.
+
         With a URL, the runs are left to other processes instead, or to the next one.
         """
         await self._kept.aclose()

@@ -45,12 +45,22 @@ async def wait() -> str:
     await asyncio.sleep(60)
     return "late"
 
+@tool
+async def end() -> str:
+    """End when the server stops."""
+    print("called", flush=True)
+    while not planner._stopping.has_begun:
+        await asyncio.sleep(0.01)
+    await asyncio.sleep(0.05)
+    return "done"
+
 agents = {
     "stream": ScriptedAgent(turn(text("One."), Gate(), text("Two."))),
     "tool": ScriptedAgent(turn(tool_call("wait", tool_call_id="c")), tools=[wait]),
+    "ended": ScriptedAgent(turn(tool_call("end", tool_call_id="c")), turn(text("Never.")), tools=[end]),
 }
 threads = Threads(sys.argv[1])
-planner = agent_app(lambda request, input: threads.open(input.thread_id, agents[input.thread_id]))
+planner = agent_app(lambda request, input: threads.open(input.thread_id, agents[input.thread_id]), stop_within=0.5)
 
 @asynccontextmanager
 async def lifespan(app):
@@ -88,7 +98,9 @@ async def _read(url: str, thread_id: str, until: bytes, is_there: anyio.Event) -
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGTERM for other processes")
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_a_signal_ends_streams_and_tools_with_an_event_and_frees_their_threads(tmp_path: Path) -> None:
+async def test_a_signal_ends_streams_with_an_event_lets_tools_end_and_frees_their_threads(
+    tmp_path: Path,
+) -> None:
     database = f"sqlite:///{tmp_path / 'threads.db'}"
     command = [sys.executable, "-c", _SERVER, database]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:  # noqa: ASYNC220 - it stands alone
@@ -102,23 +114,26 @@ async def test_a_signal_ends_streams_and_tools_with_an_event_and_frees_their_thr
 
             with anyio.fail_after(_SECONDS):
                 async with anyio.create_task_group() as tasks:
-                    for thread_id, until in (("stream", b"One."), ("tool", b"TOOL_CALL_END")):
+                    for thread_id in ("stream", "tool", "ended"):
+                        until = b"One." if thread_id == "stream" else b"TOOL_CALL_END"
                         tasks.start_soon(read, thread_id, until, is_there := anyio.Event())
                         await is_there.wait()
-                    assert await anyio.to_thread.run_sync(server.stdout.readline) == "called\n"
+                    for _ in ("tool", "ended"):
+                        assert await anyio.to_thread.run_sync(server.stdout.readline) == "called\n"
                     server.send_signal(signal.SIGTERM)
             server.wait(_SECONDS)
         finally:
             server.kill()
-    assert {key: (last["type"], last["code"]) for key, last in lasts.items()} == {
-        "stream": ("RUN_ERROR", "shutting_down"),
-        "tool": ("RUN_ERROR", "shutting_down"),
-    }
+    ends = {key: (last["type"], last["code"]) for key, last in lasts.items()}
+    assert ends == dict.fromkeys(("stream", "tool", "ended"), ("RUN_ERROR", "shutting_down"))
     async with Threads(database) as threads:
         async with threads.open("stream", ScriptedAgent(turn()), wait=0) as agent:
             assert [each.content for each in agent.messages] == ["Hi", "One."]
         async with threads.open("tool", ScriptedAgent(turn()), wait=0) as agent:
             assert [call.id for call in agent.unknown_tool_calls] == ["c"]
+        async with threads.open("ended", ScriptedAgent(turn()), wait=0) as agent:
+            assert [each.content for each in agent.messages] == ["Hi", None, "done"]
+            assert agent.unknown_tool_calls == []
 
 
 async def test_an_app_that_was_shut_down_has_ended_its_runs_and_refuses_others() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import signal
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Generator
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 import anyio
 import httpx
 import pytest
+import sqlalchemy as sa
 from ag_ui.core import (
     Event,
     RunErrorEvent,
@@ -42,7 +44,8 @@ from agui_client import (
     UsageError,
 )
 from agui_client.reconnect import Connect, LastEventId
-from agui_client.runs import RunInfo, Runs
+from agui_client.runs import RunInfo, Runs, database_keeper
+from agui_client.runs.run_tables import url_of
 from agui_client.runs.runs import kept_by
 from agui_client.testing import ScriptedAgent, interrupt, text, turn
 from support.durable_servers import Servers, page, read_until, status_of, texts, told
@@ -306,6 +309,42 @@ async def test_a_question_is_answered_once_through_all_workers_and_after_a_take_
         with pytest.raises(HTTPStatusError, match="answered before"):
             await pages[refused[0]].run_agent(resume={asked.id: Approve()})
     assert servers.calls == ["book-0"]
+
+
+def beat_of(url: str) -> float:
+    """The time at which the process has renewed its lease last."""
+    engine = sa.create_engine(url_of(url))
+    with engine.connect() as database:
+        found = database.execute(sa.text("select max(beat_at) from agui_run_process")).scalar_one()
+    engine.dispose()
+    return float(found)
+
+
+@pytest.mark.parametrize("path", ["", "stored/"])
+async def test_a_server_that_is_told_to_stop_ends_what_was_begun_and_begins_nothing_new(
+    servers: Servers, path: str
+) -> None:
+    # One call at a time, so that the second one waits for its turn.
+    servers.flag("alone", up=True)
+    servers.flag("hold", up=True)
+    program, url = await servers.start()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(read_until, page(f"{url}{path}"), "pay+pay2", lambda: False)
+        await until(lambda: len(servers.calls) == 1, _SECONDS)
+        tasks.cancel_scope.cancel()
+    program.send_signal(signal.SIGTERM)
+    told_at = beat_of(servers.url)
+    await until(lambda: beat_of(servers.url) > told_at + database_keeper.LEASE, _SECONDS)
+    servers.flag("hold", up=False)
+    assert await anyio.to_thread.run_sync(program.wait, _SECONDS) in (0, -signal.SIGTERM)
+    assert len(servers.calls) == 1
+    _, url = await servers.start()
+    again = page(f"{url}{path}")
+    with anyio.fail_after(_SECONDS):
+        await again.connect_agent()
+    results = [str(each.content) for each in again.messages if isinstance(each, ToolMessage)]
+    assert (results, sorted(servers.calls)) == (["pay done", "pay2 done"], ["pay-0", "pay2-0"])
+    assert texts(again.messages) == told(2)
 
 
 async def test_an_agent_that_must_not_be_repeated_fails_instead(servers: Servers) -> None:

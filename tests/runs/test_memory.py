@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
+import anyio.lowlevel
 import httpx
 import pytest
 from ag_ui.core import AssistantMessage, RunErrorEvent, RunFinishedEvent, TextMessageContentEvent
@@ -25,7 +26,7 @@ from agui_client import (
     tool,
 )
 from agui_client.asgi import ASGITransport, RequestRefusedError, agent_app
-from agui_client.runs import Runs, RunStatus, WaitingRun, run_log
+from agui_client.runs import Runs, RunStatus, WaitingRun, memory_keeper, run_log
 from agui_client.teams import ParallelAgent, SequentialAgent
 from agui_client.testing import Gate, ScriptedAgent, interrupt, text, tool_call, turn
 from agui_client.threads import Threads
@@ -662,6 +663,42 @@ async def test_runs_that_are_closed_end_with_an_error_and_give_back_their_thread
     assert (await caller.post(runId="another")).status_code == 503
     async with threads.open("t", agent, wait=0) as stored:
         assert [each.content for each in stored.messages] == ["Hi", "One. "]
+
+
+async def test_runs_that_are_closed_let_functions_end_for_a_while_and_begin_nothing_new(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(memory_keeper, "STOP_WITHIN", 0.5)
+    runs, may_end, begun = Runs(), Gate(), list[str]()
+
+    @tool
+    async def end() -> str:
+        """End."""
+        begun.append("end")
+        await may_end.wait()
+        return "ended"
+
+    @tool
+    async def stay() -> str:
+        """Stay."""
+        begun.append("stay")
+        await Gate().wait()
+        return "never"
+
+    with anyio.fail_after(_SECONDS):
+        for name in ("end", "stay"):
+            agent = ScriptedAgent(turn(tool_call(name)), turn(text("Never.")), tools=[end, stay])
+            await runs.start(agent, "Hi", run_id=name)
+        await until(lambda: len(begun) == 2, _SECONDS)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(runs.aclose)
+            await anyio.lowlevel.checkpoint()
+            may_end.open()
+        ends = {name: [event.type.value async for _, event in runs.follow(name)] for name in begun}
+    assert {name: ends[name][-2:] for name in ends} == {
+        "end": ["TOOL_CALL_RESULT", "RUN_ERROR"],
+        "stay": ["TOOL_CALL_END", "RUN_ERROR"],
+    }
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,9 @@
 
 Its agent makes one call of a tool for each word of the prompt, one round after the other, and `+` joins calls of one
 round. Each call writes its id to the file `calls` of the folder, and then waits as long as there is a file `hold`. A
-file `silent` keeps the agent silent. `/team/` is a team, and `/stored/` the agent with threads in the same database.
-The file `pids` gets the id of each process that runs the agent or a member. The kind is `spawned` or `forked`
-for a server with two workers.
+file `silent` keeps the agent silent, and one `alone` lets it make one call at a time. `/team/` is a team, and
+`/stored/` the agent with threads in the same database. The file `pids` gets the id of each process that runs the agent
+or a member. The kind is `spawned` or `forked` for a server with two workers.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from ag_ui.core import (
     ToolCallStartEvent,
 )
 
-from agui_client import FunctionAgent, ToolContext, tool
+from agui_client import FunctionAgent, ToolContext, ToolLimits, tool
 from agui_client.asgi import agent_app
 from agui_client.runs import Runs
 from agui_client.teams import ParallelAgent, SequentialAgent
@@ -67,6 +67,12 @@ def look(ctx: ToolContext) -> str:
 def book(ctx: ToolContext) -> str:
     """Book."""
     return called("book", ctx)
+
+
+@tool
+def pay2(ctx: ToolContext) -> str:
+    """Pay once more."""
+    return called("pay2", ctx)
 
 
 def note_process() -> None:
@@ -122,7 +128,8 @@ async def said(run_input: RunAgentInput, name: str) -> AsyncGenerator[Event]:
 
 how: Any = "fail" if (folder / "fail").exists() else "again"
 runs, secret = Runs(sys.argv[1]), "a secret of these tests"
-agent = FunctionAgent(planner, tools=[pay, look, book], agent_id="planner")
+limits = ToolLimits(at_once=1) if (folder / "alone").exists() else ToolLimits()
+agent = FunctionAgent(planner, tools=[pay, pay2, look, book], agent_id="planner", tool_limits=limits)
 both = ParallelAgent(member("b"), member("c"), agent_id="both")
 team = SequentialAgent(member("a"), both, agent.clone(), agent_id="team")
 alone = agent_app(agent, runs=runs, secret=secret, on_crash=how)
