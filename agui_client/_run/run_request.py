@@ -17,6 +17,7 @@ from agui_client._interrupts.answers import answers_for_tools
 from agui_client._protocol.open_items import listed, quoted
 from agui_client._protocol.placeholders import NO_RESULT, UNKNOWN_RESULT, marked
 from agui_client._protocol.schema import is_a
+from agui_client._run.subagents import has_journal
 from agui_client._tools.approval import Approve, Deny
 from agui_client._tools.context import BoundCall
 from agui_client.conversation import Conversation
@@ -103,13 +104,16 @@ class RunRequest:
         is_going_on = bool(self.prompts) or not results
         self.postponed = [] if is_going_on else waiting
         # The other calls of a run that resumes may be those that it goes on with.
-        self._given_up = [] if not is_going_on else waiting if entries else [*unanswered]
+        given_up = [] if not is_going_on else waiting if entries else [*unanswered]
         # Answered through an interrupt: the agent has the answer, and no result of the caller's is missing.
         self._answered_before = [each for each in records if each not in pending and each in unanswered]
         answers = {key: value for key, value in results.items() if not isinstance(value, Approve)}
         executed = {key for key, each in records.items() if each.is_begun}
-        given_up = {each: ToolError(UNKNOWN_RESULT if each in executed else NO_RESULT) for each in self._given_up}
-        self.results = result_messages({**answers, **given_up})
+        # The members of a team that goes on make or answer the calls that they have left open.
+        is_of_members = has_journal(conversation.state) and not self.prompts
+        self._given_up = [each for each in given_up if each in executed or not is_of_members]
+        unanswerable = {each: ToolError(UNKNOWN_RESULT if each in executed else NO_RESULT) for each in self._given_up}
+        self.results = result_messages({**answers, **unanswerable})
         self.input = composed_input(conversation, options, [*conversation.messages, *self.added], entries)
 
     @property

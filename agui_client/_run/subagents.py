@@ -120,6 +120,11 @@ _End: TypeAlias = SubagentFinishedEvent | SubagentErrorEvent
 _ENDS = (SubagentFinishedEvent, SubagentErrorEvent)
 
 
+def has_journal(state: Any) -> bool:
+    """Return whether a state has the journal of a team, signed or not; an application may use the name otherwise."""
+    return is_object(state) and is_object(found := state.get(JOURNAL)) and ("flow" in found or SIGNED in found)
+
+
 def is_of_a_member(event: object) -> bool:
     """Return whether an event notes in the journal of a team what a member has done, which must not be lost."""
     return isinstance(event, StateDeltaEvent) and any(each.path.startswith(f"/{JOURNAL}/") for each in event.delta)

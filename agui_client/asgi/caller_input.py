@@ -18,14 +18,13 @@ from agui_client._protocol.open_items import quoted
 from agui_client._protocol.placeholders import NO_RESULT, marked, without_mark
 from agui_client._protocol.schema import is_object
 from agui_client._run.run_request import RequestSource, RunRequest
-from agui_client._run.subagents import JOURNAL
+from agui_client._run.subagents import JOURNAL, has_journal
 from agui_client._tools.approval import Deny
 from agui_client._tools.toolset import Toolset, chooses_tools, tool_list
 from agui_client.asgi.caller_interrupts import CallerAnswers
 from agui_client.asgi.caller_state import merged_state
 from agui_client.asgi.repetition import refuse_answered, refuse_approvals_of_answered_calls, refuse_repeated_run
 from agui_client.asgi.seal import Signing
-from agui_client.asgi.signed_journal import has_journal
 from agui_client.conversation import state_as_json
 from agui_client.errors import UsageError
 

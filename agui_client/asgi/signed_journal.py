@@ -24,7 +24,7 @@ from pydantic_core import from_json, to_json
 from agui_client._protocol.open_items import quoted
 from agui_client._protocol.patch import Document, PatchFailed, is_same_json
 from agui_client._protocol.schema import is_array, is_object
-from agui_client._run.subagents import JOURNAL, SIGNED
+from agui_client._run.subagents import JOURNAL, SIGNED, has_journal
 from agui_client.errors import UsageError
 
 if TYPE_CHECKING:
@@ -35,8 +35,10 @@ if TYPE_CHECKING:
 Sign = Callable[[bytes], bytes]
 """Returns the signature of some bytes, for one caller and thread alone."""
 
-_READABLE = ("goes_on", "outer_state")
-"""The members that are not in the texts: the team around this one sets the first, the second is the agent's state."""
+_OF_TEAM_AROUND = ("goes_on", "is_cut")
+"""The members that the team around this one sets."""
+_READABLE = (*_OF_TEAM_AROUND, "outer_state")
+"""The members that are not in the texts; the last is the agent's state."""
 _PLACE = f"/{JOURNAL}"
 _SMALL = 16_000
 """The characters of patches that cost less than the journal anew, however small it is."""
@@ -86,8 +88,9 @@ class SignedJournal:
             return {name: value for name, value in state.items() if name != JOURNAL}
         self._refuse_other_calls(messages)
         readable = {name: sent[name] for name in _READABLE if name in sent}
-        if readable.get("goes_on") is not True:
-            readable.pop("goes_on", None)
+        for name in _OF_TEAM_AROUND:
+            if readable.get(name) is not True:
+                readable.pop(name, None)
         self._journal = Document({**journal, **readable})
         return {**state, JOURNAL: self._journal.look()}
 
@@ -214,11 +217,6 @@ class SignedJournal:
         written = urlsafe_b64encode(to_json({"patch": patch, "calls": calls}))
         self._signature = self._sign(self._signature + written)
         self._texts.append(f"{written.decode()}.{_as_text(self._signature)}")
-
-
-def has_journal(state: Any) -> bool:
-    """Return whether a state has the journal of a team, signed or not; an application may use the name otherwise."""
-    return is_object(state) and is_object(found := state.get(JOURNAL)) and ("flow" in found or SIGNED in found)
 
 
 def _has_begun(sent: dict[str, Any]) -> bool:

@@ -44,6 +44,8 @@ class CallRecord(BaseModel):
     """The failure that the call has raised; None if it has returned."""
     cut_by: str | None = None
     """The invocation of the same `gather` whose failure has cancelled this call; None if it was not cancelled."""
+    is_cut: bool = False
+    """Whether the calls that the member had left open were ended: the members of a team that wait ask anew."""
     chosen: list[FunctionCall] = Field(default_factory=list["FunctionCall"])
     """The calls of the team's tools that the member made."""
     interrupts: list[Interrupt] = Field(default_factory=list["Interrupt"])
@@ -62,6 +64,10 @@ class CallRecord(BaseModel):
     is to be gone on with."""
     last: str = ""
     """The id of the member's last message when the call ended or began to wait."""
+    text: str = ""
+    """The id of the last text that the member wrote in a call that waits or is made again; empty if it wrote none."""
+    seen: str | None = None
+    """The id of the last message of the team's conversation when the call began; None once the call is over."""
     team: Any = None
     """The journal of a member that is a team itself."""
     state: Any = None
@@ -81,9 +87,18 @@ class CallRecord(BaseModel):
         Args:
             results: The ids of the tool calls that have a result.
         """
+        return not self.unanswered and all(call in results for call in self.waiting)
+
+    @property
+    def unanswered(self) -> list[Interrupt]:
+        """The interrupts that the member waits for and has no answer to."""
         given = {entry.interrupt_id for entry in self.answers}
-        is_covered = all(each.id.partition("/")[2] in given for each in self.interrupts)
-        return is_covered and all(call in results for call in self.waiting)
+        return [each for each in self.interrupts if each.id.partition("/")[2] not in given]
+
+    @property
+    def awaited_calls(self) -> list[str]:
+        """The ids of the tool calls that the member waits for, those that a person is asked about among them."""
+        return [*self.waiting, *(each.tool_call_id for each in self.unanswered if each.tool_call_id is not None)]
 
     @property
     def has_asked(self) -> bool:
@@ -101,9 +116,29 @@ class CallRecord(BaseModel):
         is_readable = self.team is not None and not (is_object(self.team) and SIGNED in self.team)
         return journal_in({JOURNAL: self.team}) if is_readable else None
 
-    def begun_again(self) -> CallRecord:
-        """Return the record of the call as if it had not been made yet."""
-        return CallRecord(prompt=self.prompt, is_apart=self.is_apart, team=self.team, **_used(self))
+    def made_again(self) -> CallRecord:
+        """Return the record of a call that failed or was cut, to be made once more: its questions and answers stay."""
+        open_again: dict[str, Any] = {"result": None, "failure": None, "cut_by": None, "chosen": [], "partial": []}
+        open_again["is_cut"] = self.is_cut or self.failure is not None
+        return self.model_copy(update=open_again)
+
+    def cut(self, results: Collection[str]) -> CallRecord:
+        """Return the record of a call that is not over, and that was cut.
+
+        A member that waited asks anew, as its open calls were ended. One that went on with answers gets them again, as
+        the run that carried them did not finish. The same becomes of the members of a team, by the mark.
+
+        Args:
+            results: The ids of the tool calls that had a result.
+        """
+        if self.is_answered(results):
+            return self.made_again().model_copy(update={"is_cut": True})
+        kept: dict[str, Any] = {"answered": self.answered, "seen": self.seen, "text": self.text, **_used(self)}
+        return CallRecord(prompt=self.prompt, is_apart=self.is_apart, team=self.team, is_cut=True, **kept)
+
+    def with_used_answers(self) -> CallRecord:
+        """Return the record of a call whose member got all that it waited for, in a run that finished."""
+        return self.model_copy(update={"interrupts": [], "answers": [], "waiting": []})
 
 
 class JournalDocument(BaseModel):
@@ -115,6 +150,8 @@ class JournalDocument(BaseModel):
     """The id of the last message of the conversation when the flow began, activities aside; empty if there was none."""
     goes_on: bool = False
     """Whether the team around this one has taken the flow up, whatever this one is shown of the conversation now."""
+    is_cut: bool = False
+    """Whether the team around this one was stopped, or has stopped this one, since the flow was given up."""
     calls: dict[str, CallRecord] = Field(default_factory=dict[str, CallRecord])
     """The calls of members by the ids of the invocations."""
     said: int = 0
@@ -257,6 +294,9 @@ class Journal:
     def keep(self, invocation: str, record: CallRecord) -> None:
         """Keep the record of a call; only what changed is written.
 
+        The journal of a member that is a team goes in the same patch that says that the call is over: a program that is
+        killed in between would ask its members again.
+
         Args:
             invocation: The id of the invocation.
             record: The record, apart from the journal of a team.
@@ -269,11 +309,14 @@ class Journal:
         old = {} if before is None else _written(before)
         operations = [_add(place + as_pointer(name), each) for name, each in now.items() if old.get(name) != each]
         operations += [_removed(place + as_pointer(name)) for name in old if name not in now]
+        if record.result is not None and record.failure is None and invocation in self._teams:
+            self._teams.discard(invocation)
+            operations.append(_removed(f"{place}/team"))
         if operations:
             self._write(operations)
 
     def patch_team(self, invocation: str, record: CallRecord, operations: Iterable[Operation]) -> None:
-        """Change the journal of a member that is a team.
+        """Change the journal of a member that is a team; it stays after the end of that team's run until `keep`.
 
         Args:
             invocation: The id of the invocation.
@@ -283,12 +326,12 @@ class Journal:
         place, written = as_pointer("calls", invocation), list[Operation]()
         for each in operations:
             is_whole, is_removed = each["path"] == "", each["op"] == "remove"
-            if invocation not in self._teams and (is_removed or not is_whole):
+            if (is_whole and is_removed) or (invocation not in self._teams and not is_whole):
                 continue
             if invocation not in self._teams and invocation not in self.records:
                 written.append(_add(place, _written(record)))
             if is_whole:
-                (self._teams.discard if is_removed else self._teams.add)(invocation)
+                self._teams.add(invocation)
             written.append({**each, "path": f"{place}/team{each['path']}"})
         if written:
             self._write(written)
@@ -337,17 +380,17 @@ def ended_record(before: CallRecord, run: SubagentRun, chosen: list[FunctionCall
         is_raised: Whether its failure is raised.
     """
     result = run.result if run.failure is None else replace(run.result, error=run.failure.message)
-    return CallRecord(
-        prompt=before.prompt,
-        is_apart=before.is_apart,
-        result=result,
-        failure=run.failure if is_raised else None,
-        chosen=chosen,
-        answered=before.answered,
-        last=last_id(run.messages),
-        partial=run.partial_ids,
-        **_used(before if run.error is not None else before.model_copy(update={"usage": []})),
-    )
+    end: dict[str, Any] = {
+        "result": result,
+        "chosen": chosen,
+        "last": last_id(run.messages),
+        "partial": run.partial_ids,
+    }
+    if is_raised:
+        # The call may be made again.
+        return before.model_copy(update={**end, "failure": run.failure, "is_cut": False})
+    used = _used(before if run.error is not None else before.model_copy(update={"usage": []}))
+    return CallRecord(prompt=before.prompt, is_apart=before.is_apart, answered=before.answered, **end, **used)
 
 
 def waiting_record(before: CallRecord, run: SubagentRun, chosen: list[FunctionCall]) -> CallRecord:
@@ -365,6 +408,7 @@ def waiting_record(before: CallRecord, run: SubagentRun, chosen: list[FunctionCa
         waiting=[call.id for call in run.pending_tool_calls],
         chosen=chosen,
         answered=before.answered,
+        seen=before.seen,
         last=last_id(run.messages),
         state=run.state if run.member.state == "dropped" else None,
         **_used(before),

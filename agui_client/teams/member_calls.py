@@ -52,7 +52,7 @@ from agui_client.teams.limits import Budget, TeamLimitError, TeamLimits
 from agui_client.teams.members import Member, OnError, member_state
 from agui_client.teams.names import Names, as_pointer, changed, flow_of, keys_of, split_interrupt_id, split_invocation
 from agui_client.teams.passing import Owners
-from agui_client.teams.restating import whole_snapshot, whole_steps, with_restated
+from agui_client.teams.restating import stands_in, whole_snapshot, whole_steps, with_restated
 from agui_client.teams.subagent_run import JournalChange, SubagentRun, result_event
 from agui_client.teams.team_state import StateView, TeamState
 
@@ -110,13 +110,15 @@ class MemberCalls:
         """The team's conversation."""
         self.state = TeamState(self.thread)
         """The team's state, and the journal in it."""
-        self.given_results = {message.tool_call_id for message in input.messages if isinstance(message, ToolMessage)}
+        results = [message for message in input.messages if isinstance(message, ToolMessage)]
+        self.given_results = {each.tool_call_id for each in results if not stands_in(each)}
         """The ids of the tool calls that had a result when the run began."""
         left, answers = journal_in(input.state), _answers_to_members(input.resume or ())
         self._is_taken_up = left is not None and self._goes_on(left, answers)
         scope = CURRENT_SCOPE.get()
         self._is_saved = scope is not None and scope.is_saved
         self._abandoned = left
+        self._is_cut = self._is_taken_up and left is not None and left.is_cut
         document = JournalDocument(flow=flow_of(input.run_id), after=last_id(input.messages))
         if self._is_taken_up and left is not None:
             document = left
@@ -188,7 +190,10 @@ class MemberCalls:
                 used: dict[str, Any] = {"calls": before.calls + meter.calls, "tokens": before.tokens + meter.tokens}
                 used["usage"] = aggregate_token_usage([*call.record.usage, *run.usage])
                 # What the attempt has left open has been closed in the messages.
+                used["is_cut"] = call.record.is_cut or run.error is not None
                 call.record = call.record.model_copy(update={**used, "begun": [], "left": None})
+                if run.has_used_answers:
+                    call.record = call.record.with_used_answers()
                 self._take_over(run)
             if run.error is None or left == 0 or isinstance(run.error, UsageError | TeamLimitError):
                 break
@@ -244,7 +249,7 @@ class MemberCalls:
                 async with aclosing(run.items()) as items:
                     async for item in items:
                         if isinstance(item, JournalChange):
-                            self.journal.patch_team(call.invocation, call.record, item.operations)
+                            self._change_team(call, item)
                             await source.saved()
                         elif type(item) in STATE_EVENTS:
                             self._take_state(item, view)
@@ -273,6 +278,14 @@ class MemberCalls:
             for event in closing:
                 self._source.put_nowait(event)
         return end
+
+    def _change_team(self, call: Call, change: JournalChange) -> None:
+        """Keep a change of the journal of a member that is a team."""
+        self.journal.patch_team(call.invocation, call.record, change.operations)
+        if call.record.is_cut:
+            # The team has cut its members, before all else.
+            call.record = call.record.model_copy(update={"is_cut": False})
+            self.journal.keep(call.invocation, call.record)
 
     def _take_over(self, run: SubagentRun) -> None:
         """Add what a member wrote to the team's conversation."""
@@ -336,6 +349,11 @@ class MemberCalls:
                 answered = [*record.answered, *(f"{invocation}/{each}" for each in new)]
                 update = {"answers": [*answers.values()], "answered": list(dict.fromkeys(answered))}
                 self.journal.keep(invocation, record.model_copy(update=update))
+        if self._is_cut:
+            # Behind the answers, which those that asked get again.
+            for invocation, record in list(self.journal.records.items()):
+                if not record.is_over:
+                    self.journal.keep(invocation, record.cut(self.given_results))
 
     def _open_answers(self, record: CallRecord) -> list[ResumeEntry]:
         """Return the answers that a member still needs: a call that was approved, and then made, has its result."""
@@ -348,16 +366,16 @@ class MemberCalls:
 
     def _with_inner_journal(self, call: Call) -> CallRecord:
         """Return the record of a call with the journal of a member that is a team, as it is now."""
-        if not self._is_taken_up:
-            return call.record
         written: Any = self.thread.state[JOURNAL]["calls"].get(call.invocation, {})
         return call.record.model_copy(update={"team": written.get("team")})
 
-    async def _keep_tools(self, call: Call, events: Sequence[Event], marks: Marks) -> None:
+    async def _keep_tools(self, call: Call, events: Sequence[Event], marks: Marks, *, has_used_answers: bool) -> None:
         """Keep which tools of a member are at work; wait until that is saved, with the events before it."""
         for event in events:
             self._source.put_nowait(event)
         call.record = call.record.model_copy(update=marks._asdict())
+        if has_used_answers:
+            call.record = call.record.with_used_answers()
         self.journal.keep(call.invocation, call.record)
         await self._source.saved()
 
@@ -407,18 +425,18 @@ class MemberCalls:
         """Tell the caller what changes in the journal."""
         self._source.put_nowait(self.state.write(operations))
 
-    def answer(self, calls: Iterable[str | None], content: str) -> None:
+    def answer(self, calls: Iterable[str], content: str) -> None:
         """Answer calls of a member that have no result, as nobody else will.
 
         Args:
-            calls: The ids of the calls; None for none.
+            calls: The ids of the calls.
             content: The result of each call.
         """
         results = (message for message in self.thread.messages if isinstance(message, ToolMessage))
         # A placeholder gives way to a result that says more.
         answered = {each.tool_call_id for each in results if each.content == content or not is_placeholder(each)}
         for call in calls:
-            if call is not None and call not in answered and self.thread.tool_call(call) is not None:
+            if call not in answered and self.thread.tool_call(call) is not None:
                 answered.add(call)
                 event = result_event(self.thread.messages, call, content)
                 if content == UNKNOWN_RESULT:

@@ -173,6 +173,10 @@ class Passing:
         """
         events = [*self._open.values()][::-1]
         self._open.clear()
+        if earlier := [each for each in begun if each not in self.unanswered]:
+            # Calls of an earlier run, which a person has approved in this one.
+            self._run_owners.restate_calls()
+            self.unanswered |= dict.fromkeys(earlier)
         results: list[Event] = [
             core.ToolCallResultEvent(
                 message_id=f"{call}-result",

@@ -80,15 +80,15 @@ def whole_steps(messages: Sequence[Message]) -> list[Message]:
     Args:
         messages: The messages of the attempt.
     """
-    results = {each.tool_call_id for each in messages if isinstance(each, core.ToolMessage) and not _stands_in(each)}
-    places = [at for at, each in enumerate(messages) if isinstance(each, core.ToolMessage) and not _stands_in(each)]
+    results = {each.tool_call_id for each in messages if isinstance(each, core.ToolMessage) and not stands_in(each)}
+    places = [at for at, each in enumerate(messages) if isinstance(each, core.ToolMessage) and not stands_in(each)]
     kept: list[Message] = []
     for message in messages[: places[-1] + 1 if places else 0]:
         if isinstance(message, core.AssistantMessage) and message.tool_calls:
             calls = [each for each in message.tool_calls if each.id in results]
             if calls or message.content:
                 kept.append(message if calls == message.tool_calls else changed(message, tool_calls=calls or None))
-        elif not isinstance(message, core.ToolMessage) or not _stands_in(message):
+        elif not isinstance(message, core.ToolMessage) or not stands_in(message):
             kept.append(message)
     return kept
 
@@ -107,7 +107,8 @@ def _activities(messages: Sequence[Message]) -> list[Message]:
     return [each for each in messages if each.role == "activity"]
 
 
-def _stands_in(message: core.ToolMessage) -> bool:
+def stands_in(message: core.ToolMessage) -> bool:
+    """Return whether a result stands in for that of a call which was cut off."""
     return isinstance(message.content, str) and message.content.endswith(_CUT_OFF)
 
 

@@ -275,14 +275,16 @@ class SubagentRun:
         self._status = "abandoned" if code == "cancelled" else "error"
         self._error_text = str(error)
         name_member(error, self.member.name)
+        begun = self._tools.begun_at_failure()
         if (scope := CURRENT_SCOPE.get()) is not None:
             scope.failures[self.subagent_run_id] = error
+            scope.begun |= begun
         message, own_code = _message_of(error) if code is None else (str(error), code)
         self.failure = RunErrorEvent(message=message, code=own_code)
         ended = SubagentErrorEvent(subagent_run_id=self.subagent_run_id, message=message, code=own_code)
         ending = "was cancelled" if code == "cancelled" else "failed"
         results = self._tools.results_at_failure()
-        closing = self._passing.close(cut_off(self.member.name, ending), self._tools.begun_at_failure())
+        closing = self._passing.close(cut_off(self.member.name, ending), begun)
         if self._run is not None:
             self._keep_usage(self._run)
             self._keep_messages(self._run.messages)
@@ -300,6 +302,11 @@ class SubagentRun:
     def is_waiting(self) -> bool:
         """Whether the agent waits for answers or for results of tools."""
         return bool(self.interrupts or self.pending_tool_calls)
+
+    @property
+    def has_used_answers(self) -> bool:
+        """Whether the run that carried answers to the agent has finished."""
+        return self._tools.has_used_answers
 
     @property
     def earlier_ids(self) -> set[str]:
@@ -340,7 +347,8 @@ class SubagentRun:
             # As in `member_state`: a journal in it would be a caller's.
             baseline = without_journal(journal.state)
         if journal is not None and is_object(journal.team):
-            baseline = {**(baseline if is_object(baseline) else {}), JOURNAL: {**journal.team, "goes_on": True}}
+            around = {"goes_on": True, "is_cut": journal.is_cut}
+            baseline = {**(baseline if is_object(baseline) else {}), JOURNAL: {**journal.team, **around}}
         options: Any = {"state": member.state, "state_key": member.name, "owners": self._owners, **placed}
         passing = Passing(names, speaks=self._speaks, **options)
         inner = RunAgentInput(

@@ -342,7 +342,7 @@ class Team:
         if record.failure is not None:
             error = RunFailedError(record.failure)
             error.member = call.member.name
-            again = record.begun_again().model_copy(update={"answered": record.answered})
+            again = record.made_again()
             self._raised.append((error, replace(call, record=again)))
             raise error
         assert record.result is not None
@@ -370,10 +370,9 @@ class Team:
             if record.is_over and call.invocation not in also_failed:
                 continue
             if (waiting := self._waiting.pop(call.invocation, None)) is not None:
-                asked = (each.tool_call_id for each in waiting.interrupts)
-                self._calls.answer((*waiting.waiting, *asked), cut_off(call.member.name, "was cancelled"))
-            cut = record.begun_again().model_copy(update={"cut_by": failed[0].invocation})
-            self._journal.keep(call.invocation, cut)
+                self._calls.answer(waiting.awaited_calls, cut_off(call.member.name, "was cancelled"))
+            cut = record.cut(self._calls.given_results)
+            self._journal.keep(call.invocation, cut.model_copy(update={"cut_by": failed[0].invocation}))
 
     def _note_failure(self, error: BaseException) -> None:
         """Let the call whose failure ends the run be made again when it is taken up, and those that it cancelled."""
@@ -386,7 +385,7 @@ class Team:
             self._journal.keep(call.invocation, call.record)
             for invocation, record in list(self._journal.records.items()):
                 if record.cut_by == call.invocation:
-                    self._journal.keep(invocation, record.begun_again())
+                    self._journal.keep(invocation, record.made_again())
 
     def _member(self, given: MemberLike) -> Member:
         for member in self._members:
@@ -440,7 +439,7 @@ class Team:
 
     def _outcome(self) -> RunFinishedInterruptOutcome | RunFinishedSuccessOutcome | None:
         """Return the outcome of a run that waits for answers; None if it does not."""
-        if interrupts := [each for record in self._waiting.values() for each in record.interrupts]:
+        if interrupts := [each for record in self._waiting.values() for each in record.unanswered]:
             return RunFinishedInterruptOutcome(interrupts=interrupts)
         if pending := [each for record in self._waiting.values() for each in record.waiting]:
             return RunFinishedSuccessOutcome(pending_tool_call_ids=pending)

@@ -6,8 +6,8 @@ there. If the process ends, the member goes on behind its tools as any agent doe
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ag_ui.core import Event, Message, ToolMessage
 
@@ -36,15 +36,24 @@ class Marks(NamedTuple):
     """The calls of the same round that were not begun; None if the member cannot go on with such a round."""
 
 
-Keep: TypeAlias = Callable[[Sequence[Event], Marks], Awaitable[None]]
-"""Sends events of results, and keeps the marks; none of that can be lost when it returns."""
+class Keep(Protocol):
+    """Keeps what a member's tools have done."""
+
+    async def __call__(self, events: Sequence[Event], marks: Marks, *, has_used_answers: bool) -> None:
+        """Send events of results, and keep the marks; none of that can be lost when it returns.
+
+        Args:
+            events: The events.
+            marks: The tools that are at work.
+            has_used_answers: Whether the run that carried answers to the member has finished.
+        """
+
+
 _NO_MARKS = Marks([], None)
 
 
 def continuation_of(journal: CallRecord | None, input: RunAgentInput, names: Names) -> Continuation | None:
-    """Return the place where a member's process ended, if it was between two runs, or the member is a team.
-
-    A team has the calls in its conversation answered by its own members.
+    """Return the place where a member's process ended, if it was between two runs.
 
     Args:
         journal: The record of the call; None if it has not been made yet.
@@ -54,9 +63,9 @@ def continuation_of(journal: CallRecord | None, input: RunAgentInput, names: Nam
     Returns:
         The place; None if the member is run with the input.
     """
-    if journal is None or (journal.left is None and (journal.team is None or input.resume)):
+    if journal is None or journal.left is None:
         return None
-    statuses = dict.fromkeys(journal.left or (), CallStatus.WAITING)
+    statuses = dict.fromkeys(journal.left, CallStatus.WAITING)
     statuses |= dict.fromkeys(journal.begun, CallStatus.EXECUTING)
     own: dict[str, Any] = {"answered_by": CallOwner.APPLICATION}
     records = [
@@ -66,11 +75,11 @@ def continuation_of(journal: CallRecord | None, input: RunAgentInput, names: Nam
         for call in message.tool_calls or ()
         if (outer_id := names.up(call.id)) in statuses
     ]
-    # A run of the team that was begun without answers has given each call a placeholder for its result.
+    # Where the member failed in its process, its team has given the calls that were begun a placeholder for a result.
     messages = [each for each in input.messages if not _is_placeholder_for(each, statuses, names)]
     state: Any = {} if input.state is None else input.state
     document = ConversationSnapshot(thread_id=input.thread_id, messages=messages, state=state, tool_calls=records)
-    return Continuation(document=document, is_between_runs=journal.left is not None)
+    return Continuation(document=document, is_between_runs=True)
 
 
 class ToolsAtWork:
@@ -104,6 +113,11 @@ class ToolsAtWork:
             run.call.save_also(self._note)
         self.unsent = self._events_of(run.call.given_results)
 
+    @property
+    def has_used_answers(self) -> bool:
+        """Whether the run that carried answers to the member has finished."""
+        return self._run is not None and bool(rounds := self._run.call.rounds) and rounds[0].outcome.is_finished
+
     def take_unsent(self) -> list[Event]:
         """Return the events of `unsent`, which are sent now."""
         events, self.unsent = self.unsent, []
@@ -125,9 +139,14 @@ class ToolsAtWork:
         )
 
     def begun_at_failure(self) -> set[str]:
-        """Return the ids of the calls that were begun and have no result, as the team's caller has them."""
-        records = [] if self._run is None else self._run.call.conversation.open_records
-        return {self._names.up(each.tool_call_id) for each in records if each.is_begun}
+        """Return the ids of the calls that were begun and have no result, as the team's caller has them.
+
+        Those of a member that is a team are its members'.
+        """
+        if self._run is None:
+            return set()
+        own = {each.tool_call_id for each in self._run.call.conversation.open_records if each.is_begun}
+        return {self._names.up(each) for each in own.union(*(every.scope.begun for every in self._run.call.rounds))}
 
     async def _note(self, checkpoint: Checkpoint) -> None:
         """Keep which tools are at work and which are not, and the results that are new.
@@ -145,7 +164,7 @@ class ToolsAtWork:
             return
         events = self.take_unsent() + self._events_of(self._new_results(checkpoint, records))
         # Also if nothing is new: the marks that another tool has made may not be saved yet.
-        await self._keep(events, marks)
+        await self._keep(events, marks, has_used_answers=self.has_used_answers)
 
     def _marks_at(self, checkpoint: Checkpoint, records: Sequence[ToolCallRecord]) -> Marks:
         """Return the calls that were begun, and those of the same round that were not.

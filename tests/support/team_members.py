@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from ag_ui.core import Event, Message, TokenUsage
 
-from agui_client import AbstractAgent, ConversationSnapshot, FunctionTool, tool
+from agui_client import AbstractAgent, ConversationSnapshot, FunctionTool, HttpAgent, RunFailedError, tool
+from agui_client.asgi import agent_app
+from agui_client.teams import SequentialAgent
 from agui_client.testing import ScriptedAgent, Turn, text, tool_call, turn
+from agui_client.threads import Threads
 
 FIVE = [TokenUsage(model="m", input_tokens=2, output_tokens=3, total_tokens=5)]
 """The usage of each run of an agent that `says` made."""
@@ -30,6 +35,39 @@ def shown(agent: ScriptedAgent, run: int = -1) -> list[tuple[str, Any]]:
 
 def told(messages: list[Message]) -> list[tuple[str, Any]]:
     return [(message.role, message.content) for message in messages]
+
+
+def nested(inner: AbstractAgent, depth: int) -> AbstractAgent:
+    """An agent inside of that many teams."""
+    for level in range(depth):
+        inner = SequentialAgent(inner, agent_id=f"level-{level}")
+    return inner
+
+
+@asynccontextmanager
+async def placed(team: AbstractAgent, place: str) -> AsyncIterator[AbstractAgent]:
+    """A team that runs here, is served, or is served from a thread that is stored."""
+    if place == "here":
+        yield team
+    elif place == "served":
+        yield HttpAgent("http://team/", app=agent_app(team), strict=True)
+    else:
+        async with Threads() as threads:
+            app = agent_app(lambda _request, input: threads.open(input.thread_id, team))
+            yield HttpAgent("http://team/", app=app, strict=True)
+
+
+async def saved_documents(team: AbstractAgent, prompt: str, **options: Any) -> list[ConversationSnapshot]:
+    """What a stored thread has at each moment of a run: what another process goes on with if this one is killed."""
+    saved: list[str] = []
+
+    async def save(checkpoint: Any) -> None:
+        saved.append(checkpoint.snapshot().model_dump_json(by_alias=True))
+
+    team.save_with(save)
+    with suppress(RunFailedError):
+        await team.run_agent(prompt, **options)
+    return [ConversationSnapshot.model_validate_json(each) for each in saved]
 
 
 async def events_of(team: AbstractAgent, prompt: str = "Hi", *, into: list[Event] | None = None) -> list[Event]:
