@@ -20,7 +20,7 @@ from agui_client._run.inspected_run import InspectedRun
 from agui_client._run.observers import CallEnd, RunEnd, reconnects_in
 from agui_client._run.scope import StateT, typed
 from agui_client._run.state import Phase
-from agui_client._run.subagents import SubagentResult, partial_message_ids, subagent_results, usage_of
+from agui_client._run.subagents import SubagentResult, answer_id, partial_message_ids, subagent_results, usage_of
 from agui_client._secrets import without_opaque
 from agui_client._tools.context import ToolExecution
 from agui_client.errors import AGUIError, ParseError, TransportError
@@ -387,7 +387,10 @@ def pending_calls(run: Round) -> list[ToolCall]:
 
 
 def _text(run: Round, candidates: Sequence[Message]) -> str:
-    """Return the last text that the run streamed or, if it streamed none, the last one of its snapshots."""
+    """Return the last text that the run streamed; if it streamed none, one of its snapshots, or one that its end names.
+
+    A team that goes on may have said its answer in the run before.
+    """
     outcome = run.outcome
     partial = {each for end, _ in outcome.subagents_ended.values() for each in partial_message_ids(end)}
     written = [each for each in reversed(outcome.text_message_ids) if each not in partial]
@@ -399,7 +402,8 @@ def _text(run: Round, candidates: Sequence[Message]) -> str:
         and message.subagent_run_id is None
         and message.id in outcome.restated_ids - partial
     )
-    return next((text for text in chain(streamed, restated) if text), "")
+    named = [] if outcome.finished is None else [run.conversation.text_of(answer_id(outcome.finished))]
+    return next((text for text in chain(streamed, restated, named) if text), "")
 
 
 def _timings(rounds: Sequence[Round], start: float) -> Timings:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, overload
 
 from ag_ui.core import (
     AssistantMessage,
     Event,
+    RunFinishedEvent,
     StateDeltaEvent,
     SubagentErrorEvent,
     SubagentFinishedEvent,
@@ -184,8 +185,7 @@ def _ended(record: SubagentResult, closing: _End, conversation: Conversation) ->
         )
         record = replace(record, text=next((each.content for each in results if isinstance(each.content, str)), ""))
     left = [conversation.text_of(each) for each in partial_message_ids(closing)]
-    more = (closing.metadata or {}).get(EXTENSION)
-    said = conversation.text_of(str(more.get("messageId"))) if is_object(more) else None
+    said = conversation.text_of(answer_id(closing))
     record = replace(record, text=said or next(filter(None, reversed(left)), "") or record.text)
     if isinstance(closing, SubagentErrorEvent):
         return replace(record, status="abandoned" if closing.code == "cancelled" else "error", error=closing.message)
@@ -200,6 +200,12 @@ def reported_usage(closing: _End) -> list[TokenUsage]:
         return _USAGE.validate_python(more.get("usage") or [] if is_object(more) else [])
     except ValidationError:
         return []
+
+
+def answer_id(closing: _End | RunFinishedEvent) -> str:
+    """Return the id of the message that an end names as the answer; empty if it names none."""
+    more = (closing.metadata or {}).get(EXTENSION)
+    return str(more.get("messageId") or "") if is_object(more) else ""
 
 
 def partial_message_ids(closing: _End) -> list[str]:
@@ -217,13 +223,21 @@ def usage_of(run: Round) -> list[TokenUsage]:
 def unreported_usage(run: Round) -> list[TokenUsage]:
     """Return the tokens that no end of a run reports: those of agents that tools asked, and of a run without an end."""
     outcome = run.outcome
-    used = [] if outcome.is_terminal else _usage_of_subagents(outcome)
-    return used + [each for event in run.asked if isinstance(event, _ENDS) for each in reported_usage(event)]
+    asked = [event for event in run.asked if isinstance(event, _ENDS)]
+    of_tools = {event.subagent_run_id for event in asked}
+    used = [] if outcome.is_terminal else _usage_of_subagents(outcome, of_tools)
+    return used + [each for event in asked for each in reported_usage(event)]
 
 
-def _usage_of_subagents(outcome: Outcome) -> list[TokenUsage]:
-    """Return the tokens of the outermost subagents that report some: that includes those they called."""
-    found = {each: reported_usage(end) for each, (end, _) in outcome.subagents_ended.items()}
+def _usage_of_subagents(outcome: Outcome, of_tools: Collection[str]) -> list[TokenUsage]:
+    """Return the tokens of the outermost subagents that report some: that includes those they called.
+
+    Args:
+        outcome: The outcome of the run.
+        of_tools: The subagents that tools asked, which are counted elsewhere.
+    """
+    ended = {each: end for each, (end, _) in outcome.subagents_ended.items() if each not in of_tools}
+    found = {each: reported_usage(end) for each, end in ended.items()}
     parents = {each: event.parent_subagent_run_id for each, (event, _) in outcome.subagents_started.items()}
 
     def is_included(subagent: str) -> bool:

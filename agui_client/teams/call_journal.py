@@ -66,8 +66,10 @@ class CallRecord(BaseModel):
     """The id of the member's last message when the call ended or began to wait."""
     text: str = ""
     """The id of the last text that the member wrote in a call that waits or is made again; empty if it wrote none."""
-    seen: str | None = None
-    """The id of the last message of the team's conversation when the call began; None once the call is over."""
+    over: int = 0
+    """The place of the call among those that are over, in the order of their ends, from 1 on; 0 if it is not over."""
+    seen: int | None = None
+    """The number of calls that were over when this one began, which is shown nothing of later ones; None once over."""
     team: Any = None
     """The journal of a member that is a team itself."""
     state: Any = None
@@ -78,8 +80,6 @@ class CallRecord(BaseModel):
     """The number of tokens that the member and those below it used."""
     usage: list[TokenUsage] = Field(default_factory=list["TokenUsage"])
     """The tokens of earlier runs of the member in this call, which its result adds to those of the last one."""
-    partial: list[str] = Field(default_factory=list[str])
-    """The ids of the messages that a failed member left, as the team's caller has them."""
 
     def is_answered(self, results: Collection[str]) -> bool:
         """Return whether the member can go on.
@@ -118,7 +118,7 @@ class CallRecord(BaseModel):
 
     def made_again(self) -> CallRecord:
         """Return the record of a call that failed or was cut, to be made once more: its questions and answers stay."""
-        open_again: dict[str, Any] = {"result": None, "failure": None, "cut_by": None, "chosen": [], "partial": []}
+        open_again: dict[str, Any] = {"result": None, "failure": None, "cut_by": None, "chosen": [], "over": 0}
         open_again["is_cut"] = self.is_cut or self.failure is not None
         return self.model_copy(update=open_again)
 
@@ -370,13 +370,16 @@ def digest_of(prompt: str | list[Part] | None) -> str | None:
     return hashlib.sha256(written).hexdigest()[:16]
 
 
-def ended_record(before: CallRecord, run: SubagentRun, chosen: list[FunctionCall], *, is_raised: bool) -> CallRecord:
+def ended_record(
+    before: CallRecord, run: SubagentRun, chosen: list[FunctionCall], over: int, *, is_raised: bool
+) -> CallRecord:
     """Return the record of a call that is over: without the text of exceptions, as the team's caller can read it.
 
     Args:
         before: The record when the call began.
         run: The invocation.
         chosen: The calls of the team's tools that the member made.
+        over: The place of the call among those that are over.
         is_raised: Whether its failure is raised.
     """
     result = run.result if run.failure is None else replace(run.result, error=run.failure.message)
@@ -384,7 +387,7 @@ def ended_record(before: CallRecord, run: SubagentRun, chosen: list[FunctionCall
         "result": result,
         "chosen": chosen,
         "last": last_id(run.messages),
-        "partial": run.partial_ids,
+        "over": over,
     }
     if is_raised:
         # The call may be made again.
@@ -409,6 +412,7 @@ def waiting_record(before: CallRecord, run: SubagentRun, chosen: list[FunctionCa
         chosen=chosen,
         answered=before.answered,
         seen=before.seen,
+        text=run.text_id,
         last=last_id(run.messages),
         state=run.state if run.member.state == "dropped" else None,
         **_used(before),

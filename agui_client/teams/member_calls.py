@@ -49,9 +49,9 @@ from agui_client.teams.call_journal import (
     waiting_record,
 )
 from agui_client.teams.limits import Budget, TeamLimitError, TeamLimits
-from agui_client.teams.members import Member, OnError, member_state
-from agui_client.teams.names import Names, as_pointer, changed, flow_of, keys_of, split_interrupt_id, split_invocation
-from agui_client.teams.passing import Owners
+from agui_client.teams.members import Member, OnError, member_state, names_below
+from agui_client.teams.names import Names, as_pointer, changed, flow_of, split_interrupt_id, split_invocation
+from agui_client.teams.passing import Owners, is_partial
 from agui_client.teams.restating import stands_in, whole_snapshot, whole_steps, with_restated
 from agui_client.teams.subagent_run import JournalChange, SubagentRun, result_event
 from agui_client.teams.team_state import StateView, TeamState
@@ -105,7 +105,8 @@ class MemberCalls:
         self._source, self._input = source, input
         self.usage: list[TokenUsage] = []
         """The tokens that members used so far."""
-        self._names = keys_of(member.name for member in members)
+        self._members = {member.key: member for member in members}
+        self._names = names_below(members)
         self.thread = Reducer(input.messages, {} if input.state is None else input.state)
         """The team's conversation."""
         self.state = TeamState(self.thread)
@@ -137,7 +138,21 @@ class MemberCalls:
         self._owners = Owners(input.messages)
         self._turns = anyio.CapacityLimiter(limits.at_once or math.inf)
         self._budget = Budget(limits, *document.used)
-        self._partial = {each for record in document.calls.values() for each in record.partial}
+        self._over = max((record.over for record in document.calls.values()), default=0)
+
+    @property
+    def last_said(self) -> str | None:
+        """The id of the last text that the team has said since its flow began; None if it has said nothing."""
+        begin = self.journal.after
+        if begin and self.thread.message(begin) is None:
+            return None
+        for message in reversed(self.thread.messages):
+            if message.id == begin:
+                break
+            is_own = message.role == "assistant" and message.subagent_run_id is None
+            if is_own and message.content and not is_partial(message):
+                return message.id
+        return None
 
     async def carry_out(self, call: Call) -> SubagentRun:
         """Run a member, and keep what came of it.
@@ -149,6 +164,8 @@ class MemberCalls:
             TeamLimitError: The call may not begin.
         """
         async with self._turns:
+            if call.record.seen is None:
+                call.record = call.record.model_copy(update={"seen": self._over})
             before, meter = call.record, self._budget.meter()
             meter.begin(is_new=not before.has_asked)
             try:
@@ -163,8 +180,9 @@ class MemberCalls:
                 self.journal.keep(call.invocation, call.record)
             else:
                 is_raised = run.error is not None and call.on_error == "raise"
-                self.journal.keep(call.invocation, ended_record(call.record, run, call.chosen, is_raised=is_raised))
-                self._partial.update(run.partial_ids)
+                self._over += 1
+                ended = ended_record(call.record, run, call.chosen, self._over, is_raised=is_raised)
+                self.journal.keep(call.invocation, ended)
             for event in end:
                 self._source.put_nowait(event)
         await self._source.saved()
@@ -206,16 +224,19 @@ class MemberCalls:
             self._warn(run, "is asked again, as it failed")
             if call.invocation in self.journal.records:
                 self.journal.keep(call.invocation, call.record)
-            await self._drop_words([each for each in run.messages if each.id not in run.earlier_ids])
+            if self._with_inner_journal(call).team is None:  # a team takes up its own members
+                await self._drop_words([each for each in run.messages if each.id not in run.earlier_ids])
         if run.error is not None and call.on_error == "continue":
             self._warn(run, "failed, and the team went on without it")
         return run, end
 
     def _run_of(self, call: Call) -> SubagentRun:
         """Return a run of a member."""
+        hidden = self._unseen(call)
+        messages = [each for each in self.thread.messages if each.id not in hidden] if hidden else self.thread.messages
         return SubagentRun(
             call.member,
-            self._input.model_copy(update={"messages": self.thread.messages, "state": self.state.own}),
+            self._input.model_copy(update={"messages": messages, "state": self.state.own}),
             prompt=call.prompt,
             speaks=call.speaks,
             invocation=call.invocation,
@@ -225,8 +246,33 @@ class MemberCalls:
             journal=self._with_inner_journal(call),
             keep=partial(self._keep_tools, call) if self._is_saved else None,
             owners=self._owners,
-            partial=self._partial,
         )
+
+    def _unseen(self, call: Call) -> set[str]:
+        """Return the ids of what members have said since a call began: a member that goes on is shown what it was."""
+        seen, begin = call.record.seen or 0, self.journal.after
+        if seen == self._over or (begin and self.thread.message(begin) is None):
+            return set()
+        ends: dict[str, tuple[int, str]] = {}
+        for invocation, record in self.journal.records.items():
+            if 0 < record.over <= seen and record.last:
+                thread = self._thread_of(invocation, record)
+                ends[thread] = max(ends.get(thread, (0, "")), (record.over, record.last))
+        own, shown, is_of_flow = self._thread_of(call.invocation, call.record), ends.keys() - set[str](), not begin
+        threads, unseen = {end: thread for thread, (_, end) in ends.items()}, set[str]()
+        for message in self.thread.messages:
+            thread = message.id.partition("/")[0]
+            if is_of_flow and message.role == "assistant" and thread != own and thread not in shown:
+                unseen.add(message.id)
+            is_of_flow = is_of_flow or message.id == begin
+            shown.discard(threads.get(message.id, ""))
+        return {each for each in unseen if "/" in each}
+
+    def _thread_of(self, invocation: str, record: CallRecord) -> str:
+        """Return what the ids of a call's messages begin with."""
+        parts = split_invocation(invocation)
+        member = None if parts is None or record.is_apart else self._members.get(parts[0])
+        return invocation if member is None or member.memory == "call" else member.key
 
     def _warn(self, run: SubagentRun, what: str) -> None:
         """Log a failure that does not end the run, and add it to the warnings."""
@@ -323,12 +369,12 @@ class MemberCalls:
         waiting = [call for record in left.calls.values() for call in record.waiting]
         if answers or any(call in self.given_results for call in waiting):
             return True
-        return not has_new_prompt(left, self._input.messages, self._names)
+        return not has_new_prompt(left, self._input.messages, self._members)
 
     def _is_of_member(self, invocation: str) -> bool:
         """Return whether an invocation is of a member that the team has."""
         parts = split_invocation(invocation)
-        return parts is not None and parts[0] in self._names
+        return parts is not None and parts[0] in self._members
 
     def take_answers(self) -> None:
         """Keep the answers to what members have asked: another attempt needs them again if this one fails.
@@ -390,8 +436,7 @@ class MemberCalls:
             # A team takes up its own members.
             return
         member, messages = call.member, self.thread.messages
-        own_thread = member.key if member.memory == "thread" and not record.is_apart else call.invocation
-        names, marks = Names(call.invocation, f"{own_thread}/"), {self.journal.after}
+        names, marks = Names(call.invocation, f"{self._thread_of(call.invocation, record)}/"), {self.journal.after}
         for invocation, other in self.journal.records.items():
             if (parts := split_invocation(invocation)) is not None and parts[0] == member.key:
                 marks.add(other.last)

@@ -15,11 +15,14 @@ from agui_client._tools.toolset import Toolset
 from agui_client._transport.timeouts import is_duration
 from agui_client.agent import AbstractAgent
 from agui_client.errors import UsageError
-from agui_client.teams.names import Names, changed, key_of, owner_key, speakers
-from agui_client.teams.passing import StatePolicy, without_journal
+from agui_client.teams.names import Names, changed, is_said_by_team, key_of, owner_key, speakers
+from agui_client.teams.passing import StatePolicy, is_partial, without_journal
 
 if TYPE_CHECKING:
     from agui_client._tools.toolset import ToolSource
+
+_TEAM = "team"
+"""The name under which a member is shown what the function that leads the team has said."""
 
 Sees: TypeAlias = "Literal['all', 'last'] | Callable[[Sequence[Message]], Iterable[Message]]"
 """The part of the conversation outside its own that a member is shown."""
@@ -123,7 +126,6 @@ def view(
     member: Member,
     sees: Sees | None,
     members: Mapping[str, str],
-    partial: Collection[str],
 ) -> tuple[list[Message], frozenset[str]]:
     """Return the conversation that a member is shown.
 
@@ -132,8 +134,7 @@ def view(
         names: The ids of the invocation.
         member: The member.
         sees: The part of what others said that it is shown; None for nothing.
-        members: The names of the team's members by their keys.
-        partial: The ids of messages that members left which failed.
+        members: The names of those who speak in the conversation, as `names_below` returns them.
 
     Returns:
         The messages, and the ids of those that are not the member's own.
@@ -146,7 +147,7 @@ def view(
     for message in messages:
         if names.is_own(message):
             shown.append((names.message_down(message), True))
-        elif sees is not None and (said := _as_said(message, members, shown_ids, partial)) is not None:
+        elif sees is not None and (said := _as_said(message, members, shown_ids)) is not None:
             shown.append((said, False))
     own = {message.id for message, is_own in shown if is_own}
     # An id of the caller's may be one that the member has made, too.
@@ -219,25 +220,42 @@ def _shown_ids(messages: Iterable[Message], members: Mapping[str, str]) -> froze
     return frozenset(shown_ids)
 
 
-def _as_said(
-    message: Message, members: Mapping[str, str], shown_ids: Collection[str], partial: Collection[str]
-) -> Message | None:
+def _as_said(message: Message, members: Mapping[str, str], shown_ids: Collection[str]) -> Message | None:
     """Return a message of another side as a member is shown it; None for one that it is not shown.
 
-    What other members said stands there as words of the user: models take an assistant's words for their own, and
-    have nothing to answer if a conversation ends with them.
+    What the team and its other members said stands there as words of the user: models take an assistant's words for
+    their own, and have nothing to answer if a conversation ends with them.
     """
     key = owner_key(message, members)
-    if key is None:
+    if key is None and not is_said_by_team(message):
         is_own_affair = message.subagent_run_id is not None or message.role in ("activity", "reasoning")
-        return None if is_own_affair else message
-    if not isinstance(message, AssistantMessage) or message.id not in shown_ids:
+        # What the team around this one shows may have the id of a message that this one shows.
+        return None if is_own_affair else changed(message, id=f"^{message.id}") if ":" in message.id else message
+    if not isinstance(message, AssistantMessage) or not (key is None or message.id in shown_ids):
         return None
-    name = "/".join([members[key], *speakers(message)[1:]])
-    if message.id in partial:
+    name = _TEAM if key is None else _name_of(speakers(message), members)
+    if is_partial(message):
         name += ", cut off by a failure"
     # A team has members of its own, and may not take this for a message of one of them.
     return UserMessage(id=message.id.replace("/", ":"), content=f"[{name}]: {message.content}")
+
+
+def _name_of(keys: Sequence[str], names: Mapping[str, str]) -> str:
+    """Return the name of the member that has said something, behind those of the teams around it."""
+    for size in range(len(keys), 0, -1):
+        if (name := names.get("/".join(keys[:size]))) is not None:
+            return "/".join([name, *keys[size:]])
+    return "/".join(keys)
+
+
+def names_below(members: Iterable[Member]) -> dict[str, str]:
+    """Return the names of members by their keys, and those of the members of teams here by the paths of keys."""
+    found: dict[str, str] = {}
+    for member in members:
+        found[member.key] = member.name
+        below = names_below(getattr(member.agent, "members", ()) if member.agent.is_team else ())
+        found |= {f"{member.key}/{path}": f"{member.name}/{name}" for path, name in below.items()}
+    return found
 
 
 def _new_id(item_id: str, taken: Collection[str]) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import reduce
 from typing import Any, TypeVar
 
@@ -18,6 +18,7 @@ from pydantic import BaseModel
 from agui_client._json_pointers import pointer
 
 _INVOCATION = re.compile(r"(?P<key>[\w-]+)-(?P<flow>[0-9a-f]{8})\.(?P<number>[0-9]+)")
+_SAID = re.compile(r"said-[0-9a-f]{8}\.[0-9]+")
 _LONGEST_KEY = 40
 _MARK = re.compile(r"~[0-9]+$")
 """The end of an id that another call of the member has given to something else in the same run."""
@@ -59,6 +60,16 @@ def split_interrupt_id(interrupt_id: str) -> tuple[str, str, str] | None:
     invocation, _, inner = interrupt_id.partition("/")
     found = _INVOCATION.fullmatch(invocation)
     return (found["flow"], invocation, inner) if found and inner else None
+
+
+def said_id(flow: str, number: int) -> str:
+    """Return the id of a message of the team's own."""
+    return f"said-{flow}.{number}"
+
+
+def is_said_by_team(message: Message) -> bool:
+    """Return whether a message of the team's conversation is its own, rather than a member's or its caller's."""
+    return message.role == "assistant" and _SAID.fullmatch(message.id) is not None
 
 
 def speakers(message: Message) -> list[str]:
@@ -256,8 +267,3 @@ def state_patch(*operations: dict[str, Any]) -> list[Any]:
 def as_pointer(*parts: str) -> str:
     """Return a JSON Pointer of these members."""
     return reduce(pointer, parts, "")
-
-
-def keys_of(names: Iterable[str]) -> Mapping[str, str]:
-    """Return the names of members by their keys."""
-    return {key_of(name): name for name in names}

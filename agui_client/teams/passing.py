@@ -25,6 +25,7 @@ StatePolicy: TypeAlias = Literal["nested", "shared", "dropped"]
 Whole: TypeAlias = Callable[[Sequence[Message]], core.MessagesSnapshotEvent]
 """Makes a snapshot of the team's messages as they are when the event is delivered."""
 
+_PARTIAL = "partial"
 _PLACED: Any = object()
 _KINDS: tuple[Subject, ...] = ("text", "reasoning", "phase", "call", "activity")
 _TEXT, _THOUGHT, _SPAN, _CALL, _ACTIVITY = range(len(_KINDS))
@@ -164,13 +165,23 @@ class Passing:
         kind = _MESSAGE_KIND.get(message.role, _TEXT)
         return self._names.message_up(message, self._owners[kind].get(self._names.up(message.id), owner))
 
-    def close(self, reason: str, begun: Collection[str] = ()) -> list[Event]:
+    def close(self, reason: str, begun: Collection[str] = (), partial: Iterable[Message] = ()) -> list[Event]:
         """Return events that end whatever the member left open, and answer its calls.
 
         Args:
             reason: A sentence for those who asked: the result of calls that have none.
             begun: The ids of those whose functions were called: what became of them is unknown.
+            partial: The messages that are no answer, as the member failed, with a mark for those who are shown them.
         """
+        reopened: list[Event] = []
+        for each in partial:
+            fields: dict[str, Any] = {"message_id": each.id, **_owner(each.subagent_run_id)}
+            end = core.TextMessageEndEvent(**fields, metadata=each.metadata)
+            if (_TEXT, each.id) not in self._open:
+                reopened.append(core.TextMessageStartEvent(**fields, role="assistant"))
+                reopened.append(end)
+            else:
+                self._open[_TEXT, each.id] = end
         events = [*self._open.values()][::-1]
         self._open.clear()
         if earlier := [each for each in begun if each not in self.unanswered]:
@@ -187,7 +198,7 @@ class Passing:
             for call in self.unanswered
         ]
         self.unanswered.clear()
-        return events + results
+        return events + reopened + results
 
     # --- one kind of event each
 
@@ -374,6 +385,19 @@ def journal_operations(event: core.StateSnapshotEvent | core.StateDeltaEvent) ->
         return [{"op": "remove", "path": ""}]
     found = [each.model_dump(mode="json", by_alias=True) for each in event.delta if _is_of_journal(each)]
     return [{**each, "path": each["path"].removeprefix(f"/{JOURNAL}")} for each in found if "from" not in each]
+
+
+def as_partial(message: Message) -> Message:
+    """Return a message with the mark that it is no answer, as the member that wrote it failed."""
+    more = (message.metadata or {}).get(EXTENSION)
+    known = more if is_object(more) else {}
+    return changed(message, metadata={**(message.metadata or {}), EXTENSION: {**known, _PARTIAL: True}})
+
+
+def is_partial(message: Message) -> bool:
+    """Return whether a message is no answer, as the member that wrote it failed."""
+    more = (message.metadata or {}).get(EXTENSION)
+    return is_object(more) and more.get(_PARTIAL) is True
 
 
 def without_journal(state: Any) -> Any:

@@ -7,7 +7,7 @@ nothing needs to be remembered, and a call of several rounds is one invocation.
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from uuid import uuid4
@@ -52,7 +52,7 @@ from agui_client.asgi.caller_run import caller_end
 from agui_client.errors import RunFailedError, name_member
 from agui_client.teams.members import Member, as_member, member_state, member_tools, view
 from agui_client.teams.names import Names, changed, flow_of, invocation_id, split_interrupt_id
-from agui_client.teams.passing import Owners, Passing, Whole, journal_operations, without_journal
+from agui_client.teams.passing import Owners, Passing, Whole, as_partial, journal_operations, without_journal
 from agui_client.teams.restating import cut_off
 from agui_client.teams.tools_at_work import ToolsAtWork, continuation_of
 
@@ -109,11 +109,10 @@ class SubagentRun:
         resume: The answers to what the agent has asked, under the ids that the agent gave; taken from the input if
             left out.
         tools: Tools that are offered to the agent besides those of the caller; their calls stay pending.
-        members: The names of those who speak in the conversation, by their keys.
+        members: The names of those who speak in the conversation, by their keys, or by the paths of these.
         journal: The record of an invocation that goes on.
         keep: Keeps what must not be lost of the agent's tools; None where nothing is saved.
         owners: The owners of the items of the outer run, which all invocations in it share; of its own if left out.
-        partial: The ids of messages of members that failed, which the agent is shown as such.
     """
 
     member: Member
@@ -156,7 +155,6 @@ class SubagentRun:
         journal: CallRecord | None = None,
         keep: Keep | None = None,
         owners: Owners | None = None,
-        partial: Collection[str] = (),
     ) -> None:
         self.member = member = as_member(member)
         key = member.key
@@ -172,12 +170,13 @@ class SubagentRun:
         prefix = f"{self._own_thread}/"
         self._owners = owners or Owners(input.messages)
         self._names = Names(self.subagent_run_id, prefix, self._owners.translations[prefix])
-        self._partial = partial
         self._further = {tool.name for tool in tools}
         self._input, self._prompt, self._resume, self._speaks = input, prompt, resume, speaks
         self._passing, self._inner, self._foreign = self._compose(tools, members or {key: member.name}, journal)
         self._status: Any = "running"
-        self._text_id, self._text, self._result = "", "", None
+        self.text_id = "" if journal is None else journal.text
+        """The id of the last text that the agent wrote in the invocation; empty if it wrote none."""
+        self._text, self._result = "", None
         self._began_at = 0.0
         self._seconds: float | None = None
         # A member that fails before its run begins has not taken anything back.
@@ -284,14 +283,16 @@ class SubagentRun:
         ended = SubagentErrorEvent(subagent_run_id=self.subagent_run_id, message=message, code=own_code)
         ending = "was cancelled" if code == "cancelled" else "failed"
         results = self._tools.results_at_failure()
-        closing = self._passing.close(cut_off(self.member.name, ending), begun)
         if self._run is not None:
             self._keep_usage(self._run)
             self._keep_messages(self._run.messages)
-            self.messages += [_as_message(event) for event in closing if isinstance(event, ToolCallResultEvent)]
-        said = [each for each in self.messages if each.role == "assistant" and each.content]
-        self.partial_ids = [each.id for each in said if each.id not in self._own_ids]
-        self._text = next((str(each.content) for each in reversed(said) if each.id in self.partial_ids), "")
+        new = [each for each in self.messages if each.role == "assistant" and each.id not in self._own_ids]
+        partial = {each.id: as_partial(each) for each in new if each.content}
+        closing = self._passing.close(cut_off(self.member.name, ending), begun, partial.values())
+        self.messages = [partial.get(each.id, each) for each in self.messages]
+        self.messages += [_as_message(event) for event in closing if isinstance(event, ToolCallResultEvent)]
+        self.partial_ids = [*partial]
+        self._text = str(partial[self.partial_ids[-1]].content) if partial else ""
         return [*results, *closing, changed(ended, metadata=self._more())]
 
     def answer_own_call(self, call: ToolCall, result: str) -> Event:
@@ -332,7 +333,7 @@ class SubagentRun:
     ) -> tuple[Passing, RunAgentInput, frozenset[str]]:
         member, input, names = self.member, self._input, self._names
         sees = member.sees or ("all" if self._prompt is None else None)
-        messages, foreign = view(input.messages, names, member, sees, members, self._partial)
+        messages, foreign = view(input.messages, names, member, sees, members)
         self._own_ids = {names.up(each.id) for each in messages if each.id not in foreign}
         # A call that goes on, or is made again, has been asked already.
         prompt_id = _prompt_id(names)
@@ -428,8 +429,13 @@ class SubagentRun:
         self._keep_usage(run)
         self._keep_messages(result.messages)
         self.state, self._result, self._text = result.state, result.result, result.text
-        said = [each.id for each in result.new_messages if each.role == "assistant" and each.content == result.text]
-        self._text_id = names.up(said[-1]) if said and result.text else ""
+        own = reversed(result.messages) if result.text else ()
+        said = next((each.id for each in own if each.role == "assistant" and each.content == result.text), None)
+        if said is not None:
+            self.text_id = names.up(said)
+        elif not result.text:
+            # What it said before it asked.
+            self._text = next((str(each.content) for each in self.messages if each.id == self.text_id), "")
         offered = {tool.name for tool in self._inner.tools or ()}
         for call in result.pending_tool_calls:
             if call.function.name in offered:
@@ -461,8 +467,8 @@ class SubagentRun:
         more: dict[str, Any] = {}
         if usage := aggregate_token_usage([*self.usage_before, *self.usage]):
             more["usage"] = to_jsonable_python(usage, exclude_none=True)
-        if self._text_id:
-            more["messageId"] = self._text_id
+        if self.text_id and self._text:
+            more["messageId"] = self.text_id
         if self.partial_ids:
             more["partialMessageIds"] = self.partial_ids
         return {EXTENSION: more} if more else None

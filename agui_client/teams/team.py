@@ -34,6 +34,7 @@ from ag_ui.core import (
 from pydantic_core import to_jsonable_python
 
 from agui_client._protocol.open_items import quoted
+from agui_client._protocol.placeholders import EXTENSION
 from agui_client._protocol.schema import is_a
 from agui_client._run.scope import CURRENT_SCOPE
 from agui_client._run.subagents import SubagentResult
@@ -44,6 +45,7 @@ from agui_client.teams.call_journal import CallRecord, digest_of
 from agui_client.teams.limits import TeamLimitError, TeamLimits, check_at_once, check_depth
 from agui_client.teams.member_calls import Call, MemberCalls
 from agui_client.teams.members import Member, OnError, Sees
+from agui_client.teams.names import said_id
 from agui_client.teams.restating import cut_off
 
 if TYPE_CHECKING:
@@ -245,7 +247,7 @@ class Team:
         self._said += 1
         if self._said <= self._journal.said:
             return
-        message_id = f"said-{self._journal.flow}.{self._said}"
+        message_id = said_id(self._journal.flow, self._said)
         await self.emit(TextMessageStartEvent(message_id=message_id, role="assistant"))
         if text:
             await self.emit(TextMessageContentEvent(message_id=message_id, delta=text))
@@ -433,6 +435,9 @@ class Team:
             self._journal.note_seconds(self._time.spent)
         fields: dict[str, Any] = {"outcome": outcome, "usage": aggregate_token_usage(self.usage) or None}
         fields["result"] = None if outcome else to_jsonable_python(result)
+        if answer := self._calls.last_said:
+            # It may have been said in a run before this one.
+            fields["metadata"] = {EXTENSION: {"messageId": answer}}
         await self._source.put(
             RunFinishedEvent(**ids, **{name: each for name, each in fields.items() if each is not None})
         )

@@ -16,7 +16,7 @@ from agui_client._protocol.json_difference import difference
 from agui_client._protocol.reduce import Change, Reducer
 from agui_client._protocol.schema import is_object
 from agui_client._run.subagents import JOURNAL
-from agui_client.state.merging import merge, our_side
+from agui_client.state.merging import ABSENT, Conflict, merge
 from agui_client.teams.names import changed, state_patch
 
 StateEvent: TypeAlias = StateSnapshotEvent | StateDeltaEvent
@@ -115,7 +115,7 @@ class TeamState:
         else:
             now = self.own
             # The member is the later side: of one place its value stands, and what it appends comes last.
-            merged = merge(before, view.reducer.state, now, our_side).merged
+            merged = merge(before, view.reducer.state, now, _later).merged
             passed = self._passed(_event_between(now, merged, event))
         if passed is None:
             return None
@@ -145,6 +145,13 @@ class TeamState:
         if isinstance(event, StateSnapshotEvent):
             self._is_wrapped = not is_object(event.snapshot) or _wraps(event.snapshot)
         return event
+
+
+def _later(conflict: Conflict) -> Any:
+    """Return the value of the later side; of two sides that have both begun an object, the members of both."""
+    if conflict.base is ABSENT and is_object(conflict.ours) and is_object(conflict.theirs):
+        return merge({}, conflict.ours, conflict.theirs, _later).merged
+    return conflict.ours
 
 
 def _event_between(before: Any, after: Any, event: StateEvent) -> StateEvent:

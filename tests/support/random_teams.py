@@ -56,6 +56,7 @@ LOOK = Tool(name="look", description="Looks.", parameters={"type": "object"})
 """The tool of whoever calls the team."""
 _USAGE = TokenUsage(model="m", input_tokens=1, output_tokens=2, total_tokens=3)
 _SEEN = "seen"
+_PARTIAL = {"agui-client": {"partial": True}}
 _MOST_ROUNDS = 40
 _HANGING = testing.pause(3600)
 
@@ -448,7 +449,8 @@ def _plain(message: Message, path: str) -> Any:
         message.role,
         message.id.removeprefix(path),
         message.content,
-        message.metadata,
+        # That a member failed is known to its team, and not to itself.
+        None if message.metadata == _PARTIAL else message.metadata,
         getattr(message, "encrypted_value", None),
         [(call.id.removeprefix(path), call.function.name, call.function.arguments) for call in calls],
     )

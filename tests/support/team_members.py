@@ -89,10 +89,10 @@ async def resumed(team: AbstractAgent, **options: Any) -> Any:
     return result
 
 
-def pay_tool(paid: list[int]) -> FunctionTool[..., Any]:
+def pay_tool(paid: list[int], *, approval: Any = "always") -> FunctionTool[..., Any]:
     """A tool that wants approval, and keeps what was paid."""
 
-    @tool(approval="always")
+    @tool(approval=approval)
     def pay(amount: int) -> str:
         """Pays."""
         paid.append(amount)

@@ -26,7 +26,7 @@ from agui_client.asgi import agent_app
 from agui_client.teams import SequentialAgent, TeamLimits
 from agui_client.testing import ScriptedAgent, interrupt, text, tool_call, turn
 from agui_client.threads import Threads
-from support.team_members import FIVE, agent, events_of, pay_tool, resumed, says, shown, told
+from support.team_members import FIVE, agent, events_of, nested, pay_tool, resumed, says, shown, told
 
 pytestmark = pytest.mark.anyio
 
@@ -113,6 +113,24 @@ async def test_what_an_agent_that_is_a_tool_asks_waits_for_a_later_process_and_g
     assert (result.text, paid, noted, result.interrupts) == ("There.", [5, 5], ["noted"], [])
     assert ("tool", "Paid twice.") in shown(later)
     assert (len(helper.inputs), len(later.inputs)) == (2, 1)
+
+
+@pytest.mark.requirement("USAGE-3")
+@pytest.mark.parametrize("depth", [0, 1])
+async def test_the_tokens_of_an_agent_that_is_a_tool_and_asks_twice_are_counted_once(depth: int) -> None:
+    asks = [turn(text("?"), outcome=interrupt("Sure?", interrupt_id=each), usage=FIVE) for each in ("q1", "q2")]
+    helper = agent("helper", *asks, turn(text("There."), usage=FIVE))
+    ask = turn(tool_call("ask", {"prompt": "Go"}), usage=FIVE)
+    asker = nested(agent("asker", ask, turn(text("Done."), usage=FIVE), tools=[helper.as_tool("ask", "Asks.")]), depth)
+    used: list[int] = []
+    result = await asker.run_agent("Hi")
+    while True:
+        used.append(sum(each.total_tokens or 0 for each in result.usage))
+        if not result.interrupts:
+            break
+        result = await asker.run_agent(resume={each.id: Resolve(True) for each in result.interrupts})
+    # Between the two questions, only the helper has run.
+    assert (used, len(helper.inputs)) == ([10, 5, 10], 3)
 
 
 async def test_a_denial_reaches_an_agent_that_is_a_tool_of_a_served_agent_and_of_a_member() -> None:

@@ -11,9 +11,9 @@ import pytest
 from ag_ui.core import RunAgentInput, RunErrorEvent, Tool
 
 from agui_client import AbstractAgent, Approve, FunctionTool, Resolve, RunFailedError, RunResult, tool
-from agui_client.teams import ParallelAgent, SequentialAgent
+from agui_client.teams import LoopAgent, Member, ParallelAgent, SequentialAgent, Team, TeamAgent
 from agui_client.testing import ScriptedAgent, interrupt, pause, text, tool_call, turn
-from support.team_members import agent, nested, pay_tool, placed, saved_documents
+from support.team_members import agent, nested, pay_tool, placed, saved_documents, says
 
 pytestmark = [
     pytest.mark.anyio,
@@ -149,11 +149,11 @@ async def test_a_tool_at_work_when_another_member_fails_is_unknown_and_not_begun
     paid, shown, begins = list[int](), list[Any](), anyio.Event()
 
     @tool(approval=approval)
-    async def pay(amount: int) -> str:
+    async def pay(amount: int) -> None:
         """Pays, and never answers."""
         paid.append(amount)
         begins.set()
-        return await anyio.sleep_forever()
+        await anyio.sleep_forever()
 
     async def play(input: RunAgentInput) -> AsyncIterator[Any]:
         shown[:] = [each.content for each in input.messages if each.role == "tool"]
@@ -161,8 +161,8 @@ async def test_a_tool_at_work_when_another_member_fails_is_unknown_and_not_begun
 
     is_asked = approval == "always"
     failing = Fails(begins.wait, in_run=2 if is_asked else 1, asks=is_asked)
-    team = ParallelAgent(nested(agent("payer", play, tools=[pay]), depth), agent("failing", failing))
-    async with placed(team, place) as team:
+    both = ParallelAgent(nested(agent("payer", play, tools=[pay]), depth), agent("failing", failing))
+    async with placed(both, place) as team:
         with anyio.fail_after(10):
             _, asked = await run_to_the_end(team)
     assert (paid, shown, len(asked)) == ([5], [UNKNOWN], 2 if is_asked else 0)
@@ -211,3 +211,67 @@ async def test_a_question_that_was_answered_is_not_asked_again_while_a_callers_t
         assert (len(first.interrupts), len(then.interrupts)) == (1, 0)
         [call] = then.pending_tool_calls
         assert (await team.run_agent(tools=[LOOK], tool_results={call.id: "sun"})).text == "Done."
+
+
+@at_any_place
+@pytest.mark.parametrize("way", ["question", "callers tool"])
+async def test_the_text_of_a_result_is_what_the_team_said_before_it_waited(depth: int, place: str, way: str) -> None:
+    async def play(input: RunAgentInput) -> AsyncIterator[Any]:
+        is_answered = bool(input.resume) or any(each.role == "tool" for each in input.messages)
+        waits = turn(tool_call("look", {})) if way == "callers tool" else turn(outcome=interrupt("Proceed?"))
+        yield turn() if is_answered else waits
+
+    async def lead(team: Team) -> str:
+        await team.say("Said.")
+        return (await team.run("drafts")).text
+
+    drafts = LoopAgent(agent("writer", turn(text("Draft."))), agent("critic", play), until=lambda *_: True)
+    async with placed(nested(TeamAgent(lead, drafts=drafts, options={"agent_id": "lead"}), depth), place) as team:
+        result, asked = await run_to_the_end(team)
+    assert (result.text, len(asked)) == ("Said.", 1)
+    assert [each.text for each in result.subagents if each.name == "drafts"] == ["Draft."]
+    if depth == 0:
+        assert result.result == "Draft."
+
+
+@pytest.mark.parametrize("way", ["answered", "failed", "retried"])
+async def test_a_member_that_goes_on_sees_what_it_saw_first_and_not_what_its_siblings_said(
+    depth: int, way: str
+) -> None:
+    seen: list[list[Any]] = []
+
+    async def play(input: RunAgentInput) -> AsyncIterator[Any]:
+        seen.append([each.content for each in input.messages if each.role == "user"])
+        if len(seen) > 1:
+            yield turn(text("Done."))
+        elif way == "answered":
+            yield turn(outcome=interrupt("Proceed?"))
+        else:
+            yield turn(pause(0.03), text("Half."), BROKEN)
+
+    member = Member(nested(agent("member", play), depth), "member", retries=1 if way == "retried" else 0)
+    team = SequentialAgent(says("first", "F"), ParallelAgent(member, says("other", "O"), agent_id="both"))
+    await run_to_the_end(team)
+    assert seen == [["Hi", "[first]: F"]] * 2
+
+
+async def test_a_retry_of_a_member_begins_where_it_failed(depth: int) -> None:
+    paid, resumed = list[int](), list[bool]()
+    team = SequentialAgent(payer(pay_tool(paid, approval="never")), says("poet", "P"), agent_id="team")
+
+    async def play(input: RunAgentInput) -> AsyncIterator[Any]:
+        resumed.append(bool(input.resume))
+        turns = [
+            turn(outcome=interrupt("Proceed?")),
+            turn(tool_call("pay", {"amount": 1})),
+            turn(text("Half."), BROKEN),
+        ]
+        yield turns[len(resumed) - 1] if len(resumed) < 4 else turn(text("Whole."))
+
+    flaky = agent("flaky", play, tools=[pay_tool(paid, approval="never")])
+    inner = nested(SequentialAgent(team, flaky, agent_id="inner"), depth)
+    result, _ = await run_to_the_end(SequentialAgent(Member(inner, retries=1)))
+    # The answer was used by the run before the one that failed.
+    assert (paid, resumed) == ([5, 1], [False, True, False, False])
+    said = [each.content for each in result.messages if each.role == "assistant" and each.content]
+    assert said == ["Paying.", "Paid.", "P", "Whole."]

@@ -15,6 +15,7 @@ from pydantic import BaseModel
 
 from agui_client import (
     AbstractAgent,
+    AGUIError,
     ConnectError,
     FunctionAgent,
     HttpAgent,
@@ -35,7 +36,7 @@ from agui_client.teams import (
     Team,
     TeamAgent,
 )
-from agui_client.testing import text, tool_call, turn
+from agui_client.testing import pause, text, tool_call, turn
 from support.team_members import agent, says, shown, told
 
 pytestmark = [pytest.mark.anyio, pytest.mark.both_loops]
@@ -112,6 +113,46 @@ async def test_the_partial_words_of_a_member_that_failed_are_no_answer_and_are_s
     last = says("last", "Z")
     await SequentialAgent(half(), last, on_error="continue").run_agent("Hi")
     assert shown(last)[-1] == ("user", "[half, cut off by a failure]: Half a sen")
+
+
+@pytest.mark.parametrize("is_served", [False, True], ids=["here", "served"])
+async def test_partial_words_are_shown_as_what_they_are_after_the_next_prompt_too(is_served: bool) -> None:
+    turns = (turn(text("Whole."), text("Half"), RunErrorEvent(message="broken")), turn(text("Again.")))
+    last = says("last", "L", "M")
+    team: AbstractAgent = SequentialAgent(agent("one", *turns), last, on_error="continue", strict=True)
+    if is_served:
+        team = HttpAgent("http://team/", app=agent_app(team), strict=True)
+    await team.run_agent("Hi")
+    await team.run_agent("Go on")
+    assert shown(last) == [
+        ("user", "Hi"),
+        ("user", "[one, cut off by a failure]: Whole."),
+        ("user", "[one, cut off by a failure]: Half"),
+        ("assistant", "L"),
+        ("user", "Go on"),
+        ("user", "[one]: Again."),
+    ]
+
+
+@pytest.mark.parametrize("depth", [0, 1])
+async def test_a_member_that_takes_too_long_or_raises_fails_the_run_with_its_name_and_what_had_arrived(
+    depth: int,
+) -> None:
+    async def breaks(input: RunAgentInput) -> AsyncIterator[Event]:
+        yield RunStartedEvent(thread_id=input.thread_id, run_id=input.run_id)
+        raise LookupError("no such table")
+
+    path = "level-0/" * depth
+    slow = Member(agent("slow", turn(text("Half."), pause(60))), timeout=0.02)
+    odd = FunctionAgent(breaks, agent_id="odd")
+    for member, name, cause in ((slow, "slow", TimeoutError), (odd, "odd", LookupError)):
+        team = SequentialAgent(says("first", "F"), member, agent_id="level-0")
+        with pytest.raises(AGUIError) as failed:
+            await (SequentialAgent(team) if depth else team).run_agent("Hi")
+        assert (failed.value.member, isinstance(failed.value, RunFailedError)) == (path + name, True)
+        assert failed.value.partial is not None
+        assert "F" in [each.text for each in failed.value.partial.subagents]
+        assert isinstance(cast("RunFailedError", failed.value).raised, cause)
 
 
 async def test_what_a_member_said_before_is_shown_to_others_when_it_fails_before_it_begins() -> None:

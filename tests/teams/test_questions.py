@@ -104,6 +104,7 @@ async def test_the_state_of_a_team_that_waits_has_what_a_process_of_another_vers
             "last": f"first-{flow}.{number}/message-1",
             "calls": 1,
             "tokens": 5,
+            "over": number + 1,
         }
         for number, prompt in enumerate(("7692c3ad3540bb80", "3fc4ccfe745870e2"))
     }
@@ -128,11 +129,14 @@ async def test_the_state_of_a_team_that_waits_has_what_a_process_of_another_vers
                     "failure": {"message": "overloaded", "code": "busy"},
                     "last": "failing/message-1",
                     "calls": 1,
-                    "partial": ["failing/message-1"],
+                    "over": 3,
+                    "seen": 2,
                 },
                 f"inner-{flow}.0": {
                     "interrupts": [asked],
                     "last": "inner/asker/message-1",
+                    "text": "inner/asker/message-1",
+                    "seen": 3,
                     "calls": 2,
                     "team": {
                         "flow": inner_flow,
@@ -142,6 +146,8 @@ async def test_the_state_of_a_team_that_waits_has_what_a_process_of_another_vers
                             f"asker-{inner_flow}.0": {
                                 "interrupts": [{**asked, **below}],
                                 "last": "asker/message-1",
+                                "text": "asker/message-1",
+                                "seen": 0,
                                 "calls": 1,
                             }
                         },

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -14,9 +15,9 @@ from ag_ui.core import (
     SubagentStartedEvent,
 )
 
-from agui_client.teams import Member, ParallelAgent, SequentialAgent
-from agui_client.testing import Gate, Step, patch, state, text, turn
-from support.team_members import agent, events_of
+from agui_client.teams import Member, ParallelAgent, SequentialAgent, Team, TeamAgent
+from agui_client.testing import Gate, Step, patch, pause, state, text, turn
+from support.team_members import agent, events_of, nested
 
 pytestmark = pytest.mark.anyio
 
@@ -125,6 +126,21 @@ async def test_what_members_append_side_by_side_to_one_list_stands_in_the_order_
             if isinstance(event, SubagentFinishedEvent):
                 gate.open()
     assert team.state == {"notes": ["old", "quick", "slow"]}
+
+
+@pytest.mark.parametrize("depth", [0, 1, 2])
+async def test_many_calls_of_one_member_at_once_keep_what_each_writes_into_its_state(depth: int) -> None:
+    async def writes(input: RunAgentInput) -> AsyncIterator[Any]:
+        yield turn(pause(0.01), patch({"op": "add", "path": f"/{input.messages[-1].content}", "value": 1}))
+
+    async def lead(team: Team) -> None:
+        await team.map("worker", ["a", "b", "c"])
+
+    team = TeamAgent(lead, worker=nested(agent("writer", writes), depth))
+    state = (await team.run_agent("Hi")).state["worker"]
+    for name in ["level-0", "writer"][2 - depth :]:
+        state = state[name]
+    assert state == {"a": 1, "b": 1, "c": 1}
 
 
 async def test_a_caller_that_sends_no_state_gets_it_as_a_snapshot() -> None:

@@ -49,7 +49,19 @@ from agui_client.teams import (
     Team,
     TeamAgent,
 )
-from agui_client.testing import Gate, Step, interrupt, patch, reasoning, state, text, tool_call, tool_result, turn
+from agui_client.testing import (
+    Gate,
+    ScriptedAgent,
+    Step,
+    interrupt,
+    patch,
+    reasoning,
+    state,
+    text,
+    tool_call,
+    tool_result,
+    turn,
+)
 from support.team_members import FIVE, agent, events_of, says, shown, told
 
 pytestmark = pytest.mark.anyio
@@ -530,3 +542,28 @@ def test_a_team_runs_without_await_too() -> None:
     with team.stream_sync("Hi") as run:
         assert list(run.subagent_streams) == [("first", "F")]
     assert team.run_agent_sync("Again").text == "S"
+
+
+async def test_words_of_members_of_one_name_are_told_apart_by_their_levels() -> None:
+    def numbered(word: str) -> ScriptedAgent:
+        return agent("one", turn(text(word, message_id="m1")))
+
+    last = says("last", "L")
+    inner = SequentialAgent(numbered("Inner."), last, agent_id="inner")
+    middle = SequentialAgent(numbered("Middle."), inner, agent_id="middle")
+    await SequentialAgent(numbered("Outer."), middle, strict=True).run_agent("Hi")
+    assert shown(last) == [("user", "Hi"), *(("user", f"[one]: {each}.") for each in ("Outer", "Middle", "Inner"))]
+    assert len({each.id for each in last.inputs[0].messages}) == 4
+
+
+async def test_members_are_shown_the_words_of_the_team_as_its_own_and_those_of_inner_members_by_their_names() -> None:
+    panel = ParallelAgent(Member(says("x", "Yes."), "my helper"), agent_id="the panel")
+    last = says("last", "L")
+
+    async def lead(team: Team) -> None:
+        await team.say("Welcome.")
+        await team.run("panel")
+        await team.run("last")
+
+    await TeamAgent(lead, panel=panel, last=last).run_agent("Hi")
+    assert shown(last) == [("user", "Hi"), ("user", "[team]: Welcome."), ("user", "[panel/my helper]: Yes.")]
