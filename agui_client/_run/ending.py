@@ -23,6 +23,7 @@ from agui_client._conversation.state_base import state_hash
 from agui_client._field_docs import Record
 from agui_client._protocol.warnings import WarningLog
 from agui_client._run.result import pending_calls
+from agui_client._run.subagents import has_journal
 from agui_client.conversation import Conversation
 from agui_client.errors import (
     AGUIError,
@@ -159,13 +160,22 @@ def adopt_pending(call: Call, conversation: Conversation, warnings: WarningLog) 
     run, offered = call.round, call.tools.offered
     postponed = map(conversation.tool_call, call.request.postponed if call.request else ())
     left = [each for each in postponed if each is not None] + pending_calls(run)
-    sides = {each.id: _answered_by(offered.get(each.function.name)) for each in left}
+    # The members of a team answer their own calls, whose tools nobody has offered here.
+    others = CallOwner.AGENT if has_journal(conversation.agent_state) else CallOwner.CALLER
+    sides = {each.id: _answered_by(offered.get(each.function.name), others) for each in left}
     conversation.settle(run.outcome, run.pipeline.verifier, sides, warnings, run_id=run.input.run_id)
 
 
-def _answered_by(tool: OfferedTool | None) -> CallOwner:
-    """Return the side that answers a call of a tool which a run left; None is a tool that was not offered."""
-    return CallOwner.CALLER if tool is None or tool.toolset is None else CallOwner.APPLICATION
+def _answered_by(tool: OfferedTool | None, others: CallOwner) -> CallOwner:
+    """Return the side that answers a call of a tool which a run left.
+
+    Args:
+        tool: The tool; None for one that was not offered.
+        others: The side that answers calls of those.
+    """
+    if tool is None:
+        return others
+    return CallOwner.CALLER if tool.toolset is None else CallOwner.APPLICATION
 
 
 def _has_replayed(run: Round, *, has_ended: bool) -> bool:

@@ -111,8 +111,8 @@ class RunScope(Record):
     """The beginnings and ends of agents that were asked by tools after the run, in order."""
     failures: dict[str, BaseException] = field(default_factory=dict[str, BaseException], repr=False)
     """The exceptions of subagents that failed in this process, by the ids of the invocations."""
-    begun: set[str] = field(default_factory=set[str], repr=False)
-    """The ids of the tool calls of subagents in this process that had begun, and had no result when they failed."""
+    unread: Callable[[], Iterable[Event]] | None = field(default=None, repr=False)
+    """Takes the events that a team has for a reader that left it; None for other agents."""
     end: RunEnd | None = field(default=None, repr=False)
     """The end of the run; None while it goes on, or if no observer watches ends."""
 

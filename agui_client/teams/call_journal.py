@@ -66,6 +66,8 @@ class CallRecord(BaseModel):
     """The id of the member's last message when the call ended or began to wait."""
     text: str = ""
     """The id of the last text that the member wrote in a call that waits or is made again; empty if it wrote none."""
+    begin: str | None = None
+    """The id of the member's last message before the call; empty if it had none, None where that is not known."""
     over: int = 0
     """The place of the call among those that are over, in the order of their ends, from 1 on; 0 if it is not over."""
     seen: int | None = None
@@ -125,15 +127,24 @@ class CallRecord(BaseModel):
     def cut(self, results: Collection[str]) -> CallRecord:
         """Return the record of a call that is not over, and that was cut.
 
-        A member that waited asks anew, as its open calls were ended. One that went on with answers gets them again, as
-        the run that carried them did not finish. The same becomes of the members of a team, by the mark.
+        A member that waited asks anew, as its open calls were ended. The answers that it has it gets again, as no run
+        that carried them has finished. The same becomes of the members of a team, by the mark.
 
         Args:
             results: The ids of the tool calls that had a result.
         """
         if self.is_answered(results):
             return self.made_again().model_copy(update={"is_cut": True})
-        kept: dict[str, Any] = {"answered": self.answered, "seen": self.seen, "text": self.text, **_used(self)}
+        kept: dict[str, Any] = {
+            "answered": self.answered,
+            "seen": self.seen,
+            "begin": self.begin,
+            "text": self.text,
+            **_used(self),
+        }
+        if self.answers:
+            of_answers = [each for each in self.interrupts if each not in self.unanswered]
+            kept |= {"interrupts": of_answers, "answers": self.answers, "last": self.last, "state": self.state}
         return CallRecord(prompt=self.prompt, is_apart=self.is_apart, team=self.team, is_cut=True, **kept)
 
     def with_used_answers(self) -> CallRecord:
@@ -386,13 +397,13 @@ def ended_record(
     end: dict[str, Any] = {
         "result": result,
         "chosen": chosen,
-        "last": last_id(run.messages),
         "over": over,
     }
     if is_raised:
-        # The call may be made again.
+        # The call may be made again, from where it was.
         return before.model_copy(update={**end, "failure": run.failure, "is_cut": False})
     used = _used(before if run.error is not None else before.model_copy(update={"usage": []}))
+    end["last"] = last_id(run.messages)
     return CallRecord(prompt=before.prompt, is_apart=before.is_apart, answered=before.answered, **end, **used)
 
 
@@ -412,6 +423,7 @@ def waiting_record(before: CallRecord, run: SubagentRun, chosen: list[FunctionCa
         chosen=chosen,
         answered=before.answered,
         seen=before.seen,
+        begin=before.begin,
         text=run.text_id,
         last=last_id(run.messages),
         state=run.state if run.member.state == "dropped" else None,

@@ -198,6 +198,8 @@ class MemberCalls:
         before, left, usage_before = call.record, call.member.retries, list[TokenUsage]()
         while True:
             run = self._run_of(call)
+            if call.record.begin is None:
+                call.record = call.record.model_copy(update={"begin": run.begin_id})
             run.usage_before = [*usage_before]
             try:
                 with meter.at_work():
@@ -255,7 +257,7 @@ class MemberCalls:
             return set()
         ends: dict[str, tuple[int, str]] = {}
         for invocation, record in self.journal.records.items():
-            if 0 < record.over <= seen and record.last:
+            if 0 < record.over <= seen:
                 thread = self._thread_of(invocation, record)
                 ends[thread] = max(ends.get(thread, (0, "")), (record.over, record.last))
         own, shown, is_of_flow = self._thread_of(call.invocation, call.record), ends.keys() - set[str](), not begin
@@ -294,22 +296,9 @@ class MemberCalls:
             with time.limited():
                 async with aclosing(run.items()) as items:
                     async for item in items:
+                        self._take_item(item, call, view, end, is_first=is_first)
                         if isinstance(item, JournalChange):
-                            self._change_team(call, item)
                             await source.saved()
-                        elif type(item) in STATE_EVENTS:
-                            self._take_state(item, view)
-                        # By the type first: every event passes, and `isinstance` asks the metaclass of each class.
-                        elif (
-                            type(item) not in _BOUNDS
-                            or not isinstance(item, _BOUNDS)
-                            or item.subagent_run_id != call.invocation
-                        ):
-                            source.put_nowait(item)
-                        elif not isinstance(item, SubagentStartedEvent):
-                            end.append(item)
-                        elif is_first:
-                            source.put_nowait(item)
                         if source.is_full:
                             await source.space()
             is_late = time.is_up
@@ -317,13 +306,37 @@ class MemberCalls:
             if is_late:
                 late = f"{run.member.name} took longer than {member.timeout:g} seconds"
                 failure = RunErrorEvent(message=late, code="timeout")
-                *closing, last = run.fail(RunFailedError(failure, raised=TimeoutError(late)))
-                end.append(last)
+                untold = run.fail(RunFailedError(failure, raised=TimeoutError(late)))
             else:
-                closing = run.fail(RuntimeError(f"{run.member.name} was cancelled"), "cancelled")
-            for event in closing:
-                self._source.put_nowait(event)
+                untold = run.fail(RuntimeError(f"{run.member.name} was cancelled"), "cancelled")
+            ends = end if is_late else list[Any]()
+            for item in untold:
+                self._take_item(item, call, view, ends, is_first=False)
+            for event in () if is_late else ends:
+                source.put_nowait(event)
         return end
+
+    def _take_item(self, item: Any, call: Call, view: StateView, end: list[Any], *, is_first: bool) -> None:
+        """Take over what a member has done.
+
+        Args:
+            item: An event, or a change of the member's journal.
+            call: The call.
+            view: The state as the call knows it.
+            end: Gets the event of the member's end.
+            is_first: Whether this is the first attempt, whose beginning is told.
+        """
+        if isinstance(item, JournalChange):
+            self._change_team(call, item)
+        elif type(item) in STATE_EVENTS:
+            self._take_state(item, view)
+        # By the type first: every event passes, and `isinstance` asks the metaclass of each class.
+        elif type(item) not in _BOUNDS or not isinstance(item, _BOUNDS) or item.subagent_run_id != call.invocation:
+            self._source.put_nowait(item)
+        elif not isinstance(item, SubagentStartedEvent):
+            end.append(item)
+        elif is_first:
+            self._source.put_nowait(item)
 
     def _change_team(self, call: Call, change: JournalChange) -> None:
         """Keep a change of the journal of a member that is a team."""
@@ -437,11 +450,14 @@ class MemberCalls:
             return
         member, messages = call.member, self.thread.messages
         names, marks = Names(call.invocation, f"{self._thread_of(call.invocation, record)}/"), {self.journal.after}
-        for invocation, other in self.journal.records.items():
+        if record.begin is not None:
+            # The words of others may have been said anew since, behind those of this member.
+            marks = {record.begin, record.last} - {""}
+        for invocation, other in self.journal.records.items() if record.begin is None else ():
             if (parts := split_invocation(invocation)) is not None and parts[0] == member.key:
                 marks.add(other.last)
         begin = max((at for at, each in enumerate(messages) if each.id in marks), default=None)
-        if begin is None and self.journal.after:
+        if begin is None and marks - {""}:
             # The conversation is not the one that it was: nobody knows where the attempt began.
             return
         await self._drop_words([each for each in messages[0 if begin is None else begin + 1 :] if names.is_own(each)])

@@ -19,6 +19,7 @@ from agui_client.teams.names import Names, changed, is_said_by_team, key_of, own
 from agui_client.teams.passing import StatePolicy, is_partial, without_journal
 
 if TYPE_CHECKING:
+    from agui_client._run.scope import RunScope
     from agui_client._tools.toolset import ToolSource
 
 _TEAM = "team"
@@ -178,6 +179,12 @@ def member_state(state: Any, member: Member) -> Any:
     inner = state.get(member.name) if is_object(state) and member.state == "nested" else None
     # Its journal comes from the team that it is a member of, and never from a caller.
     return {} if inner is None else without_journal(inner)
+
+
+def messages_of(scope: RunScope) -> Sequence[Message]:
+    """Return the messages of the conversation that a run belongs to."""
+    owner = cast("AbstractAgent", scope.owner)
+    return owner.messages
 
 
 def member_tools(member: Member, input: RunAgentInput, further: Iterable[Tool] = ()) -> list[Tool]:

@@ -161,14 +161,15 @@ class Names:
             else self._tags.get(subagent_run_id, self.prefix + subagent_run_id)
         )
 
-    def rename_tag(self, subagent_run_id: str, number: int) -> None:
-        """Give another id to a subagent of the member whose id was announced before in the same run.
+    def rename_tag(self, subagent_run_id: str, number: int) -> str:
+        """Give another id to a subagent of the member whose id was announced before in the same run, and return it.
 
         Args:
             subagent_run_id: The id of the member.
             number: A number that no subagent of that id has, above zero.
         """
         self._tags[subagent_run_id] = f"{self.prefix}{subagent_run_id}~{number}"
+        return self._tags[subagent_run_id]
 
     def is_own(self, message: Message) -> bool:
         """Whether a message of the team's conversation is part of this member's conversation."""

@@ -99,6 +99,8 @@ class Passing:
         self._open: dict[tuple[object, ...], Event] = {}
         self.unanswered: dict[str, None] = {}
         """The ids of the calls that were passed on and have no result."""
+        self.answered = owners.answered
+        """The ids of the calls whose results were passed on, in the whole run of the team."""
         state_events = {"nested": self._nested, "shared": self._shared, "dropped": _nothing}[state]
         self._baseline = baseline
         self._handlers: dict[type, Callable[[Any], Sequence[Event]]] = {
@@ -316,9 +318,11 @@ class Passing:
         names = self._names
         announced = self._run_owners.announced
         first_id = names.prefix + event.subagent_run_id
-        if (count := announced[first_id]) > 0:
+        if announced[first_id]:
             # No id is announced twice in a run (SUB-6); of a member, several runs may be one run of the team.
-            names.rename_tag(event.subagent_run_id, count)
+            while announced[names.rename_tag(event.subagent_run_id, announced[first_id])]:
+                announced[first_id] += 1
+            announced[names.tag(event.subagent_run_id)] += 1
         announced[first_id] += 1
         ids = {
             "subagent_run_id": names.tag(event.subagent_run_id),

@@ -7,9 +7,9 @@ nothing needs to be remembered, and a call of several rounds is one invocation.
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias
 from uuid import uuid4
 
 from ag_ui.core import (
@@ -50,15 +50,22 @@ from agui_client.agent import AbstractAgent
 from agui_client.asgi.caller_input import TRUSTING, continued_run, served_run
 from agui_client.asgi.caller_run import caller_end
 from agui_client.errors import RunFailedError, name_member
-from agui_client.teams.members import Member, as_member, member_state, member_tools, view
+from agui_client.teams.members import Member, as_member, member_state, member_tools, messages_of, view
 from agui_client.teams.names import Names, changed, flow_of, invocation_id, split_interrupt_id
-from agui_client.teams.passing import Owners, Passing, Whole, as_partial, journal_operations, without_journal
-from agui_client.teams.restating import cut_off
+from agui_client.teams.passing import (
+    Owners,
+    Passing,
+    Whole,
+    as_partial,
+    is_partial,
+    journal_operations,
+    without_journal,
+)
+from agui_client.teams.restating import cut_off, stands_in
 from agui_client.teams.tools_at_work import ToolsAtWork, continuation_of
 
 if TYPE_CHECKING:
     from agui_client._run.async_run import AgentRun
-    from agui_client._run.scope import RunScope
     from agui_client.messages import Part
     from agui_client.teams.call_journal import CallRecord
     from agui_client.teams.tools_at_work import Keep
@@ -137,6 +144,8 @@ class SubagentRun:
     """The failure as others may read it, without the text of exceptions; None if the agent did not fail."""
     state: Any
     """The agent's state at the end."""
+    begin_id: str
+    """The id of the agent's last message before this run of it; empty if it had none."""
     partial_ids: list[str]
     """The ids of the messages that the agent had written when it failed, as the team's conversation has them."""
 
@@ -258,7 +267,7 @@ class SubagentRun:
             return
         yield self._finished()
 
-    def fail(self, error: Exception, code: str | None = None) -> list[Event]:
+    def fail(self, error: Exception, code: str | None = None) -> list[Item]:
         """End an invocation that failed, or was given up.
 
         Args:
@@ -266,7 +275,8 @@ class SubagentRun:
             code: A word for a reason on this side, whose text others may read; None for a failure of the agent.
 
         Returns:
-            The events that end what the agent has left open, and the SUBAGENT_ERROR; none if the invocation has ended.
+            What a team has done and not told yet, the events that end what the agent has left open, and the
+            SUBAGENT_ERROR; nothing if the invocation has ended.
         """
         if self._status != "running":
             return []
@@ -274,26 +284,46 @@ class SubagentRun:
         self._status = "abandoned" if code == "cancelled" else "error"
         self._error_text = str(error)
         name_member(error, self.member.name)
-        begun = self._tools.begun_at_failure()
+        untold = [*self._untold(), *self._tools.results_at_failure()]
+        if self._run is not None:
+            self._keep_usage(self._run)
+            self._keep_messages(self._run.messages)
+        partial = self._partial_messages()
         if (scope := CURRENT_SCOPE.get()) is not None:
             scope.failures[self.subagent_run_id] = error
-            scope.begun |= begun
         message, own_code = _message_of(error) if code is None else (str(error), code)
         self.failure = RunErrorEvent(message=message, code=own_code)
         ended = SubagentErrorEvent(subagent_run_id=self.subagent_run_id, message=message, code=own_code)
         ending = "was cancelled" if code == "cancelled" else "failed"
-        results = self._tools.results_at_failure()
-        if self._run is not None:
-            self._keep_usage(self._run)
-            self._keep_messages(self._run.messages)
-        new = [each for each in self.messages if each.role == "assistant" and each.id not in self._own_ids]
-        partial = {each.id: as_partial(each) for each in new if each.content}
-        closing = self._passing.close(cut_off(self.member.name, ending), begun, partial.values())
-        self.messages = [partial.get(each.id, each) for each in self.messages]
+        marked = [as_partial(each) for each in partial.values() if not is_partial(each)]
+        closing = self._passing.close(cut_off(self.member.name, ending), self._tools.begun_at_failure(), marked)
+        by_id = {each.id: each for each in marked}
+        self.messages = [by_id.get(each.id, each) for each in self.messages]
         self.messages += [_as_message(event) for event in closing if isinstance(event, ToolCallResultEvent)]
         self.partial_ids = [*partial]
         self._text = str(partial[self.partial_ids[-1]].content) if partial else ""
-        return [*results, *closing, changed(ended, metadata=self._more())]
+        return [*untold, *closing, changed(ended, metadata=self._more())]
+
+    def _untold(self) -> Iterator[Item]:
+        """Yield what a team that is cut has done, and nobody has read yet: its members will not do it again."""
+        run = self._run
+        unread = run.call.round.unread if run is not None and run.call.rounds else None
+        if run is None or unread is None:
+            return
+        for event in unread():
+            before = run.messages if isinstance(event, MessagesSnapshotEvent) else ()
+            run.call.round.pipeline.apply(event)
+            yield from self._passing.feed(event)
+            if isinstance(event, MessagesSnapshotEvent):
+                yield from self._passing.snapshot(before, run.messages, self._foreign)
+            elif isinstance(event, StateSnapshotEvent | StateDeltaEvent) and (changes := self._journal_changes(event)):
+                yield JournalChange(changes)
+
+    def _partial_messages(self) -> dict[str, Message]:
+        """Return the messages that the agent has written in vain; of a team, its members know which these are."""
+        new = [each for each in self.messages if each.role == "assistant" and each.id not in self._own_ids]
+        written = {each.id: each for each in new if each.content}
+        return {key: each for key, each in written.items() if is_partial(each) or not self._has_journal}
 
     def answer_own_call(self, call: ToolCall, result: str) -> Event:
         """Return the event of the result of a call of the `tools` that the agent was offered besides."""
@@ -306,8 +336,9 @@ class SubagentRun:
 
     @property
     def has_used_answers(self) -> bool:
-        """Whether the run that carried answers to the agent has finished."""
-        return self._tools.has_used_answers
+        """Whether the agent goes on, when it is asked again, behind the run that carried answers to it."""
+        results = (each for each in self.messages if isinstance(each, ToolMessage) and each.id not in self._own_ids)
+        return self._tools.has_used_answers and any(not stands_in(each) for each in results)
 
     @property
     def earlier_ids(self) -> set[str]:
@@ -334,7 +365,8 @@ class SubagentRun:
         member, input, names = self.member, self._input, self._names
         sees = member.sees or ("all" if self._prompt is None else None)
         messages, foreign = view(input.messages, names, member, sees, members)
-        self._own_ids = {names.up(each.id) for each in messages if each.id not in foreign}
+        own = [names.up(each.id) for each in messages if each.id not in foreign]
+        self._own_ids, self.begin_id = set(own), own[-1] if own else ""
         # A call that goes on, or is made again, has been asked already.
         prompt_id = _prompt_id(names)
         self._is_asked = any(each.id == prompt_id for each in messages)
@@ -472,12 +504,6 @@ class SubagentRun:
         if self.partial_ids:
             more["partialMessageIds"] = self.partial_ids
         return {EXTENSION: more} if more else None
-
-
-def messages_of(scope: RunScope) -> Sequence[Message]:
-    """Return the messages of the conversation that a run belongs to."""
-    owner = cast("AbstractAgent", scope.owner)
-    return owner.messages
 
 
 def _answers(input: RunAgentInput, key: str) -> tuple[str | None, list[ResumeEntry]]:

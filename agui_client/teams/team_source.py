@@ -13,7 +13,7 @@ from agui_client._concurrency import spawn
 from agui_client._run.scope import CURRENT_SCOPE
 from agui_client._transport.source import Source, failure_of
 from agui_client.errors import AGUIError
-from agui_client.teams.subagent_run import messages_of
+from agui_client.teams.members import messages_of
 
 if TYPE_CHECKING:
     from ag_ui.core import Event
@@ -38,7 +38,10 @@ class TeamSource(Source):
     def __init__(self, work: Callable[[TeamSource], Awaitable[None]]) -> None:
         self._work = work
         self._context, self._scope = copy_context(), CURRENT_SCOPE.get()
+        if self._scope is not None:
+            self._scope.unread = self.unread
         self._items: list[Item] = []
+        self._batch: Iterator[Event] = iter(())
         self.is_full = False
         """Whether so many events are unread that a member that adds one has to wait for space."""
         self._news: anyio.Event | None = None
@@ -107,10 +110,17 @@ class TeamSource(Source):
             if self._space is not None:
                 self._space.set()
                 self._space = None
-            return self._made(batch)
+            self._batch = self._made(batch)
+            return self._batch
         if self._failure is not None:
             raise self._failure
         return None
+
+    def unread(self) -> Iterator[Event]:
+        """Take the events that the reader of a closed source has not come to: what they tell has happened."""
+        yield from self._batch
+        batch, self._items = self._items, []
+        yield from self._made(batch)
 
     def interrupt(self) -> bool:
         """End the stream now, even in the middle of a wait."""

@@ -133,20 +133,14 @@ class ToolsAtWork:
             return []
         answered = self._run.call.conversation.answered_call_ids
         results = {each.tool_call_id: each for each in self._run.messages if isinstance(each, ToolMessage)}
-        unanswered = self._passing.unanswered
-        return self._events_of(
-            each for key, each in results.items() if key in answered and self._names.up(key) in unanswered
-        )
+        passed, before = self._passing.answered, self._run.call.known_ids
+        new = ((key, each) for key, each in results.items() if key in answered and each.id not in before)
+        return self._events_of(each for key, each in new if self._names.up(key) not in passed)
 
     def begun_at_failure(self) -> set[str]:
-        """Return the ids of the calls that were begun and have no result, as the team's caller has them.
-
-        Those of a member that is a team are its members'.
-        """
-        if self._run is None:
-            return set()
-        own = {each.tool_call_id for each in self._run.call.conversation.open_records if each.is_begun}
-        return {self._names.up(each) for each in own.union(*(every.scope.begun for every in self._run.call.rounds))}
+        """Return the ids of the calls that were begun and have no result, as the team's caller has them."""
+        records = [] if self._run is None else self._run.call.conversation.open_records
+        return {self._names.up(each.tool_call_id) for each in records if each.is_begun}
 
     async def _note(self, checkpoint: Checkpoint) -> None:
         """Keep which tools are at work and which are not, and the results that are new.

@@ -127,15 +127,16 @@ async def test_the_state_of_a_team_that_waits_has_what_a_process_of_another_vers
                 f"failing-{flow}.0": {
                     "result": {**failed, "text": "Half.", "error": "overloaded"},
                     "failure": {"message": "overloaded", "code": "busy"},
-                    "last": "failing/message-1",
                     "calls": 1,
                     "over": 3,
+                    "begin": "",
                     "seen": 2,
                 },
                 f"inner-{flow}.0": {
                     "interrupts": [asked],
                     "last": "inner/asker/message-1",
                     "text": "inner/asker/message-1",
+                    "begin": "",
                     "seen": 3,
                     "calls": 2,
                     "team": {
@@ -147,6 +148,7 @@ async def test_the_state_of_a_team_that_waits_has_what_a_process_of_another_vers
                                 "interrupts": [{**asked, **below}],
                                 "last": "asker/message-1",
                                 "text": "asker/message-1",
+                                "begin": "",
                                 "seen": 0,
                                 "calls": 1,
                             }

@@ -7,9 +7,11 @@ from random import Random
 
 import anyio
 import pytest
+from ag_ui.core import Event
 
 from agui_client import HttpAgent
 from agui_client.asgi import agent_app
+from support.random_recovery import PLACES, invalid, recovered
 from support.random_teams import Town, closed, findings, judged, left, random_team, run_to_the_end
 
 _MANY = int(os.environ.get("AGUI_TEAMS", "1"))
@@ -54,3 +56,15 @@ async def test_random_teams_of_agents_on_a_server_lose_nothing_and_let_go_of_it_
         for seed in range(start, start + 2):
             assert (seed, await judged(seed, town)) == (seed, [])
             assert (seed, (await left(seed, town))[1]) == (seed, [])
+
+
+@pytest.mark.requirement("LIFE-5", "SUB-6", "INT-4", "TOOL-10", "SEC-3")
+@pytest.mark.parametrize("place", PLACES)
+async def test_a_random_team_pays_once_and_asks_once_whatever_fails_and_is_killed(place: str) -> None:
+    found: dict[int, list[str]] = {}
+    for seed in range(5 * _MANY):
+        streams: list[list[Event]] = []
+        world = await recovered(seed, place, streams=streams)
+        if findings := world.findings + [each for events in streams for each in invalid(events)]:
+            found[seed] = findings
+    assert found == {}

@@ -1,0 +1,443 @@
+"""Random teams whose members pay, ask and fail, while programs are killed; what they promise is judged from outside.
+
+A member does as a model would: it reads from its conversation what it has done, and does the next thing of its plan.
+The judge knows the plans, the functions that were called and what the caller was asked, and nothing of how teams
+remember.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from random import Random
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import anyio
+import anyio.lowlevel
+from ag_ui.core import (
+    AssistantMessage,
+    RunErrorEvent,
+    RunFinishedEvent,
+    RunFinishedInterruptOutcome,
+    SubagentFinishedEvent,
+    SubagentStartedEvent,
+    Tool,
+    ToolMessage,
+)
+
+from agui_client import AbstractAgent, AGUIError, Approve, ConversationSnapshot, HttpAgent, Resolve, tool, validate
+from agui_client.asgi import agent_app
+from agui_client.teams import LoopAgent, Member, ParallelAgent, RouterAgent, SequentialAgent, Team, TeamAgent
+from agui_client.testing import ScriptedAgent, interrupt, pause, text, tool_call, turn
+from agui_client.threads import Threads
+
+if TYPE_CHECKING:
+    from ag_ui.core import Event, Interrupt, Message, RunAgentInput, ToolCall
+
+    from agui_client import RunResult
+
+PLACES = ("here", "served", "stored")
+"""Where a team runs: in this program, where it may be killed, on a server, and on a server that stores its threads."""
+LOOK = Tool(name="look", description="Looks.", parameters={"type": "object"})
+"""The tool of the caller."""
+_SECRET = "the secret of all processes of the server"
+_MOST_RUNS = 60
+_DONE = object()
+_TOLERATED = ("SNAP-5",)
+_SAVES = 30
+
+
+@dataclass
+class Plan:
+    """What a member is to do."""
+
+    name: str
+    steps: list[tuple[str, str]]
+    """The kinds and keys of what it does, one after the other."""
+    failures: int = 0
+    """The number of times that it fails before its last words."""
+
+
+@dataclass
+class World:
+    """What has happened outside of the team, in all its processes."""
+
+    plans: dict[str, Plan] = field(default_factory=dict[str, Plan])
+    failed: Counter[str] = field(default_factory=Counter[str])
+    begun: list[str] = field(default_factory=list[str])
+    """The keys of the payments that were begun."""
+    over: set[str] = field(default_factory=set[str])
+    """The invocations whose ends the caller was told of in runs that were not killed."""
+    asked: list[str] = field(default_factory=list[str])
+    answered: set[str] = field(default_factory=set[str])
+    """The keys of the questions whose answers no kill can have lost."""
+    kills: int = 0
+    failures: int = 0
+    findings: list[str] = field(default_factory=list[str])
+
+
+@dataclass
+class End:
+    """The conversation when the team has come to its end."""
+
+    messages: list[Message]
+    state: Any
+    text: str | None = None
+    """The text of the last result; None if the program was killed before it was given."""
+
+
+class Process:
+    """One process, in which nothing happens any more once it is killed."""
+
+    def __init__(self) -> None:
+        self.is_killed = False
+
+    async def work(self, pace: float = 0) -> None:
+        """Take some time; for ever if the process is killed."""
+        await anyio.sleep(pace)
+        if self.is_killed:
+            await anyio.sleep_forever()
+
+
+def made(seed: int, world: World, process: Process) -> AbstractAgent:
+    """Return the team of a seed, as any process makes it."""
+    return _Maker(Random(seed), world, process).team()
+
+
+class _Maker:
+    def __init__(self, random: Random, world: World, process: Process) -> None:
+        self._random, self._world, self._process = random, world, process
+        self._leaves = 0
+
+    def team(self) -> AbstractAgent:
+        return self._team(self._random.choice([0, 1, 2, 2]), "team")
+
+    def _team(self, depth: int, name: str) -> AbstractAgent:
+        random = self._random
+        members = [self._member(depth, f"m{number}") for number in range(random.randrange(1, 4))]
+        options: Any = {"agent_id": name}
+        match random.randrange(6):
+            case 0:
+                return SequentialAgent(*members, **options)
+            case 1 | 2:
+                last = self._member(0, "then") if random.random() < 0.3 else None
+                return ParallelAgent(*members, then=last, **options)
+            case 3:
+                return LoopAgent(*members, until=lambda *_: True, **options)
+            case 4:
+                chosen = random.choice(members)
+                named: Any = {chosen.name: chosen}
+                return RouterAgent(lambda _input: chosen.name, options=options, **named)
+            case _:
+                named = {each.name: each for each in members}
+                return TeamAgent(_lead([*named]), options=options, **named)
+
+    def _member(self, depth: int, name: str) -> Member:
+        is_leaf = depth == 0 or self._random.random() < 0.3
+        agent = self._leaf() if is_leaf else self._team(depth - 1, name)
+        retries = self._random.choice([0, 0, 0, 1])
+        return Member(agent, name, retries=retries, state=self._random.choice(["nested", "shared", "dropped"]))
+
+    def _leaf(self) -> ScriptedAgent:
+        random, world = self._random, self._world
+        self._leaves += 1
+        name = f"leaf{self._leaves}"
+        kinds = random.choices(["pay", "say", "pays"], k=random.randrange(3))
+        if random.random() < 0.5:
+            kinds.insert(random.randrange(len(kinds) + 1), random.choice(["ask", "look", "approve"]))
+        steps = [(kind, f"{name}.{number}") for number, kind in enumerate(kinds)]
+        plan = Plan(name, steps, failures=random.choice([0, 0, 1, 2]))
+        world.plans[name] = plan
+        paces = [random.choice([0, 0, 0.001, 0.004]) for _ in range(8)]
+        process = self._process
+
+        async def pay(key: str) -> str:
+            """Pay."""
+            await process.work()
+            world.begun.append(key)
+            await process.work(paces[len(key) % 8])
+            return f"paid {key}"
+
+        async def play(input: RunAgentInput) -> AsyncIterator[Any]:
+            await process.work(paces[len(input.messages) % 8])
+            *steps, last = _next(plan, world, input)
+            outcome = last if isinstance(last, RunFinishedInterruptOutcome) else None
+            steps += [] if outcome or last is _DONE else [last]
+            yield turn(pause(paces[3]), *steps, outcome=outcome)
+
+        tools = [tool(pay, name="pay"), tool(pay, name="approve", approval="always")]
+        return ScriptedAgent(play, agent_id=name, tools=tools)
+
+
+def _lead(names: list[str]) -> Callable[[Team], Any]:
+    async def lead(team: Team) -> str:
+        await team.say("First.")
+        await team.once(lambda: 1)
+        await team.gather(*names[1:])
+        await team.run(names[0], speaks=True)
+        await team.say("Last.")
+        return "led"
+
+    return lead
+
+
+def _next(plan: Plan, world: World, input: RunAgentInput) -> Iterator[Any]:
+    """Yield what a member says and does next, which it finds out from its conversation."""
+    said = {str(each.content) for each in input.messages if each.role == "assistant"}
+    results = _results(input)
+    world.findings += [f"{plan.name} reads {each!r}" for each in results.values() if not _is_real(each)]
+    for kind, key in plan.steps:
+        keys = [f"{key}{letter}" for letter in "abc"] if kind == "pays" else [key]
+        if kind == "ask" and f"yes {key}" not in said:
+            yield text(f"yes {key}" if input.resume else f"{key}?")
+            if not input.resume:
+                yield interrupt(f"ask {key}")
+                return
+        elif kind == "say":
+            yield text(f"on {key}")
+        elif kind != "ask" and (missing := [each for each in keys if each not in results]):
+            yield text(f"now {key}")
+            name = "pay" if kind == "pays" else kind
+            for each in missing:
+                yield tool_call(name, {"key": each}, tool_call_id=str(uuid4()))
+            return
+    if world.failed[plan.name] < plan.failures:
+        world.failed[plan.name] += 1
+        yield text("Half")
+        yield RunErrorEvent(message="broken")
+        return
+    yield text(f"{plan.name} is done")
+    yield _DONE
+
+
+def _results(input: RunAgentInput) -> dict[str, str]:
+    """Return the results of a member's calls by their keys."""
+    calls = {
+        call.id: json.loads(call.function.arguments).get("key", "")
+        for each in input.messages
+        if isinstance(each, AssistantMessage)
+        for call in each.tool_calls or ()
+    }
+    results = [each for each in input.messages if isinstance(each, ToolMessage)]
+    return {calls[each.tool_call_id]: str(each.content) for each in results if each.tool_call_id in calls}
+
+
+def _is_real(result: str) -> bool:
+    return result.startswith(("paid ", "unknown: ", "seen "))
+
+
+# --- one caller, and one team in one process after the other
+
+
+async def recovered(seed: int, place: str, *, streams: list[Any] | None = None) -> World:
+    """Run the team of a seed to its end, whatever fails and is killed; return what happened.
+
+    Args:
+        seed: The seed of the team, and of the kills.
+        place: One of `PLACES`.
+        streams: Gets the events of each run.
+    """
+    world, random = World(), Random(f"{seed} {place}")
+    caller = _Caller(seed, place, random, world, [] if streams is None else streams)
+    with anyio.fail_after(60):
+        async with caller.opened():
+            result = await caller.run_to_the_end()
+    world.findings += _broken(world, result)
+    return world
+
+
+class _Caller:
+    def __init__(self, seed: int, place: str, random: Random, world: World, streams: list[Any]) -> None:
+        self._seed, self._place, self._random, self._world, self._streams = seed, place, random, world, streams
+        self._saved: ConversationSnapshot | None = None
+        self._threads = Threads()
+        self._sent: list[str] = []
+        self._was_killed = self._is_over = False
+        self._left, self._killed = 0, anyio.Event()
+        self._agent = self._made()
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[None]:
+        async with self._threads:
+            yield
+
+    def _made(self) -> AbstractAgent:
+        """Return the agent that the caller runs, of a new process."""
+        self._process = process = Process()
+        team = made(self._seed, self._world, process)
+        if self._place == "here":
+            team.save_with(self._save)
+            return team
+        app: Any = agent_app(team, secret=_SECRET)
+        if self._place == "stored":
+            app = agent_app(lambda _request, input: self._threads.open(input.thread_id, team), secret=_SECRET)
+        return HttpAgent("http://team/", app=app, strict=True)
+
+    async def run_to_the_end(self) -> End | None:
+        """Run the team, go on after failures and kills, and answer all that it asks; None if it does not end."""
+        options: dict[str, Any] = {}
+        prompt: str | None = "Go"
+        for _ in range(_MOST_RUNS):
+            result = await self._run(prompt, options)
+            if self._was_killed and self._is_over:
+                return End(self._agent.messages, self._agent.state)
+            if result is None:
+                has_prompt = any(each.role == "user" for each in self._agent.messages)
+                prompt, options = None if has_prompt else "Go", self._again(options)
+                continue
+            if not result.interrupts and not result.pending_tool_calls:
+                return End(result.messages, result.state, result.text)
+            prompt, options = None, self._answers(result.interrupts, result.pending_tool_calls)
+        self._world.findings.append("it does not come to its end")
+        return None
+
+    def _again(self, options: dict[str, Any]) -> dict[str, Any]:
+        """Return the keywords of a run after one that failed or was killed: what still waits is answered."""
+        if self._was_killed:
+            return self._answers(self._agent.pending_interrupts, self._agent.pending_tool_calls)
+        # The same answers may be given again, and need not.
+        return {"resume": options["resume"]} if "resume" in options and self._random.random() < 0.3 else {}
+
+    async def _run(self, prompt: str | None, options: dict[str, Any]) -> RunResult | None:
+        """Run the team once; None if the run failed, or its process was killed."""
+        self._left = self._random.randrange(1, _SAVES) if self._place == "here" and self._random.random() < 0.5 else 0
+        self._was_killed = False
+        self._killed, events = anyio.Event(), list["Event"]()
+        outcome: list[RunResult] = []
+        self._streams.append(events)
+
+        async def run() -> None:
+            try:
+                async with self._agent.stream(prompt, tools=[LOOK], **options) as run:
+                    async for event in run:
+                        events.append(event)
+                    outcome.append(await run.result())
+            except AGUIError as error:
+                self._world.failures += 1
+                if "broken" not in str(error):
+                    self._world.findings.append(f"{type(error).__name__}: {error}")
+            tasks.cancel_scope.cancel()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(run)
+            await self._killed.wait()
+            self._process.is_killed = self._was_killed = True
+            self._world.kills += 1
+            ends = [each for each in events if isinstance(each, RunFinishedEvent)]
+            self._is_over = bool(ends) and "_team" not in json.dumps(self._saved.state if self._saved else "_team")
+            tasks.cancel_scope.cancel()
+        if self._was_killed:
+            assert self._saved is not None
+            saved = self._saved.model_dump_json(by_alias=True)
+            self._agent = self._made()
+            self._agent.restore(ConversationSnapshot.model_validate_json(saved))
+            return None
+        self._judge(events)
+        for key in self._sent if options else ():
+            self._world.answered.add(key)
+        self._sent = []
+        return outcome[0] if outcome else None
+
+    def _judge(self, events: list[Event]) -> None:
+        """Find members that were asked again when their end was told."""
+        world = self._world
+        begun = {each.subagent_run_id.partition("~")[0] for each in events if isinstance(each, SubagentStartedEvent)}
+        world.findings += [f"{each} had ended, and was asked again" for each in begun & world.over]
+        ends = [each for each in events if isinstance(each, SubagentFinishedEvent)]
+        world.over |= {each.subagent_run_id for each in ends if each.outcome is None}
+
+    async def _save(self, checkpoint: Any) -> None:
+        """Save the conversation, and be killed behind it if it is time."""
+        if self._process.is_killed:
+            return
+        self._saved = checkpoint.snapshot()
+        self._left -= 1
+        if self._left == 0:
+            self._process.is_killed = True
+            self._killed.set()
+            await anyio.sleep_forever()
+
+    def _answers(self, interrupts: list[Interrupt], pending: list[ToolCall]) -> dict[str, Any]:
+        world, answers = self._world, dict[str, Any]()
+        messages = self._agent.messages
+        calls = {call.id: call for each in messages for call in getattr(each, "tool_calls", None) or ()}
+        self._sent = []
+        for each in interrupts:
+            is_question = (each.message or "").startswith("ask ")
+            key = (each.message or "")[4:] if is_question else _key(calls[each.tool_call_id or ""])
+            answers[each.id] = Resolve(True) if is_question else Approve()
+            self._ask(key)
+        looks = {}
+        for call in pending:
+            self._ask(key := _key(call))
+            looks[call.id] = f"seen {key}"
+        if answers and looks and self._random.random() < 0.3:
+            # The caller's tools are answered later.
+            self._sent = [each for each in self._sent if f"seen {each}" not in looks.values()]
+            looks = {}
+        world.asked += self._sent
+        return {**({"resume": answers} if answers else {}), **({"tool_results": looks} if looks else {})}
+
+    def _ask(self, key: str) -> None:
+        if key in self._world.answered:
+            self._world.findings.append(f"{key} is asked again, and was answered")
+        self._sent.append(key)
+
+
+def _key(call: Any) -> str:
+    return str(json.loads(call.function.arguments)["key"])
+
+
+# --- the judge
+
+
+def invalid(events: list[Event]) -> list[str]:
+    """Return the faults of the events of a run that came to its end."""
+    if not events or not isinstance(events[-1], RunFinishedEvent | RunErrorEvent):
+        return []
+    return [f"{each.rule}: {each.problem}" for each in validate(events) if each.rule not in _TOLERATED]
+
+
+def _broken(world: World, result: End | None) -> list[str]:
+    """Return the promises that were not kept."""
+    found = [f"{key} was begun {count} times" for key, count in Counter(world.begun).items() if count > 1]
+    if result is None:
+        return [*found, "it does not end"]
+    if "_team" in json.dumps(result.state):
+        found.append(f"the state has notes: {result.state}")
+    messages = result.messages
+    repeated = [each for each, count in Counter(each.id for each in messages).items() if count > 1]
+    found += [f"repeated id {each}" for each in repeated]
+    said = Counter(str(each.content) for each in messages if each.role == "assistant" and each.content)
+    reached = {each.removesuffix(" is done") for each in said if each.endswith(" is done")}
+    if said["Half"]:
+        found += [f"words of a failed attempt are left: {each.id}" for each in messages if each.content == "Half"]
+    for name in reached:
+        plan = world.plans[name]
+        if said[f"{name} is done"] != 1:
+            found.append(f"{name} has ended {said[f'{name} is done']} times in the conversation")
+        for kind, key in plan.steps:
+            keys = [f"{key}{letter}" for letter in "abc"] if kind == "pays" else [key]
+            if kind in ("pay", "pays", "approve"):
+                found += _of_payments(keys, messages, world)
+    voice = [each for each in messages if each.role == "assistant" and each.subagent_run_id is None and each.content]
+    if voice and result.text not in (None, voice[-1].content):
+        found.append(f"the text is {result.text!r}, and the team said {voice[-1].content!r}")
+    return found
+
+
+def _of_payments(keys: list[str], messages: Any, world: World) -> Iterator[str]:
+    calls = {call.id: _key(call) for each in messages for call in getattr(each, "tool_calls", None) or ()}
+    for key in keys:
+        contents = [str(m.content) for m in messages if isinstance(m, ToolMessage) and calls.get(m.tool_call_id) == key]
+        if len(contents) != 1:
+            yield f"{key} has the results {contents}"
+        elif contents[0] == f"paid {key}":
+            if key not in world.begun:
+                yield f"{key} was never begun"
+        elif not contents[0].startswith("unknown: ") or not world.kills + world.failures:
+            yield f"{key} is {contents[0]!r}"
