@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -303,28 +303,33 @@ class Journal:
         ]
 
     def keep(self, invocation: str, record: CallRecord) -> None:
-        """Keep the record of a call; only what changed is written.
+        """Keep the record of a call."""
+        self.keep_all({invocation: record})
+
+    def keep_all(self, records: Mapping[str, CallRecord]) -> None:
+        """Keep records of calls, whose changes belong together; only what changed is written, in one patch.
 
         The journal of a member that is a team goes in the same patch that says that the call is over: a program that is
         killed in between would ask its members again.
 
         Args:
-            invocation: The id of the invocation.
-            record: The record, apart from the journal of a team.
+            records: The records by the ids of the invocations, apart from the journals of teams.
         """
+        if operations := [each for invocation, record in records.items() for each in self._changes(invocation, record)]:
+            self._write(operations)
+
+    def _changes(self, invocation: str, record: CallRecord) -> list[Operation]:
         before, self.records[invocation] = self.records.get(invocation), record
         place, now = as_pointer("calls", invocation), _written(record)
         if before is None and invocation not in self._teams:
-            self._write([_add(place, now)])
-            return
+            return [_add(place, now)]
         old = {} if before is None else _written(before)
         operations = [_add(place + as_pointer(name), each) for name, each in now.items() if old.get(name) != each]
         operations += [_removed(place + as_pointer(name)) for name in old if name not in now]
         if record.result is not None and record.failure is None and invocation in self._teams:
             self._teams.discard(invocation)
             operations.append(_removed(f"{place}/team"))
-        if operations:
-            self._write(operations)
+        return operations
 
     def patch_team(self, invocation: str, record: CallRecord, operations: Iterable[Operation]) -> None:
         """Change the journal of a member that is a team; it stays after the end of that team's run until `keep`.

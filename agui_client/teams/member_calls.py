@@ -399,6 +399,7 @@ class MemberCalls:
             own = (each for each in self.thread.messages if each.role == "assistant")
             calls = [call.id for each in own for call in each.tool_calls or ()]
             self.answer(begun_in(self._abandoned, sorted(calls)), UNKNOWN_RESULT)
+        changed_records: dict[str, CallRecord] = {}
         for invocation, given in self._answers.items():
             record = self.journal.records[invocation]
             open_ids = {each.id for each in record.interrupts}
@@ -407,12 +408,14 @@ class MemberCalls:
                 answers = {each.interrupt_id: each for each in record.answers} | new
                 answered = [*record.answered, *(f"{invocation}/{each}" for each in new)]
                 update = {"answers": [*answers.values()], "answered": list(dict.fromkeys(answered))}
-                self.journal.keep(invocation, record.model_copy(update=update))
+                changed_records[invocation] = record.model_copy(update=update)
         if self._is_cut:
             # Behind the answers, which those that asked get again.
-            for invocation, record in list(self.journal.records.items()):
-                if not record.is_over:
-                    self.journal.keep(invocation, record.cut(self.given_results))
+            records = {**self.journal.records, **changed_records}
+            changed_records |= {
+                each: record.cut(self.given_results) for each, record in records.items() if not record.is_over
+            }
+        self.journal.keep_all(changed_records)
 
     def _open_answers(self, record: CallRecord) -> list[ResumeEntry]:
         """Return the answers that a member still needs: a call that was approved, and then made, has its result."""

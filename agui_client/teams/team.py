@@ -383,11 +383,10 @@ class Team:
         if not failed and not _is_own_limit(error):
             # An exception of the function's own, and it has called nobody since these.
             failed = self._raised[self._passed_over :]
-        for _, call in failed:
-            self._journal.keep(call.invocation, call.record)
-            for invocation, record in list(self._journal.records.items()):
-                if record.cut_by == call.invocation:
-                    self._journal.keep(invocation, record.made_again())
+        again = {call.invocation: call.record for _, call in failed}
+        cut = {each: record for each, record in self._journal.records.items() if record.cut_by in again}
+        # In one patch: a call that stayed cut would wait for ever for the failure of one that is made again.
+        self._journal.keep_all({**again, **{each: record.made_again() for each, record in cut.items()}})
 
     def _member(self, given: MemberLike) -> Member:
         for member in self._members:

@@ -439,5 +439,5 @@ def _of_payments(keys: list[str], messages: Any, world: World) -> Iterator[str]:
         elif contents[0] == f"paid {key}":
             if key not in world.begun:
                 yield f"{key} was never begun"
-        elif not contents[0].startswith("unknown: ") or not world.kills + world.failures:
+        elif not contents[0].startswith("unknown: ") or not world.kills + world.failed.total():
             yield f"{key} is {contents[0]!r}"
