@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -45,7 +45,7 @@ def nested(inner: AbstractAgent, depth: int) -> AbstractAgent:
 
 
 @asynccontextmanager
-async def placed(team: AbstractAgent, place: str) -> AsyncIterator[AbstractAgent]:
+async def placed(team: AbstractAgent, place: str) -> AsyncGenerator[AbstractAgent]:
     """A team that runs here, is served, or is served from a thread that is stored."""
     if place == "here":
         yield team
