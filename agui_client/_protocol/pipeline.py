@@ -15,7 +15,7 @@ from agui_client._protocol.compat import CompatibilityBoundary
 from agui_client._protocol.events import UnrecognizedEvent, WireEvent
 from agui_client._protocol.expand import KIND_OF_CHUNK, Expander
 from agui_client._protocol.outcome import Outcome
-from agui_client._protocol.reduce import REDUCTIONS, Change, Reducer
+from agui_client._protocol.reduce import Change, Reducer
 from agui_client._protocol.validation import NullFields, Validator
 from agui_client._protocol.verify import Verifier
 
@@ -55,7 +55,8 @@ class Pipeline:
         self._validate = Validator(warnings, null_fields=null_fields).feed
         expander = Expander(warnings)
         self._expand, self._lanes = expander.feed, expander.lanes
-        self._verify, self._note, self._thread = self.verifier.feed, self.outcome.handlers, reducer.thread
+        self._verify, self._note = self.verifier.feed, self.outcome.handlers
+        self._reductions, self._reduced = reducer.reductions()
         self.is_conforming = False
         """Whether typed events come from strict decoding, so that only JSON is left to validate."""
 
@@ -76,8 +77,8 @@ class Pipeline:
 
     def apply(self, event: Event) -> Change:
         """Reduce an event to messages and state; return the parts that it changed."""
-        reduce = REDUCTIONS.get(type(event))
-        return _NONE if reduce is None else reduce(self._thread, event)
+        reduce = self._reductions.get(type(event))
+        return _NONE if reduce is None else reduce(self._reduced, event)
 
     def feed(self, event: WireEvent, watch: Callable[[Event, Change], object] | None = None) -> Iterable[Event]:
         """Take one event through all stages: `admitted`, then `apply`.
@@ -110,7 +111,7 @@ class Pipeline:
         (self.verifier.checks.get(kind) or self._verify)(only)
         if (note := self._note.get(kind)) is not None:
             note(only)
-        change = _NONE if (reduce := REDUCTIONS.get(kind)) is None else reduce(self._thread, only)
+        change = _NONE if (reduce := self._reductions.get(kind)) is None else reduce(self._reduced, only)
         if watch is not None:
             watch(only, change)
         return (only,)

@@ -8,7 +8,7 @@ verified before; one that fits nothing in the thread is skipped with a warning.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from typing import Any, TypeAlias, get_args
 from uuid import NAMESPACE_OID, uuid5
 
@@ -449,6 +449,13 @@ class Reducer:
         log = WarningLog() if warnings is None else warnings
         # For the parts that serve one conversation: what they note in it, applications have no use for.
         self.thread = Thread(messages, {} if state is PydanticUndefined else state, log)
+
+    def reductions(self) -> tuple[Mapping[type[Any], Callable[[Any, Any], Change]], object]:
+        """Return the function that takes in events of each type, and its first argument, for those who spare `feed`.
+
+        One table serves all runs: a table of bound methods for each would keep the run alive until the collector comes.
+        """
+        return REDUCTIONS, self.thread
 
     def feed(self, event: Event) -> Change:
         """Take in one event.

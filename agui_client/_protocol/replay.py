@@ -36,9 +36,9 @@ class ReplayReducer(Reducer):
         self._is_larger: bool | None = False
         self._merged: list[Message] | None = None
 
-    def handlers(self) -> Mapping[type[Any], Callable[[Any], Change]]:
-        """Return the function that takes in events of each type; others change nothing."""
-        return dict.fromkeys(REDUCTIONS, self.feed)
+    def reductions(self) -> tuple[Mapping[type[Any], Callable[[Any, Any], Change]], object]:
+        """Return the function that takes in events of each type, and its first argument."""
+        return _FEEDS, self
 
     def feed(self, event: Event) -> Change:
         """Take in one event of the replay."""
@@ -118,6 +118,9 @@ class ReplayReducer(Reducer):
     def _replace_state(self, state: Any) -> None:
         super().set_state(state)
         self._has_state = True
+
+
+_FEEDS = dict.fromkeys(REDUCTIONS, ReplayReducer.feed)
 
 
 def _merge(local: Sequence[Message], replayed: Sequence[Message]) -> list[Message]:
