@@ -66,9 +66,9 @@ def whole_snapshot(
         before: The member's messages before its snapshot.
         after: The member's messages after it.
     """
-    restated = with_restated(messages, before, after)
+    restated: list[Message] = with_restated(messages, before, after)
     if _activities(before) == _activities(after):
-        restated = [each for each in restated if each.role != "activity"]
+        restated[:] = [each for each in restated if each.role != "activity"]
     return core.MessagesSnapshotEvent(messages=restated)
 
 
