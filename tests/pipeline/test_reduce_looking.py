@@ -305,5 +305,8 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 def test_a_text_that_is_looked_at_while_it_grows_is_not_given_new_memory_for_each_look() -> None:
     # In an interpreter of its own: where a program has freed a large block, its memory is reused anyway.
     command = [sys.executable, "-c", _LOOKING]
-    done = subprocess.run(command, cwd=_PROJECT, capture_output=True, text=True, timeout=60, check=True)
-    assert 0 < int(done.stdout) < 20_000, "pages of 4 kB; with a new block for each look, 94 000"
+    # The fewest of three: the kernel may take pages away from a program on a machine that is short of them.
+    done = [
+        subprocess.run(command, cwd=_PROJECT, capture_output=True, text=True, timeout=60, check=True) for _ in range(3)
+    ]
+    assert 0 < min(int(each.stdout) for each in done) < 20_000, "pages of 4 kB; with a new block for each look, 94 000"
