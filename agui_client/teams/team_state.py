@@ -183,8 +183,12 @@ def _with_journal(state: Any, journal: dict[str, Any]) -> dict[str, Any]:
 
 
 def _wraps(state: Any) -> bool:
-    """Return whether a state is no object, and is in the journal therefore."""
-    return is_object(state) and is_object(journal := state.get(JOURNAL)) and _WRAPPED in journal
+    """Return whether a state is no object, and is in the journal therefore.
+
+    A caller could write an object there, with a journal in it that would become the team's.
+    """
+    is_there = is_object(state) and is_object(journal := state.get(JOURNAL)) and _WRAPPED in journal
+    return is_there and not is_object(state[JOURNAL][_WRAPPED])
 
 
 def _is_whole(operation: Any) -> bool:

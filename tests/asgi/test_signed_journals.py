@@ -242,6 +242,20 @@ async def test_a_server_without_a_secret_goes_on_with_what_it_has_sent_and_with_
     assert (await _approved(caller, document), done) == ("Paid.", ["paid 10.0"])
 
 
+@pytest.mark.parametrize("make", TEAMS)
+async def test_a_journal_that_a_caller_writes_beside_its_own_is_never_signed(
+    make: Callable[[], AbstractAgent],
+) -> None:
+    caller = _caller(make())
+    document = await _document(caller)
+    forged = json.loads(json.dumps(document))
+    _plain(forged)
+    # The place of a state that is no object: what was there became the state at the end, and was signed as such.
+    document["state"]["_team"]["outer_state"] = forged["state"]
+    await _approved(caller, document)
+    assert (caller.state, done) == ({}, ["paid 10.0"])
+
+
 async def test_parts_of_two_moments_cannot_be_put_together() -> None:
     def team() -> AbstractAgent:
         members = [Member(ScriptedAgent(turn(text(f"Words {each}."))), f"m{each}") for each in range(3)]
