@@ -4,15 +4,7 @@ A record is made when a run leaves a call without a result; it is the proof that
 messages that a caller brought have none, and are never executed. A record goes with its call: when the call is no
 longer among the messages, and when a server uses the id again, which then means another call.
 
-The status of a call and what may follow it, which `_FOLLOWS` guards:
-
-    from            to
-    WAITING         CUT or PLACEHOLDER (the conversation went on without it), EXECUTING, ANSWERED
-    CUT             WAITING (restarted, and left by a run that finished), PLACEHOLDER, EXECUTING (approved), ANSWERED
-    PLACEHOLDER     CUT (the placeholder is lost), EXECUTING, ANSWERED (a late result)
-    ASKED           EXECUTING (made again with the answer), ANSWERED
-    EXECUTING       ASKED, ANSWERED (also late)
-    ANSWERED        EXECUTING (the agent's snapshot lacks the result)
+`CallStatus` has the statuses of a call, and `_FOLLOWS` what may follow each of them, with the reasons.
 
 A call that got its result from elsewhere (its caller or the agent) has no record any more. One whose function was
 stopped, by a time-out or as the program ended, stays EXECUTING: it may have a placeholder, which a late result of the
@@ -52,11 +44,17 @@ class CallStatus(StrEnum):
 
 
 _FOLLOWS: Mapping[CallStatus, frozenset[CallStatus]] = {
+    # CUT if the placeholder is lost, ANSWERED by a late result.
     CallStatus.PLACEHOLDER: frozenset({CallStatus.CUT, CallStatus.EXECUTING, CallStatus.ANSWERED}),
+    # WAITING if the call is restarted, and left by a run that finishes; EXECUTING on an approval.
     CallStatus.CUT: frozenset({CallStatus.WAITING, CallStatus.PLACEHOLDER, CallStatus.EXECUTING, CallStatus.ANSWERED}),
+    # CUT or PLACEHOLDER if the conversation went on without the call.
     CallStatus.WAITING: frozenset({CallStatus.CUT, CallStatus.PLACEHOLDER, CallStatus.EXECUTING, CallStatus.ANSWERED}),
-    CallStatus.ASKED: frozenset({CallStatus.CUT, CallStatus.PLACEHOLDER, CallStatus.EXECUTING, CallStatus.ANSWERED}),
+    # EXECUTING when the call is made again with the answer.
+    CallStatus.ASKED: frozenset({CallStatus.PLACEHOLDER, CallStatus.EXECUTING, CallStatus.ANSWERED}),
+    # ANSWERED also by a late result.
     CallStatus.EXECUTING: frozenset({CallStatus.ASKED, CallStatus.ANSWERED}),
+    # EXECUTING if the agent's snapshot lacks the result.
     CallStatus.ANSWERED: frozenset({CallStatus.EXECUTING}),
 }
 """The statuses that may follow each one, beside itself."""

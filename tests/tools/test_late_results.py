@@ -21,8 +21,11 @@ from ag_ui.core import (
 from anyio import to_thread
 
 from agui_client import Approve, ConversationSnapshot, HttpAgent, UsageError, tool
+from agui_client._conversation.answer_checks import check_results, withheld_calls
+from agui_client._conversation.changes import ResultsAdded
 from agui_client._conversation.ledger import CallOwner, CallStatus, Ledger, ToolCallRecord
 from agui_client._tools.questions import ToolQuestion
+from agui_client.conversation import Conversation
 from agui_client.testing import ScriptedAgent, Step, Turn, serve_bytes, sse, text, tool_call, turn
 from support.teller import Teller, ended, snapshot
 from support.thread import started
@@ -226,6 +229,10 @@ def record(status: CallStatus) -> ToolCallRecord:
     return ToolCallRecord(tool_call_id="c", message_id="m", status=status, answered_by=CallOwner.APPLICATION)
 
 
+def test_there_is_a_way_to_each_status() -> None:
+    assert {to for to, _ in _MOVES.values()} == set(CallStatus)
+
+
 @pytest.mark.parametrize("status", CallStatus)
 @pytest.mark.parametrize("name", _MOVES)
 @pytest.mark.requirement("SEC-3")
@@ -241,3 +248,35 @@ def test_a_call_goes_from_status_to_status_as_the_table_says_or_not_at_all(statu
         is_kept = name in ("wait", "cut") and status in (CallStatus.ASKED, CallStatus.EXECUTING)
         to = status if is_kept else to
     assert ledger.has("c", to)
+
+
+# --- what each status means
+
+_MEANS = {
+    CallStatus.PLACEHOLDER: (True, True, False, True, None),
+    CallStatus.CUT: (True, False, False, True, "the run that made it did not finish"),
+    CallStatus.WAITING: (True, True, False, False, None),
+    CallStatus.ASKED: (True, True, False, False, None),
+    CallStatus.EXECUTING: (True, True, True, True, "its function was called before"),
+    # No run has received its result, so another one may take its place.
+    CallStatus.ANSWERED: (True, True, False, True, "its function was called before"),
+}
+"""Whether a call is pending, waits, and is unknown; whether it takes a late result; why its function is not called."""
+
+
+@pytest.mark.parametrize("status", CallStatus)
+@pytest.mark.requirement("TOOL-10")
+def test_a_status_says_what_may_become_of_a_call_without_a_result(status: CallStatus) -> None:
+    call = ToolCall(id="c", function=FunctionCall(name="pay", arguments="{}"))
+    conversation = Conversation("t", [AssistantMessage(id="m", tool_calls=[call])])
+    conversation.ledger = Ledger([record(status).become(shown=call)])
+    is_pending = conversation.pending_tool_calls == [call]
+    is_waiting = conversation.waiting_calls == {"c": call}
+    is_unknown = conversation.unknown_tool_calls == [call]
+    why = withheld_calls(conversation).get("c")
+    conversation.apply(ResultsAdded([ToolMessage(id="r", tool_call_id="c", content="unknown", metadata=_MARK)], False))
+    try:
+        takes_late = check_results(conversation, {"c": "late"}) == []
+    except UsageError:
+        takes_late = False
+    assert (is_pending, is_waiting, is_unknown, takes_late, why) == _MEANS[status]
