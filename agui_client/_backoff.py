@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from agui_client.errors import HTTPStatusError
 
 
+BUSY_STATUSES = frozenset({429, 503})
+"""Statuses of a server that refuses a run before it begins, and may accept it later."""
+
+
 def pause_before(repetition: int, first: float, most: float) -> float:
     """Return how long to wait before trying again: from a window that doubles each time, so that callers spread.
 

@@ -15,6 +15,7 @@ import anyio
 import httpx
 
 from agui_client import errors
+from agui_client._backoff import BUSY_STATUSES
 from agui_client._secrets import address_of, is_secret_header
 from agui_client._transport import response as responses
 from agui_client._transport.client import Attempt, Request, Transport, origin_of
@@ -29,8 +30,7 @@ _logger = logging.getLogger("agui_client.transport")
 _BUSY = "retry=RetryPolicy(status=3) posts the run again when a Retry-After allows it"
 _ADVICE = {
     403: "the credentials in headers= or auth= do not allow this",
-    429: _BUSY,
-    503: _BUSY,
+    **dict.fromkeys(BUSY_STATUSES, _BUSY),
 }
 """The options to change after a refusal."""
 _NOT_HERE = (404, 405)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from agui_client import errors
-from agui_client._backoff import pause_before, retry_after
+from agui_client._backoff import BUSY_STATUSES, pause_before, retry_after
 from agui_client._field_docs import Record
 from agui_client.errors import HTTPStatusError
 
@@ -65,8 +65,9 @@ class RetryPolicy(Record):
                 return 0  # nothing was sent, but waiting once more for a connection that runs keep is no remedy
             case errors.ConnectError() | errors.ConnectTimeoutError() if not error.may_have_started:
                 return self.connect
-            case HTTPStatusError(status_code=429 | 503) if (seconds := retry_after(error)) is not None:
-                return self.status if seconds <= self.max_wait else 0
+            case HTTPStatusError(status_code=status) if status in BUSY_STATUSES:
+                seconds = retry_after(error)
+                return 0 if seconds is None or seconds > self.max_wait else self.status
             case _:
                 return 0
 

@@ -9,14 +9,13 @@ from typing import Literal, TypeAlias
 
 import anyio
 
-from agui_client._backoff import pause_before, retry_after
+from agui_client._backoff import BUSY_STATUSES, pause_before, retry_after
 from agui_client._field_docs import Record
 from agui_client.errors import HTTPStatusError, IncompleteRunError, TransportError, UsageError
 
 Kinds: TypeAlias = Literal["unsent", "transport", "any"]
 """Kinds of errors: those before the agent began, also broken transport, and all that may go away by themselves."""
 
-_COME_BACK = (429, 503)
 _SERVER_ERROR = 500
 _REQUEST_TIMEOUT = 408
 
@@ -74,7 +73,7 @@ class RowRetry(Record):
             return self.on(error)
         if isinstance(error, UsageError):
             return False
-        if isinstance(error, HTTPStatusError) and error.status_code in _COME_BACK:
+        if is_refusal(error):
             return True
         if self.on == "any":
             return True
@@ -146,7 +145,7 @@ class Pace:
 
 def is_refusal(error: Exception) -> bool:
     """Return whether a server asks its caller to come back later."""
-    return isinstance(error, HTTPStatusError) and error.status_code in _COME_BACK
+    return isinstance(error, HTTPStatusError) and error.status_code in BUSY_STATUSES
 
 
 def check_number(name: str, value: object, *, least: float, is_whole: bool = False, is_above: bool = False) -> None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 from ag_ui.core import ResumeEntry
 
+from agui_client._backoff import BUSY_STATUSES
 from agui_client._interrupts.answers import Cancel
 from agui_client._protocol.schema import is_object
 from agui_client._tools.function import tool
@@ -432,7 +433,7 @@ async def _blame(doctor: Examination, rule: str, problem: str, seen: Seen) -> No
     """Find a rule broken by a run that was not served, unless plain runs are not served any more either."""
     if rule in _NEED_SECOND_RUNS and doctor.has_found("INPUT-1"):
         return
-    if isinstance(seen.error, HTTPStatusError) and seen.error.status_code in (429, 503):
+    if isinstance(seen.error, HTTPStatusError) and seen.error.status_code in BUSY_STATUSES:
         doctor.obstacle = f"the server answers {seen.error.status_code} by now: it wants fewer requests"
         raise SkippedError(doctor.obstacle)
     control = await doctor.ask(doctor.agent(), doctor.prompt("hello"))
