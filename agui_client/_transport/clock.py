@@ -28,7 +28,13 @@ from agui_client.errors import ConnectError, ConnectTimeoutError
 
 T = TypeVar("T")
 
-_CARRIERS = frozenset({"aiohttp", "h2", "h11", "httpcore", "httpx", "pyreqwest"})
+_UNSENT = {
+    "aiohttp": ("ClientConnectorError", "ConnectionTimeoutError"),
+    "httpcore": ("ConnectError", "ConnectTimeout", "PoolTimeout"),
+    "httpcore2": ("ConnectError", "ConnectTimeout", "PoolTimeout"),
+}
+"""The exceptions that libraries are known to raise before they send anything."""
+_CARRIERS = frozenset({"h2", "h11", "httpx", "pyreqwest", *_UNSENT})
 """The libraries that carry requests; some let their exceptions out as they are."""
 
 
@@ -250,15 +256,9 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 def _is_unsent(error: Exception) -> bool:
     """Return whether it is certain that nothing was sent.
 
-    httpcore and httpcore2, the transports of httpx and httpx2, and aiohttp are known to raise these before they send
-    anything. Other transports raise httpx's exceptions about connections that broke later, too, and there a retry would
-    post the run twice.
+    The cause of an error says so, an exception of the library below. Transports of libraries that `_UNSENT` does not
+    know raise httpx's exceptions about connections that broke later, too, and there a retry would post the run twice.
     """
-    import httpcore
-
-    unsent: tuple[type[Exception], ...] = (httpcore.ConnectError, httpcore.ConnectTimeout, httpcore.PoolTimeout)
-    if (httpcore2 := sys.modules.get("httpcore2")) is not None:
-        unsent += (httpcore2.ConnectError, httpcore2.ConnectTimeout, httpcore2.PoolTimeout)
-    if (aiohttp := sys.modules.get("aiohttp")) is not None:
-        unsent += (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
-    return isinstance(error.__cause__, unsent)
+    cause = error.__cause__
+    loaded = ((sys.modules.get(library), names) for library, names in _UNSENT.items())
+    return any(isinstance(cause, getattr(library, name)) for library, names in loaded if library for name in names)
