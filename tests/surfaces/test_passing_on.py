@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -140,6 +142,12 @@ def test_every_keyword_reaches_the_agent(name: str) -> None:
 def test_no_keyword_is_left_out_of_these_tests() -> None:
     # The first two are the request's, see tests/transport; the last one is not for the agent, see test_steering.
     assert KEYWORDS.keys() - USED.keys() == {"headers", "timeout", "when_busy"}
+
+
+def test_the_table_of_keywords_in_the_docs_has_each_one() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "start.md").read_text("utf-8")
+    table = page.partition("| keyword | meaning |")[2].partition("\n\n")[0]
+    assert set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == set(KEYWORDS)
 
 
 def test_the_parent_of_a_run_is_not_that_of_the_round_after_it() -> None:
