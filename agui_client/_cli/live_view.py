@@ -6,7 +6,7 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from ag_ui.core import Event, StateDeltaEvent, StateSnapshotEvent
+from ag_ui.core import Event
 from rich.console import Console, RenderableType
 from rich.json import JSON
 from rich.panel import Panel
@@ -16,6 +16,7 @@ from agui_client._cli.lines import printable
 from agui_client._cli.live_run import LiveRun
 from agui_client._cli.output import PROGRAM_HEADING, summary
 from agui_client._cli.state_changes import describe_change
+from agui_client._protocol.traits import STATE_EVENTS
 
 if TYPE_CHECKING:
     from agui_client._run.result import RunResult
@@ -53,8 +54,8 @@ class LiveView(LiveRun):
 
     def show(self, event: Event, state: Any, viewed: Viewed | None = None) -> None:
         """Draw an event."""
-        if isinstance(event, StateSnapshotEvent | StateDeltaEvent):
-            self._changed = describe_change(event, self._state)
+        if isinstance(event, STATE_EVENTS):
+            self._changed = describe_change(event, self._state, state)
         self._state = state
         super().show(event, state, viewed)
 

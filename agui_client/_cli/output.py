@@ -20,8 +20,6 @@ from ag_ui.core import (
     ReasoningMessageContentEvent,
     ReasoningMessageEndEvent,
     RunFinishedCancelledOutcome,
-    StateDeltaEvent,
-    StateSnapshotEvent,
     SubagentErrorEvent,
     SubagentFinishedEvent,
     SubagentStartedEvent,
@@ -37,6 +35,7 @@ from ag_ui.core import (
 
 from agui_client._cli.lines import one_line, printable
 from agui_client._protocol.message_text import content_text
+from agui_client._protocol.traits import STATE_EVENTS
 from agui_client._run.async_run import AnswerText
 from agui_client._widgets.drawing import draw, drawn_text
 from agui_client._widgets.views import MOST_VALUES, Key, ShownCustom, find_view, shown_call
@@ -187,7 +186,7 @@ class Transcript:
                 self._parts["thought", event.message_id].append(event.delta)
             case ReasoningMessageEndEvent():
                 self._detail(f"thought: {self._joined('thought', event.message_id)}")
-            case StateSnapshotEvent() | StateDeltaEvent() if self._verbose:
+            case _ if self._verbose and isinstance(event, STATE_EVENTS):
                 self._detail(f"state: {json.dumps(state, ensure_ascii=False)}")
             case TextMessageStartEvent():
                 self._is_new_message = True

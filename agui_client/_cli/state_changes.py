@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from ag_ui.core import StateDeltaEvent, StateSnapshotEvent
+from ag_ui.core import Event, StateDeltaEvent
 
 from agui_client._cli.lines import one_line
 from agui_client._json_pointers import parts_of
@@ -20,17 +20,18 @@ _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^A-Z_\-\s]+")
 _UNKNOWN = object()
 
 
-def describe_change(event: StateSnapshotEvent | StateDeltaEvent, before: Any) -> str:
-    """Describe what a snapshot or a patch changes in the state.
+def describe_change(event: Event, before: Any, after: Any) -> str:
+    """Describe what an event changes in the state.
 
     Args:
-        event: The snapshot or the patch.
+        event: The event.
         before: The state before it.
+        after: The state after it.
 
     Returns:
         A phrase such as "changed trip weather from nothing to “sunny”".
     """
-    operations = _operations(event, before)
+    operations = _operations(event, before, after)
     if operations is None:
         return "set the whole state"
     changes: list[str] = []
@@ -43,11 +44,11 @@ def describe_change(event: StateSnapshotEvent | StateDeltaEvent, before: Any) ->
     return one_line(", ".join(changes)) or "nothing changed"
 
 
-def _operations(event: StateSnapshotEvent | StateDeltaEvent, before: Any) -> list[Operation] | None:
-    """Return the operations that make the change; None if there was no state, or if nearly everything is new."""
+def _operations(event: Event, before: Any, after: Any) -> list[Operation] | None:
+    """Return the operations of a change; None if there was no state, or if nearly everything is new."""
     if isinstance(event, StateDeltaEvent):
         return [each.model_dump(mode="json", by_alias=True) for each in event.delta]
-    return difference(before, event.snapshot, is_detailed=True) if before else None
+    return difference(before, after, is_detailed=True) if before else None
 
 
 def _change(operation: Operation, before: Any) -> str:

@@ -55,7 +55,7 @@ _NOT_FOR_US = {
     407: "; the proxy wants credentials",
 }
 """Statuses that say nothing of the server, but that it was asked in the wrong way, with advice."""
-_FAMILIES = {
+FAMILIES = {
     "reasoning": "REASONING_",
     "steps": "STEP_",
     "subagents": "SUBAGENT_",
@@ -422,7 +422,7 @@ def _service(seen: Seen) -> str:
 def _note_events(doctor: Examination, seen: Seen) -> None:
     """Note the kinds of events that came."""
     kinds = {str(event.get("type")) for exchange in seen.exchanges for event in exchange.events}
-    for name, beginning in _FAMILIES.items():
+    for name, beginning in FAMILIES.items():
         if any(kind.startswith(beginning) for kind in kinds):
             doctor.note(name, True, "")
     if any(kind.endswith("_CHUNK") for kind in kinds):

@@ -101,7 +101,11 @@ class Passing:
         """The ids of the calls that were passed on and have no result."""
         self.answered = owners.answered
         """The ids of the calls whose results were passed on, in the whole run of the team."""
-        state_events = {"nested": self._nested, "shared": self._shared, "dropped": _nothing}[state]
+        on_snapshot, on_delta = {
+            "nested": (self._nested_snapshot, self._nested_delta),
+            "shared": (self._shared_snapshot, self._shared_delta),
+            "dropped": (_nothing, _nothing),
+        }[state]
         self._baseline = baseline
         self._handlers: dict[type, Callable[[Any], Sequence[Event]]] = {
             **dict.fromkeys(_KIND, self._item_start),
@@ -113,7 +117,8 @@ class Passing:
             core.ReasoningEncryptedValueEvent: self._encrypted,
             core.StepStartedEvent: self._step,
             core.StepFinishedEvent: self._step,
-            **dict.fromkeys((core.StateSnapshotEvent, core.StateDeltaEvent), state_events),
+            core.StateSnapshotEvent: on_snapshot,
+            core.StateDeltaEvent: on_delta,
             core.SubagentStartedEvent: self._subagent_started,
             **dict.fromkeys((core.SubagentFinishedEvent, core.SubagentErrorEvent), self._subagent_ended),
             **dict.fromkeys(
@@ -356,27 +361,29 @@ class Passing:
 
     # --- state
 
-    def _shared(self, event: core.StateSnapshotEvent | core.StateDeltaEvent) -> Sequence[Event]:
-        if isinstance(event, core.StateSnapshotEvent):
-            return (changed(self._tagged(event), snapshot=without_journal(event.snapshot)),)
+    def _shared_snapshot(self, event: core.StateSnapshotEvent) -> Sequence[Event]:
+        return (changed(self._tagged(event), snapshot=without_journal(event.snapshot)),)
+
+    def _shared_delta(self, event: core.StateDeltaEvent) -> Sequence[Event]:
         operations = [each for each in event.delta if not _is_of_journal(each)]
         return (changed(self._tagged(event), delta=operations),) if operations else ()
 
-    def _nested(self, event: core.StateSnapshotEvent | core.StateDeltaEvent) -> Sequence[Event]:
+    def _nested_snapshot(self, event: core.StateSnapshotEvent) -> Sequence[Event]:
+        # Not the difference from the snapshot before: another call of this member may have written here since.
+        value = without_journal(event.snapshot)
+        return self._placed(event, state_patch({"op": "add", "path": as_pointer(self._state_key), "value": value}))
+
+    def _nested_delta(self, event: core.StateDeltaEvent) -> Sequence[Event]:
         place = as_pointer(self._state_key)
-        tag = self._names.tag(event.subagent_run_id)
-        if isinstance(event, core.StateSnapshotEvent):
-            value = without_journal(event.snapshot)
-            # Not the difference from the snapshot before: another call of this member may have written here since.
-            operations = state_patch({"op": "add", "path": place, "value": value})
-        else:
-            operations = [_moved(each, place) for each in event.delta if not _is_of_journal(each)]
-            if operations and self._baseline is not _PLACED:
-                operations[:0] = state_patch({"op": "add", "path": place, "value": self._baseline})
-        if not operations:
-            return ()
+        operations = [_moved(each, place) for each in event.delta if not _is_of_journal(each)]
+        if operations and self._baseline is not _PLACED:
+            operations[:0] = state_patch({"op": "add", "path": place, "value": self._baseline})
+        return self._placed(event, operations) if operations else ()
+
+    def _placed(self, event: Any, operations: Any) -> Sequence[Event]:
+        """Return an event of the state as the operations that it becomes under the member's name."""
         self._baseline = _PLACED
-        delta = core.StateDeltaEvent(delta=operations, subagent_run_id=tag)
+        delta = core.StateDeltaEvent(delta=operations, subagent_run_id=self._names.tag(event.subagent_run_id))
         return (changed(delta, timestamp=event.timestamp, raw_event=event.raw_event, metadata=event.metadata),)
 
 

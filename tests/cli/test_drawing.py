@@ -115,13 +115,13 @@ def test_a_message_and_a_call_may_share_an_id() -> None:
 def test_a_patch_is_shown_in_words(operation: dict[str, Any], said: str) -> None:
     before = {"trip": {"stops": [{"name": "c"}, {"name": "b"}], "budget": None, "a/b": 1}}
     event = StateDeltaEvent.model_validate({"type": "STATE_DELTA", "delta": [operation]})
-    assert describe_change(event, before) == said
+    assert describe_change(event, before, None) == said
 
 
 def test_a_patch_of_many_changes_shows_two_and_says_what_it_knows() -> None:
     patch = [{"op": "replace", "path": "/n", "value": number} for number in range(5)]
     event = StateDeltaEvent.model_validate({"type": "STATE_DELTA", "delta": patch})
-    assert describe_change(event, {"n": None}) == "changed n from nothing to 0, changed n to 1, 3 more"
+    assert describe_change(event, {"n": None}, {"n": 4}) == "changed n from nothing to 0, changed n to 1, 3 more"
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_a_patch_of_many_changes_shows_two_and_says_what_it_knows() -> None:
     ],
 )
 def test_a_snapshot_is_shown_as_what_is_different_from_the_state_before(before: Any, after: Any, said: str) -> None:
-    assert describe_change(StateSnapshotEvent(snapshot=after), before) == said
+    assert describe_change(StateSnapshotEvent(snapshot=after), before, after) == said
 
 
 @pytest.mark.requirement("SEC-8")

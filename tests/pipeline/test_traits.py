@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import get_args
 
 import pytest
 from ag_ui.core import BaseEvent
 
+import agui_client
 from agui_client import Subscriber
 from agui_client._protocol.open_items import OpenRun
 from agui_client._protocol.reduce import REDUCTIONS
 from agui_client._protocol.schema import EVENT_MODELS
-from agui_client._protocol.traits import TRAITS, types_about
+from agui_client._protocol.traits import TRAITS, Subject, types_about
 from agui_client._protocol.warnings import WarningLog
+from agui_client.doctor.probes import FAMILIES
 from agui_client.teams.names import Names
 from agui_client.teams.passing import Owners, Passing, StatePolicy
 from agui_client.teams.team_state import StateEvent
 
+_WORD = re.compile(r"\w+")
 _CHUNKS = set(types_about(part="chunk"))
 
 
@@ -52,3 +57,20 @@ def test_teams_pass_on_by_a_handler_of_its_own_each_type_about_a_run_an_item_or_
 
 def test_teams_take_each_type_about_the_state_into_theirs() -> None:
     assert _names(set(get_args(StateEvent))) == _names(set(types_about("state")))
+
+
+@pytest.mark.parametrize("subject", ["state", "activity"])
+def test_a_module_that_tells_snapshots_from_patches_knows_each_type_about_their_subject(subject: Subject) -> None:
+    types = _names(set(types_about(subject)))
+    two_kinds = {TRAITS[each].part for each in types_about(subject)} >= {"snapshot", "delta"}
+    package = Path(agui_client.__file__).parent
+    named = {
+        each.relative_to(package): types & set(_WORD.findall(each.read_text("utf-8"))) for each in package.rglob("*.py")
+    }
+    assert two_kinds
+    assert {str(module): types - known for module, known in named.items() if len(known) > 1 and known != types} == {}
+
+
+def test_the_doctor_knows_the_ability_that_each_type_shows() -> None:
+    shown_by_all = ("RUN_", "TEXT_MESSAGE_", "TOOL_CALL_")
+    assert [each for each in EVENT_MODELS if not each.startswith((*shown_by_all, *FAMILIES.values()))] == []
