@@ -61,7 +61,8 @@ _LEFT_OPEN = ("LIFE-5", "SUB-7")
 """The rules by which a run cannot finish yet."""
 _OF_ITEMS = ("LIFE-16", "REASON-1", "REASON-2", "STREAM-1", "SUB-6")
 """The rules about the order of the events of one item."""
-_ID_FIELDS = ("messageId", "toolCallId", "stepName", "subagentRunId")
+ID_FIELDS = ("messageId", "toolCallId", "stepName", "subagentRunId")
+"""The members of events that name an item."""
 _ABOUT_MESSAGES = frozenset({"ACT-4", "ACT-6", "REASON-7", "TOOL-4"})
 """The warnings about something that is not among the messages."""
 _MOST_BYTES = 250_000_000
@@ -479,5 +480,5 @@ def _items_of(content: str) -> list[tuple[str, str]]:
     """Return the names of the items that an event is about."""
     data = _object_of(content)
     is_of_subagent = str(data.get("type")).startswith("SUBAGENT_")
-    named = ((field, data.get(field)) for field in _ID_FIELDS if is_of_subagent or field != "subagentRunId")
+    named = ((field, data.get(field)) for field in ID_FIELDS if is_of_subagent or field != "subagentRunId")
     return [(field, value) for field, value in named if isinstance(value, str)]

@@ -219,7 +219,7 @@ class Answer:
     def _text(self, event: WireEvent) -> _Text:
         """Return the text that an event has a piece of, or is the end of."""
         if isinstance(event, UnrecognizedEvent):
-            family, members, names = _family(event.type), event.data, _WIRE_NAMES
+            family, members, names = _family(event.type), event.data, WIRE_NAMES
         else:
             family, members, names = _family_of(type(event)), event.__dict__, _FIELDS
         item_id, owner = members.get(names[0]) or members.get(names[1]), members.get(names[2])
@@ -244,7 +244,8 @@ class Answer:
             yield entries.popleft()
 
 
-_WIRE_NAMES = ("toolCallId", "messageId", "subagentRunId")
+WIRE_NAMES = ("toolCallId", "messageId", "subagentRunId")
+"""The members that name the item of a piece, where an event is JSON; `_FIELDS` has those of classes."""
 _FIELDS = ("tool_call_id", "message_id", "subagent_run_id")
 
 

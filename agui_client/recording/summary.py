@@ -36,8 +36,11 @@ _FAMILIES: Mapping[str, Family] = {
     "RUN": "run",
     "STEP": "run",
 }
-_NAMED = ("delta", "toolCallName", "stepName", "message", "content", "name", "snapshot", "messageId", "toolCallId")
-"""The members of events that say most, the first of them first."""
+NAMED = (
+    *("delta", "toolCallName", "stepName", "message", "content"),
+    *("name", "snapshot", "patch", "messageId", "toolCallId"),
+)
+"""The members of events that say most, the first of them first; the page of the inspector has the same."""
 _LONGEST = 200
 
 
@@ -246,7 +249,7 @@ def _summary(line: Line, event: dict[str, Any]) -> str:
             return line.reason if line.error is None else f"{line.reason}: {line.error.type}"
         case _:
             rest = {name: value for name, value in event.items() if name not in ("type", "subagentRunId", "metadata")}
-            value = next((rest[name] for name in _NAMED if name in rest), rest or None)
+            value = next((rest[name] for name in NAMED if name in rest), rest or None)
             return _short(_text(value))
 
 

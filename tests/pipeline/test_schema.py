@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
+import agui_client
 from agui_client._protocol.events import UnrecognizedEvent
 from agui_client._protocol.schema import (
     EVENT_MODELS,
@@ -30,6 +34,9 @@ from agui_client._protocol.schema import (
 )
 from agui_client._protocol.validation import Validator
 from agui_client._protocol.warnings import WarningLog
+from agui_client.checking.check import ID_FIELDS
+from agui_client.recording.pieces import WIRE_NAMES
+from agui_client.recording.summary import NAMED
 
 _EVENTS = TypeAdapter[Event](Event)
 _DEFINITIONS: dict[str, Any] = _EVENTS.json_schema(by_alias=True)["$defs"]
@@ -121,6 +128,18 @@ def test_every_event_type_has_its_class() -> None:
         tag: reference.rpartition("/")[2]
         for tag, reference in _EVENTS.json_schema(by_alias=True)["discriminator"]["mapping"].items()
     }
+
+
+@pytest.mark.parametrize("names", [ID_FIELDS, NAMED, WIRE_NAMES])
+def test_the_members_that_modules_look_for_in_json_are_those_of_an_event(names: tuple[str, ...]) -> None:
+    # Nothing else would fail when a later version names one of them otherwise.
+    assert set(names) <= {name for model in EVENT_MODELS.values() for name in record(model).slots}
+
+
+def test_the_inspectors_page_looks_for_the_same_members() -> None:
+    page = (Path(agui_client.__file__).parent / "recording/inspector_page/page.js").read_text("utf-8")
+    (listed,) = re.findall(r"const named = (\[.*\]);", page)
+    assert tuple(json.loads(listed)) == NAMED
 
 
 @pytest.mark.requirement("PROC-10")
