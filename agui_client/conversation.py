@@ -102,7 +102,7 @@ class Conversation:
         self.approved_tools: set[str] = set()
         """The names of the tools whose calls are approved in this thread without a question."""
         self.incomplete_ids: dict[str, None] = {}
-        """The messages that runs began and did not complete."""
+        """The ids of the messages that runs began and did not complete."""
         self._kept_answers: list[ResumeEntry] = []
         self.is_abandoned = False
         """Whether the next run cancels the pending interrupts because they were abandoned."""
@@ -245,7 +245,7 @@ class Conversation:
         self.notify(self.apply(StateReplaced(state_as_json(state))))
 
     def note_sent(self, history: History, messages: Sequence[Message]) -> None:
-        """Note what a run sends; a run that does not finish leaves open what of it the agent received.
+        """Note what a run sends; if the run does not finish, the agent may have received none of it.
 
         Args:
             history: The value of `history=`.
@@ -597,6 +597,7 @@ class Conversation:
 
     def keep_replaced_messages(self) -> None:
         """Keep the messages that a MESSAGES_SNAPSHOT replaces, from now on."""
+        # Not for every call: the list would hold the messages of a long thread a second time.
         self._reducer.thread.before_snapshot = []
 
     @property

@@ -27,7 +27,7 @@ from agui_client._tools.questions import ToolQuestion
 
 
 class CallStatus(StrEnum):
-    """The status of a tool call without a result, or that was executed here; in the order in which it goes on."""
+    """The status of a tool call without a result, or that was executed here; from the earliest to the latest."""
 
     PLACEHOLDER = "placeholder"
     """It was never executed, and the agent got a placeholder for its result; or its arguments never ended."""

@@ -70,7 +70,7 @@ class Work:
     """The interrupts to ask people about."""
     is_all: bool = False
     """Whether nothing else that the run left waits for an answer of the caller."""
-    oddities: Sequence[str] = ()
+    warnings: Sequence[str] = ()
     """Warnings about calls that are left out, or are executed against expectations (TOOL-11)."""
 
 
@@ -83,7 +83,7 @@ def work_left(call: Call) -> Work:
     # Most runs leave nothing to anybody; they pay for no look at their calls.
     if not has_answerer and not any(tool.toolset for tool in offered.values()):
         return Work()
-    tool_calls, are_others_waiting, oddities = sort_calls(
+    tool_calls, are_others_waiting, warnings = sort_calls(
         pending_calls(call.round),
         offered,
         withheld=withheld_calls(call.conversation),
@@ -91,7 +91,7 @@ def work_left(call: Call) -> Work:
     )
     interrupts = outcome.interrupts if has_answerer else ()
     is_all = not are_others_waiting and len(interrupts) == len(outcome.interrupts)
-    return Work(tool_calls, interrupts, is_all, oddities)
+    return Work(tool_calls, interrupts, is_all, warnings)
 
 
 async def begin_work(call: Call, work: Work, save: Save) -> bool:
@@ -110,7 +110,7 @@ async def begin_work(call: Call, work: Work, save: Save) -> bool:
     Raises:
         ToolRoundsExceededError: Another round would pass a limit.
     """
-    for each in work.oddities:
+    for each in work.warnings:
         call.warnings.add("TOOL-11", each)
     if work.interrupts or not work.tool_calls:
         await save()

@@ -20,7 +20,7 @@ from agui_client._tools.tool_limits import RoundLimits, ToolLimits
 from agui_client.errors import UsageError
 
 if TYPE_CHECKING:
-    from ag_ui.core import CustomEvent, Message, TokenUsage, ToolMessage
+    from ag_ui.core import CustomEvent, TokenUsage, ToolMessage
 
     from agui_client._run.custom_models import CustomModels
     from agui_client._run.ending import Save
@@ -218,18 +218,4 @@ class Call:
     @property
     def given_results(self) -> Sequence[ToolMessage]:
         """The results of tool calls that came with the call, and not from a tool, as far as its caller lacks them."""
-        return () if self.request is None else self.request.results_to_tell
-
-    def keep_replaced_messages(self) -> None:
-        """Keep the messages that a MESSAGES_SNAPSHOT replaces, from now on."""
-        # Not for every call: the list would hold the messages of a long thread a second time.
-        self.conversation.keep_replaced_messages()
-
-    @property
-    def replaced_messages(self) -> Sequence[Message]:
-        """The messages before the latest MESSAGES_SNAPSHOT, if they are kept."""
-        return self.conversation.replaced_messages
-
-    def watch_tools(self, tell: Callable[[ToolExecution], object]) -> None:
-        """Call a function for each step of a tool's execution, from now on."""
-        self.observers.watch_tools(tell)
+        return () if self.request is None else self.request.given_results

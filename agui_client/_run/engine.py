@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 # Looking up the member of an enum costs as much as a step of an event.
-_GOES_ON = Reason.NONE
+_NO_STOP = Reason.NONE
 _TURN_SECONDS = 0.03
 """The longest time between two turns of the event loop, if one event takes no longer."""
 _ENGINES: WeakSet[Engine] = WeakSet()
@@ -138,7 +138,7 @@ class Engine:
                 try:
                     source = await self._send(run)
                     turn_at = perf_counter() + _TURN_SECONDS
-                    while source and (batch := await source.read() if state.reason is _GOES_ON else None) is not None:
+                    while source and (batch := await source.read() if state.reason is _NO_STOP else None) is not None:
                         for wire_event in batch:
                             # The events are yielded here and by no generator below: each one more costs every event.
                             if subscribers:
@@ -152,7 +152,7 @@ class Engine:
                                     yield event
                             if is_saved and is_of_a_member(wire_event):
                                 await self._saving.save()
-                            if state.reason is not _GOES_ON:
+                            if state.reason is not _NO_STOP:
                                 break
                             if perf_counter() > turn_at:
                                 await self._pause(source)

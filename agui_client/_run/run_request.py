@@ -122,7 +122,7 @@ class RunRequest:
         return [*self.results, *self.prompts]
 
     @property
-    def results_to_tell(self) -> Sequence[ToolMessage]:
+    def given_results(self) -> Sequence[ToolMessage]:
         """The results that the served run sends to its caller as events, as the caller does not have them."""
         return self.results
 

@@ -57,15 +57,15 @@ def sort_calls(
         are_named: Whether the agent named its pending calls itself (TOOL-9).
 
     Returns:
-        The calls to execute, whether others wait for the caller, and the oddities to warn of (TOOL-11).
+        The calls to execute, whether others wait for the caller, and the warnings about them (TOOL-11).
     """
     ours: list[ToolCall] = []
-    oddities: list[str] = []
+    warnings: list[str] = []
     is_waiting = False
     for call in pending:
         tool = offered.get(call.function.name)
         if (why := withheld.get(call.id)) is not None:
-            oddities.append(f"tool call {quoted(call.id)} is left to the application: {why}")
+            warnings.append(f"tool call {quoted(call.id)} is left to the application: {why}")
             is_waiting = True
         elif are_named if tool is None else tool.toolset is not None:
             ours.append(call)
@@ -73,8 +73,8 @@ def sort_calls(
             is_waiting = True
         else:
             name = quoted(call.function.name)
-            oddities.append(f"a call to {name}, which was not offered, is taken for the agent's own")
-    return ours, is_waiting, oddities
+            warnings.append(f"a call to {name}, which was not offered, is taken for the agent's own")
+    return ours, is_waiting, warnings
 
 
 @dataclass

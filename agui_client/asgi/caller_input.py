@@ -320,7 +320,7 @@ class StoredThreadRequest(RunRequest):
         return {**{name: value for name, value in state.items() if name != JOURNAL}, **own}
 
     @property
-    def results_to_tell(self) -> Sequence[ToolMessage]:
+    def given_results(self) -> Sequence[ToolMessage]:
         """The results of tool calls that the caller did not send itself."""
         return [each for each in self.results if self._sent_results.get(each.tool_call_id) is not each]
 

@@ -101,7 +101,7 @@ class LiveCell:
         # With the context of the cell, which its output belongs to.
         drawing = threading.Thread(target=copy_context().run, args=(self._draw,), name="agui_client.show", daemon=True)
         drawing.start()
-        self._run.call.watch_tools(lambda _: self._renew())
+        self._run.call.observers.watch_tools(lambda _: self._renew())
         ended = ""
         try:
             yield self._take

@@ -137,7 +137,7 @@ class _Terminal:
     def running(self) -> Generator[Callable[[Event], None]]:
         """Draw while the block lasts; the block gets the function that takes each event."""
         with self._lines.running():
-            self._run.call.watch_tools(self._lines.execution)
+            self._run.call.observers.watch_tools(self._lines.execution)
             yield self._take
         result = self._run.partial
         for line in (*waiting_lines(result.interrupts, result.pending_tool_calls), ending_line(result)):

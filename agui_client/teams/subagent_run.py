@@ -249,7 +249,7 @@ class SubagentRun:
                 agent.agent_id = self.member.name
             async with self._entered(agent) as run:
                 self._run = run
-                run.call.keep_replaced_messages()
+                run.call.conversation.keep_replaced_messages()
                 self._tools.watch(run)
                 feed = self._passing.feed
                 async for event in run:
@@ -431,7 +431,8 @@ class SubagentRun:
     def _watched(self, event: Any, run: AgentRun) -> list[Any]:
         """Take note of subagents, and of the end of a run; return events for a snapshot."""
         if isinstance(event, MessagesSnapshotEvent):
-            return self._passing.snapshot(run.call.replaced_messages, run.messages, self._foreign)
+            replaced = run.call.conversation.replaced_messages
+            return self._passing.snapshot(replaced, run.messages, self._foreign)
         if isinstance(event, RunFinishedEvent | RunErrorEvent):
             self._last = event
         return []

@@ -196,8 +196,8 @@ async def test_pending_calls_are_sorted_by_who_answers_them() -> None:
     pending = [call(name, tool_call_id) for tool_call_id, name in ids.items()]
 
     def sort(calls: list[ToolCall], *, are_named: bool) -> tuple[list[str], bool, list[str]]:
-        ours, is_waiting, oddities = sort_calls(calls, tools, withheld={"held": "why"}, are_named=are_named)
-        return [each.id for each in ours], is_waiting, oddities
+        ours, is_waiting, warnings = sort_calls(calls, tools, withheld={"held": "why"}, are_named=are_named)
+        return [each.id for each in ours], is_waiting, warnings
 
     withheld = "tool call 'held' is left to the application: why"
     taken = "a call to 'search', which was not offered, is taken for the agent's own"
