@@ -453,13 +453,16 @@ class Conversation:
         unfinished = dict.fromkeys(outcome.unfinished_call_ids)
         for call_id in dict.fromkeys([*known, *waiting, *unfinished]):
             if call_id not in answered:
-                answered_by = left.get(call_id, CallOwner.AGENT)
-                marks = {
-                    "is_broken": call_id in broken,
-                    "is_shown": call_id in waiting,
-                    "is_unfinished": call_id in unfinished,
-                }
-                self._record_call(call_id, outcome, run_id, answered_by, warnings, **marks)
+                self._record_call(
+                    call_id,
+                    outcome,
+                    run_id,
+                    left.get(call_id, CallOwner.AGENT),
+                    warnings,
+                    is_broken=call_id in broken,
+                    is_shown=call_id in waiting,
+                    is_unfinished=call_id in unfinished,
+                )
 
     def _note_incomplete(self, outcome: Outcome, verifier: Verifier) -> set[str]:
         """Note which messages and calls came to their end, and which did not; return the calls that did not."""
