@@ -345,7 +345,7 @@ class Conversation:
 
     @property
     def waiting_calls(self) -> dict[str, ToolCall]:
-        """The calls that a run that finished left without a result, and whole, as they are now, by id."""
+        """The calls without a result of runs that finished, as they are now, by id; only those with whole arguments."""
         waiting = [each for each in self.open_records if each.shown is not None and each.status is not CallStatus.CUT]
         return {call.id: call for call in self._calls_of(waiting)}
 

@@ -122,18 +122,17 @@ def answering_run(agent: AbstractAgent, input: RunAgentInput, signing: Signing) 
     return run
 
 
-def trusted_run(agent: AbstractAgent, input: RunAgentInput, tools: ToolSource | None = None) -> AgentRun:
+def trusted_run(agent: AbstractAgent, input: RunAgentInput, given: RunOptions | None = None) -> AgentRun:
     """Return the run of an agent that answers an input of this program's own, which needs no proof.
 
     Args:
         agent: The agent, which has the conversation.
         input: The input.
-        tools: The tools to offer; None for the agent's own.
+        given: Keywords of the run that are not part of an input, such as its tools; None if there are none.
     """
     agent, prompt, options, _ = _answering(agent, input, TRUSTING)
-    if tools is not None:
-        options["tools"] = tools
-    return agent.stream(prompt, **options)
+    all_options: RunOptions = {**options, **(given or {})}
+    return agent.stream(prompt, **all_options)
 
 
 def continued_run(agent: AbstractAgent, input: RunAgentInput, cut: Continuation, signing: Signing) -> AgentRun:

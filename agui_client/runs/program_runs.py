@@ -14,6 +14,7 @@ from ag_ui.core import RunAgentInput
 from agui_client.agent import AbstractAgent
 from agui_client.asgi.caller_input import TRUSTING, continued_run, trusted_run
 from agui_client.errors import UsageError
+from agui_client.options import IN_INPUT
 
 if TYPE_CHECKING:
     from agui_client._run.async_run import AgentRun
@@ -124,7 +125,10 @@ class ProgramRun:
 
     async def _enter_answers(self, input: RunAgentInput, stack: AsyncExitStack) -> AgentRun:
         agent = await self._enter_agent(stack)
-        return await stack.enter_async_context(trusted_run(agent, input, self._options.get("tools")))
+        # The input has the others: an answer is about the same run, with the same tools, headers and time-outs.
+        given = {name: value for name, value in self._options.items() if value is not None}
+        beside: Any = {name: given[name] for name in given.keys() - IN_INPUT}
+        return await stack.enter_async_context(trusted_run(agent, input, beside))
 
     async def _enter_agent(self, stack: AsyncExitStack) -> Agent:
         chosen = self._open(self._thread_id)

@@ -7,7 +7,7 @@ import logging
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import anyio
 import anyio.lowlevel
@@ -33,11 +33,12 @@ from agui_client.threads import Threads
 from support.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping, MutableMapping
+    from collections.abc import AsyncGenerator, AsyncIterator, Mapping, MutableMapping
 
     from ag_ui.core import RunAgentInput
 
     from agui_client import AbstractAgent
+    from agui_client._protocol.events import WireEvent
     from agui_client.asgi import ServedRequest
 
 pytestmark = [pytest.mark.anyio, pytest.mark.both_loops]
@@ -615,6 +616,27 @@ async def test_a_program_follows_a_run_and_answers_what_it_waits_for() -> None:
     assert [each.status.value for each in await runs.list()] == ["finished"] * 3
     with pytest.raises(UsageError, match="waits for no answer"):
         await runs.answer(first.run_id, {approval.id: Approve()})
+
+
+async def test_the_run_that_answers_has_the_keywords_of_the_run_that_asked() -> None:
+    class Remote(ScriptedAgent):
+        takes = frozenset({"headers", "timeout"})
+
+        def run(self, input: RunAgentInput) -> AsyncIterator[WireEvent]:
+            options = self.call_options
+            seen.append((options.get("headers"), options.get("timeout"), input.forwarded_props))
+            return super().run(input)
+
+    seen: list[tuple[object, object, object]] = []
+    runs = Runs()
+    agent = Remote(turn(outcome=interrupt("Which hotel?", interrupt_id="hotel")), turn(text("Done.")))
+    keywords = {"headers": {"x-tenant": "acme"}, "timeout": 7.0, "forwarded_props": {"a": 1}}
+    first = await runs.start(agent, "Book", **cast("Any", keywords))
+    with anyio.fail_after(_SECONDS):
+        assert [each async for each in runs.follow(first.run_id)]
+        second = await runs.answer(first.run_id, {"hotel": Resolve("Grand")})
+        assert [each async for each in runs.follow(second.run_id)]
+    assert seen == [tuple(keywords.values())] * 2
 
 
 @pytest.mark.parametrize("place", ["stored", "in the caller's input"])
