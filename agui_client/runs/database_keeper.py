@@ -34,7 +34,15 @@ from agui_client.runs.attempts import Attempt
 from agui_client.runs.kept_run import KeptRun
 from agui_client.runs.mirrors import Mirrors, Rebuild, go_back, interrupts_of
 from agui_client.runs.on_waiting import WaitingFunction, tell
-from agui_client.runs.records import Place, RunInfo, RunKey, RunStatus, RunsUnavailableError, WaitingRun
+from agui_client.runs.records import (
+    Place,
+    RunInfo,
+    RunKey,
+    RunsClosedError,
+    RunStatus,
+    RunsUnavailableError,
+    WaitingRun,
+)
 from agui_client.runs.run_database import Claim, RunDatabase
 from agui_client.runs.run_log import STOPPED, Phase, RunLog
 from agui_client.runs.run_tables import StoredRun, url_of
@@ -322,7 +330,8 @@ class DatabaseKeeper:
             run.give_up()
         finally:
             if run.is_given_up and self._leaving is not None:
-                with suppress(RunsUnavailableError):  # it is taken over when the lease has passed
+                # Taken over when the lease has passed, or released already with all that this process had.
+                with suppress(RunsUnavailableError, RunsClosedError):
                     await self._database.release(attempt.claim)
             self._let_go(attempt)
         if not run.is_given_up and run.log.status is RunStatus.WAITING and self._on_waiting:
