@@ -11,6 +11,7 @@ import hashlib
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -115,8 +116,10 @@ class CallRecord(BaseModel):
     @property
     def inner_journal(self) -> JournalDocument | None:
         """The journal of a member that is a team of this program; None for another member, and for a server's team."""
-        is_readable = self.team is not None and not (is_object(self.team) and SIGNED in self.team)
-        return journal_in({JOURNAL: self.team}) if is_readable else None
+        # A server may have anything of its own under this name.
+        with suppress(UsageError):
+            return None if self.team is None else journal_in({JOURNAL: self.team})
+        return None
 
     def made_again(self) -> CallRecord:
         """Return the record of a call that failed or was cut, to be made once more: its questions and answers stay."""

@@ -17,7 +17,7 @@ from pydantic import BaseModel
 
 from agui_client._json_pointers import pointer
 
-_INVOCATION = re.compile(r"(?P<key>[\w-]+)-(?P<flow>[0-9a-f]{8})\.(?P<number>[0-9]+)")
+_INVOCATION = re.compile(r"(?P<key>[\w-]+)-(?P<flow>[0-9a-f]{8})\.(?P<number>[0-9]{1,9})")
 _SAID = re.compile(r"said-[0-9a-f]{8}\.[0-9]+")
 _LONGEST_KEY = 40
 _MARK = re.compile(r"~[0-9]+$")

@@ -423,8 +423,9 @@ def _nothing(_event: Event) -> Sequence[Event]:
 
 
 def _is_of_journal(operation: Any) -> bool:
-    path: str = operation.path
-    return path == f"/{JOURNAL}" or path.startswith(f"/{JOURNAL}/")
+    # What a member moves away or copies from there would be the journal of the team around it.
+    places: list[str] = [operation.path, getattr(operation, "from_", None) or ""]
+    return any(each == f"/{JOURNAL}" or each.startswith(f"/{JOURNAL}/") for each in places)
 
 
 def _moved(operation: Any, place: str) -> Any:

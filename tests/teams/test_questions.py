@@ -38,7 +38,7 @@ from agui_client import (
 from agui_client._protocol.schema import is_array, is_object
 from agui_client.asgi import agent_app
 from agui_client.teams import Member, ParallelAgent, RouterAgent, SequentialAgent, Team, TeamAgent
-from agui_client.testing import Gate, ScriptedAgent, interrupt, pause, text, tool_call, turn
+from agui_client.testing import Gate, ScriptedAgent, interrupt, pause, state, text, tool_call, turn
 from agui_client.threads import Threads
 from support.team_members import FIVE, agent, events_of, pay_tool, payer, resumed, says, shown
 
@@ -195,6 +195,23 @@ async def test_answers_without_the_state_that_the_team_left_and_a_state_of_somet
         UsageError, match=r"^the member '_team' of the state is kept for teams, and this is not a team's$"
     ):
         _ = [event async for event in team.run(given.model_copy(update={"state": {"_team": {"flow": 5}}}))]
+
+
+@pytest.mark.parametrize(
+    "notes",
+    ["text", {"x": 1}, {"flow": "f", "calls": {f"m-01234567.{'9' * 5000}": {"team": {"flow": "f"}}}}],
+    ids=["text", "object", "too many digits"],
+)
+@pytest.mark.parametrize("prompt", [None, "Something else."])
+async def test_a_server_with_something_else_under_the_name_of_the_journal_is_a_member_as_any(
+    notes: Any, prompt: str | None
+) -> None:
+    team = SequentialAgent(
+        agent("odd", turn(state({"_team": notes}), RunErrorEvent(message="Away.")), turn(text("That.")))
+    )
+    with pytest.raises(RunFailedError):
+        await team.run_agent("Go.")
+    assert (await team.run_agent(prompt)).text == "That."
 
 
 async def test_a_function_that_leads_is_called_again_and_nothing_in_it_happens_twice() -> None:

@@ -150,3 +150,13 @@ async def test_a_caller_that_sends_no_state_gets_it_as_a_snapshot() -> None:
     assert isinstance(events[0], StateSnapshotEvent)
     assert list(events[0].snapshot) == ["_team"]
     assert events[-1] == StateDeltaEvent.model_validate({"delta": [{"op": "remove", "path": "/_team"}]})
+
+
+async def test_a_member_with_a_journal_of_its_own_reads_nothing_of_the_teams() -> None:
+    own = {"op": "add", "path": "/_team", "value": {"flow": "01234567", "calls": {}}}
+    taken = [{"op": op, "path": f"/{op}", "from": "/_team"} for op in ("copy", "move")]
+    reader = agent("reader", turn(patch(own), *(patch(each) for each in taken)))
+    other = agent("other", turn(text("Hi")))
+    team = SequentialAgent(Member(reader, state="shared"), Member(other, state="shared"))
+    await events_of(team)
+    assert (other.inputs[0].state, team.state) == ({}, {})
