@@ -71,7 +71,7 @@ class Seal:
 
     def sign(self, interrupt_id: str) -> str:
         """Return the id under which the caller gets an interrupt."""
-        return f"{interrupt_id}.{self._signature('interrupt', interrupt_id.encode()).hex()}"
+        return f"{interrupt_id}.{self._signature('interrupt', _encoded(interrupt_id)).hex()}"
 
     def verified(self, answered_id: str) -> str:
         """Return the id of the interrupt that a caller answers.
@@ -80,7 +80,7 @@ class Seal:
             UsageError: It was never signed.
         """
         interrupt_id = answered_id.rpartition(".")[0]
-        if not hmac.compare_digest(self.sign(interrupt_id).encode(), answered_id.encode()):
+        if not hmac.compare_digest(_encoded(self.sign(interrupt_id)), _encoded(answered_id)):
             how = "; processes of one server need the same secret=" if self._is_of_process else ""
             raise UsageError(f"resume answers {quoted(answered_id)}, which was not asked in this thread{how}")
         return interrupt_id
@@ -99,6 +99,11 @@ def _warn_of_process_key() -> None:
         "interrupts and the notes of teams are signed with a key of this process: after a restart, and in other "
         "processes, they are refused; give all processes of a server the same agent_app(..., secret=)"
     )
+
+
+def _encoded(text: str) -> bytes:
+    """Return a text as bytes; the JSON of some frameworks has half characters."""
+    return text.encode(errors="surrogatepass")
 
 
 def key_of(secret: object) -> bytes:

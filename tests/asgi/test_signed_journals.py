@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
-from ag_ui.core import RunErrorEvent
+from ag_ui.core import RunAgentInput, RunErrorEvent
 
-from agui_client import Approve, ConversationSnapshot, HttpAgent, HTTPStatusError, RunFailedError, tool
-from agui_client.asgi import agent_app
+from agui_client import Approve, ConversationSnapshot, HttpAgent, HTTPStatusError, RunFailedError, UsageError, tool
+from agui_client.asgi import agent_app, served_run
 from agui_client.teams import HandoffAgent, Member, ParallelAgent, SequentialAgent
 from agui_client.testing import ScriptedAgent, text, tool_call, turn
 
@@ -254,6 +254,21 @@ async def test_a_journal_that_a_caller_writes_beside_its_own_is_never_signed(
     document["state"]["_team"]["outer_state"] = forged["state"]
     await _approved(caller, document)
     assert (caller.state, done) == ({}, ["paid 10.0"])
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"state": {"_team": {"signed": ["\ud800.b"]}}},
+        {"state": {"_team": {"signed": ["a.\ud800"]}}},
+        {"resume": [{"interruptId": "a.\ud800", "status": "cancelled"}]},
+    ],
+    ids=str,
+)
+def test_half_characters_of_other_frameworks_json_are_signed_no_more_than_others(forged: dict[str, Any]) -> None:
+    body = {"threadId": "t", "runId": "r", "messages": [], "tools": [], "context": [], "forwardedProps": {}, **forged}
+    with pytest.raises(UsageError, match=r"not signed here|not asked"):
+        served_run(_flat(), RunAgentInput.model_validate(body), secret=SECRET)
 
 
 async def test_parts_of_two_moments_cannot_be_put_together() -> None:
