@@ -177,6 +177,14 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
         """Whether the agent has a way to send a thread again."""
         return type(self).connect is not AbstractAgent.connect
 
+    def is_of_member(self, message: Message) -> bool:
+        """Return whether a message of the conversation belongs to a member, by its id and owner; False but in teams.
+
+        Args:
+            message: The message.
+        """
+        return False
+
     async def capabilities(self) -> AgentCapabilities | None:
         """Return what the agent declares to be able to do: the `capabilities=` of its constructor.
 

@@ -290,8 +290,11 @@ class StoredThreadRequest(RunRequest):
         new = _unknown_messages(caller.input.messages, conversation)
         # They keep the ids that the caller gave them, by which it finds them in its own copy of the thread.
         self._sent_results, others = _results_and_others(new, set(open_ids) - decided.keys())
-        prompts = [each for each in others if caller.is_trusted or each.role == "user"]
-        self._dropped: list[Message] = [] if caller.is_trusted else [each for each in others if each.role != "user"]
+        prompts: list[Message] = []
+        self._dropped: list[Message] = []
+        for each in others:
+            is_taken = caller.is_trusted or _is_of_user(each, caller.agent)
+            (prompts if is_taken else self._dropped).append(each)
         results = {key: message.content for key, message in self._sent_results.items()}
         given: RunOptions = {**options, **answers.options, "tool_results": {**results, **decided}}
         super().__init__(conversation, prompts, given)
@@ -361,6 +364,11 @@ class StoredThreadRequest(RunRequest):
             what = f"the caller's {message.role} message {quoted(message.id)} was not taken into the stored thread"
             how = "which takes user messages and results of the caller's own tools; trust_caller=True takes all"
             warnings.add("SEC-3", f"{what}, {how}")
+
+
+def _is_of_user(message: Message, agent: AbstractAgent) -> bool:
+    """Return whether a message is the user's own: one of a member of a team would be shown to that member alone."""
+    return message.role == "user" and message.subagent_run_id is None and not agent.is_of_member(message)
 
 
 def _takes_results(record: ToolCallRecord) -> bool:

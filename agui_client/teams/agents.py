@@ -6,7 +6,7 @@ import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, cast
 
-from ag_ui.core import RunAgentInput
+from ag_ui.core import Message, RunAgentInput
 
 from agui_client._protocol.schema import is_a, is_object
 from agui_client._run.scope import AgentOptions, StateT
@@ -71,6 +71,14 @@ class _TeamBase(AbstractAgent[StateT]):
             await Team(source, run_input, self.members, self._on_error, self._limits).play(self._lead)
 
         return TeamSource(work)
+
+    def is_of_member(self, message: Message) -> bool:
+        """Return whether a message of the conversation belongs to a member, by its id and its owner.
+
+        Args:
+            message: The message.
+        """
+        return owner_key(message, {member.key for member in self.members}) is not None
 
     def set_state(self, state: Any) -> None:
         """Replace the state, as any agent's, apart from the team's own notes about a run that has not finished.
