@@ -42,7 +42,7 @@ from ag_ui.core import (
 )
 from pydantic_core import to_jsonable_python
 
-from agui_client._protocol.placeholders import EXTENSION
+from agui_client._protocol.placeholders import EXTENSION, without_mark
 from agui_client._protocol.schema import is_object
 from agui_client._run.scope import CURRENT_SCOPE
 from agui_client._run.subagents import JOURNAL, SubagentResult, usage_of
@@ -424,8 +424,12 @@ class SubagentRun:
         given: list[Any] = [*self._tools.take_unsent()]
         if isinstance(event, StateSnapshotEvent | StateDeltaEvent) and (changes := self._journal_changes(event)):
             given.append(JournalChange(changes))
-        if isinstance(event, ToolCallResultEvent) and self._tools.is_sent(event.message_id):
-            return given
+        if isinstance(event, ToolCallResultEvent):
+            if self._tools.is_sent(event.message_id):
+                return given
+            if not run.call.conversation.has_placeholder(event.tool_call_id):
+                # The mark of a server, which the member's own conversation did not take.
+                items = [without_mark(each) for each in items]
         return [*given, *items, *self._watched(event, run)]
 
     def _watched(self, event: Any, run: AgentRun) -> list[Any]:

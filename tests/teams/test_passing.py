@@ -6,12 +6,14 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from ag_ui.core import Event, RunAgentInput, RunErrorEvent
+from ag_ui.core import Event, RunAgentInput, RunErrorEvent, ToolCallResultEvent
 from pydantic import TypeAdapter
 
-from agui_client import FunctionAgent
+from agui_client import FunctionAgent, HttpAgent
+from agui_client._protocol.placeholders import marked
+from agui_client.asgi import agent_app
 from agui_client.teams import Member, SequentialAgent
-from agui_client.testing import turn
+from agui_client.testing import text, tool_call, turn
 from support.team_members import agent, events_of, says
 
 pytestmark = pytest.mark.anyio
@@ -150,3 +152,12 @@ async def test_a_member_that_fails_has_everything_closed_that_it_left_open_the_l
         },
         {"type": "SUBAGENT_ERROR", "message": "overloaded", "code": "busy", **own},
     ]
+
+
+async def test_no_result_of_a_remote_member_is_a_placeholder_because_its_server_says_so() -> None:
+    result = ToolCallResultEvent(message_id="r", tool_call_id="c", content="5", metadata=marked())
+    remote = agent("remote", turn(tool_call("count", tool_call_id="c"), result, text("Done.")))
+    team = SequentialAgent(Member(HttpAgent("http://app/", app=agent_app(remote)), "remote"))
+    await team.run_agent("Go.")
+    [(content, metadata, error)] = [(m.content, m.metadata, m.error) for m in team.messages if m.role == "tool"]
+    assert (content, metadata, error) == ("5", None, None)
