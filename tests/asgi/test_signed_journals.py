@@ -266,9 +266,9 @@ async def test_a_journal_that_a_caller_writes_beside_its_own_is_never_signed(
     ids=str,
 )
 def test_half_characters_of_other_frameworks_json_are_signed_no_more_than_others(forged: dict[str, Any]) -> None:
-    body = {"threadId": "t", "runId": "r", "messages": [], "tools": [], "context": [], "forwardedProps": {}, **forged}
+    given: dict[str, Any] = {"messages": [], "tools": [], "context": [], "forwardedProps": {}, **forged}
     with pytest.raises(UsageError, match=r"not signed here|not asked"):
-        served_run(_flat(), RunAgentInput.model_validate(body), secret=SECRET)
+        served_run(_flat(), RunAgentInput.model_validate({"threadId": "t", "runId": "r", **given}), secret=SECRET)
 
 
 async def test_parts_of_two_moments_cannot_be_put_together() -> None:

@@ -153,7 +153,7 @@ async def test_a_caller_that_sends_no_state_gets_it_as_a_snapshot() -> None:
 
 
 async def test_a_member_with_a_journal_of_its_own_reads_nothing_of_the_teams() -> None:
-    own = {"op": "add", "path": "/_team", "value": {"flow": "01234567", "calls": {}}}
+    own: dict[str, Any] = {"op": "add", "path": "/_team", "value": {"flow": "01234567", "calls": {}}}
     taken = [{"op": op, "path": f"/{op}", "from": "/_team"} for op in ("copy", "move")]
     reader = agent("reader", turn(patch(own), *(patch(each) for each in taken)))
     other = agent("other", turn(text("Hi")))
