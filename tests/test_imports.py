@@ -80,7 +80,7 @@ _ROOMS = (
         "asgi.caller_run",
         "asgi.one_run",
         "asgi.caller_interrupts",
-        "asgi.seal",
+        "asgi.signer",
         "asgi.signed_journal",
         "asgi.stopping",
     ),
@@ -385,7 +385,7 @@ def test_a_run_and_an_agent_know_of_serving_and_teams_no_more_than_a_method_that
     importers = (i for i in _own("agui_client._run", "agui_client.agent") if _is_or_is_in(i.target, *features))
     assert {(i.module, i.target, "typing" if i.typing_only else i.in_function) for i in importers} == {
         ("agui_client._run.async_run", "agui_client.asgi.sse_body", True),
-        ("agui_client._run.async_run", "agui_client.asgi.seal", "typing"),
+        ("agui_client._run.async_run", "agui_client.asgi.signer", "typing"),
         ("agui_client.agent", "agui_client.teams.agent_tool", True),
     }
 

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from agui_client._run.result import RunResult
     from agui_client._tools.context import ToolExecution
     from agui_client._transport.source import Source
-    from agui_client.asgi.seal import Seal
+    from agui_client.asgi.signer import Signer
     from agui_client.messages import Prompt
 
 SYNC_CALLER: ContextVar[Thread | None] = ContextVar("SYNC_CALLER", default=None)
@@ -94,7 +94,7 @@ class RunView(Generic[StateT]):
     _outside = "a run is used inside its block"
 
     def __init__(self) -> None:
-        self.seal: Seal | None = None
+        self.signer: Signer | None = None
         """The signer of the interrupts that a caller of a served agent gets; None if they are not signed."""
         self._entered: Engine | None = None
         self._tool_calls: ToolCalls | None = None

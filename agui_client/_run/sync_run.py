@@ -130,7 +130,7 @@ class SyncAgentRun(RunView[StateT]):
 
         with start_blocking_portal("asyncio") as portal:
             run: AgentRun = AgentRun(self._start)
-            run.seal = self.seal
+            run.signer = self.signer
             chunks = run.sse(keep_alive=keep_alive, expose_errors=expose_errors)
             # Ctrl-C in a wait for a chunk ends the portal, which cancels the wait and so closes the run.
             while chunk := portal.call(anext, chunks, b""):

@@ -24,7 +24,7 @@ from agui_client._tools.toolset import Toolset, chooses_tools, tool_list
 from agui_client.asgi.caller_interrupts import CallerAnswers
 from agui_client.asgi.caller_state import merged_state
 from agui_client.asgi.repetition import refuse_answered, refuse_approvals_of_answered_calls, refuse_repeated_run
-from agui_client.asgi.seal import Signing
+from agui_client.asgi.signer import Signing
 from agui_client.conversation import state_as_json
 from agui_client.errors import UsageError
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from agui_client._tools.approval import Approve
     from agui_client._tools.toolset import CallTools, ToolSource
     from agui_client.agent import AbstractAgent
-    from agui_client.asgi.seal import Seal
+    from agui_client.asgi.signer import Signer
     from agui_client.conversation import Conversation
     from agui_client.options import RunOptions
 
@@ -108,17 +108,17 @@ def served_run_sync(
         UsageError: The input has an answer or a team's journal that was not signed here, or the secret cannot be one.
     """
     signing = Signing(secret, _PROCESS_KEY, is_caller_trusted=trust_caller, owner=owner)
-    agent, prompt, options, seal = _answering(agent, input, signing)
+    agent, prompt, options, signer = _answering(agent, input, signing)
     run = agent.stream_sync(prompt, **options)
-    run.seal = seal
+    run.signer = signer
     return run
 
 
 def answering_run(agent: AbstractAgent, input: RunAgentInput, signing: Signing) -> AgentRun:
     """Return the run of an agent that answers a caller's input: see `served_run`."""
-    agent, prompt, options, seal = _answering(agent, input, signing)
+    agent, prompt, options, signer = _answering(agent, input, signing)
     run = agent.stream(prompt, **options)
-    run.seal = seal
+    run.signer = signer
     return run
 
 
@@ -151,14 +151,14 @@ def continued_run(agent: AbstractAgent, input: RunAgentInput, cut: Continuation,
     agent.restore(cut.document)
     prompt: Any = cut  # no prompt of an application, so that the verbs do not name it
     run = agent.stream(prompt, **_options(agent, input, split_base(input.forwarded_props)[1]))
-    run.seal = signing.seal(input.thread_id, is_stored=is_owner)
+    run.signer = signing.signer(input.thread_id, is_stored=is_owner)
     return run
 
 
 def _answering(
     agent: AbstractAgent, input: RunAgentInput, signing: Signing
-) -> tuple[AbstractAgent, Any, RunOptions, Seal | None]:
-    """Return the agent that answers an input, and the prompt, the keywords and the seal of its run.
+) -> tuple[AbstractAgent, Any, RunOptions, Signer | None]:
+    """Return the agent that answers an input, and the prompt, the keywords and the signer of its run.
 
     The prompt is a `CallerInput` or None; no application gives one, so that the verbs do not name it.
     """
@@ -168,20 +168,20 @@ def _answering(
         own = [without_mark(each) if each.role == "tool" else each for each in input.messages]
         input = input.model_copy(update={"messages": own})
     # The interrupts that wait in a stored thread were asked by this side: its conversation is the proof.
-    seal = signing.seal(input.thread_id, is_stored=is_owner)
-    if seal is not None:
-        resume = [entry.model_copy(update={"interrupt_id": seal.verified(entry.interrupt_id)}) for entry in resume]
+    signer = signing.signer(input.thread_id, is_stored=is_owner)
+    if signer is not None:
+        resume = [entry.model_copy(update={"interrupt_id": signer.verified(entry.interrupt_id)}) for entry in resume]
     base, forwarded_props = split_base(input.forwarded_props)
     options = _options(agent, input, forwarded_props)
     if is_owner:
         caller = CallerInput(agent, input, resume, base, is_trusted=signing.is_caller_trusted)
-        return agent, caller, options, seal
+        return agent, caller, options, signer
     refuse_approvals_of_answered_calls(input.messages, resume)
-    if seal is not None and seal.journal is not None:
-        input = input.model_copy(update={"state": seal.journal.opened(input.state, input.messages)})
+    if signer is not None and signer.journal is not None:
+        input = input.model_copy(update={"state": signer.journal.opened(input.state, input.messages)})
     calls = {call.id: call for each in input.messages if each.role == "assistant" for call in each.tool_calls or ()}
     answers = CallerAnswers(resume, calls)
-    return clone_for(agent, input, answers), None, {**options, **answers.options}, seal
+    return clone_for(agent, input, answers), None, {**options, **answers.options}, signer
 
 
 def _options(agent: AbstractAgent, input: RunAgentInput, forwarded_props: Any) -> RunOptions:

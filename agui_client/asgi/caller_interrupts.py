@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from agui_client._conversation.snapshot import ConversationSnapshot
     from agui_client._run.async_run import AgentRun
     from agui_client._tools.toolset import OfferedTool
-    from agui_client.asgi.seal import Seal
+    from agui_client.asgi.signer import Signer
     from agui_client.options import RunOptions
 
 APPROVAL = "approval:"
@@ -42,28 +42,28 @@ _NUMBER, _MOST_DIGITS = "-", 10
 
 
 def interrupts_of(run: AgentRun, asked: Iterable[Interrupt]) -> list[Interrupt]:
-    """Return the interrupts for the caller of a run; their ids are signed if the run has a seal.
+    """Return the interrupts for the caller of a run; their ids are signed if the run has a signer.
 
     Args:
         run: The run.
         asked: The interrupts of the agent.
 
     Raises:
-        UsageError: With a seal, one of them may have been made up by the caller.
+        UsageError: With a signer, one of them may have been made up by the caller.
     """
     theirs = asked if run.call.has_given_input else map(_passed_on, asked)
-    return _signed([*theirs, *_questions(run), *_approvals(run)], run.seal)
+    return _signed([*theirs, *_questions(run), *_approvals(run)], run.signer)
 
 
 def stored_interrupts(
-    document: ConversationSnapshot, tools: Mapping[str, OfferedTool], seal: Seal | None
+    document: ConversationSnapshot, tools: Mapping[str, OfferedTool], signer: Signer | None
 ) -> list[Interrupt]:
     """Return the interrupts that wait in a stored thread, as the caller of the run that left them got them.
 
     Args:
         document: The conversation.
         tools: The functions of the application that are known outside runs, by name.
-        seal: The signer of their ids; None if they are not signed.
+        signer: The signer of their ids; None if they are not signed.
     """
     calls = {call.id: call for each in document.messages if each.role == "assistant" for call in each.tool_calls or ()}
     records = [(each, calls[each.tool_call_id]) for each in document.tool_calls if each.tool_call_id in calls]
@@ -77,13 +77,13 @@ def stored_interrupts(
         for each, call in records
         if each.status is CallStatus.WAITING and each.answered_by is CallOwner.APPLICATION
     ]
-    return _signed([*map(_passed_on, document.pending_interrupts), *questions, *approvals], seal)
+    return _signed([*map(_passed_on, document.pending_interrupts), *questions, *approvals], signer)
 
 
-def _signed(interrupts: list[Interrupt], seal: Seal | None) -> list[Interrupt]:
-    if seal is None:
+def _signed(interrupts: list[Interrupt], signer: Signer | None) -> list[Interrupt]:
+    if signer is None:
         return interrupts
-    return [each.model_copy(update={"id": seal.sign(each.id)}) for each in interrupts]
+    return [each.model_copy(update={"id": signer.sign(each.id)}) for each in interrupts]
 
 
 def _passed_on(interrupt: Interrupt) -> Interrupt:

@@ -172,7 +172,7 @@ def _only(messages: list[Message], event: RunStartedEvent) -> RunAgentInput | No
 
 def _signed_events(run: AgentRun) -> AsyncGenerator[Event]:
     """Iterate a run, with a journal of a team as a caller gets it who holds the conversation."""
-    return _with_state(run) if run.seal is None or run.seal.journal is None else _signed(run, run.seal.journal)
+    return _with_state(run) if run.signer is None or run.signer.journal is None else _signed(run, run.signer.journal)
 
 
 async def _signed(run: AgentRun, journal: SignedJournal) -> AsyncGenerator[Event]:

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from agui_client._conversation.snapshot import ConversationSnapshot
     from agui_client._run.async_run import AgentRun
     from agui_client._tools.toolset import OfferedTool
-    from agui_client.asgi.seal import Seal, Signing
     from agui_client.asgi.served_request import ServedRequest
+    from agui_client.asgi.signer import Signer, Signing
 
 
 def check_wants_run(request: ServedRequest) -> None:
@@ -65,8 +65,8 @@ def connected_run(agent: AbstractAgent, input: RunAgentInput, signing: Signing) 
     """
     is_stored = agent.thread_id == input.thread_id
     if not agent.can_connect:
-        seal = signing.seal(input.thread_id, is_stored=is_stored)
-        agent = _StoredThread(agent.snapshot(), known_functions(agent.tools), seal)
+        signer = signing.signer(input.thread_id, is_stored=is_stored)
+        agent = _StoredThread(agent.snapshot(), known_functions(agent.tools), signer)
     elif not is_stored:
         agent = clone_for(agent, input)
     return agent.stream_connect(context=input.context or (), forwarded_props=split_base(input.forwarded_props)[1])
@@ -78,12 +78,14 @@ class _StoredThread(AbstractAgent):
     Args:
         document: The conversation.
         functions: The functions of the agent that are known outside runs, by name.
-        seal: The signer of interrupts; None if they are not signed.
+        signer: The signer of interrupts; None if they are not signed.
     """
 
-    def __init__(self, document: ConversationSnapshot, functions: Mapping[str, OfferedTool], seal: Seal | None) -> None:
+    def __init__(
+        self, document: ConversationSnapshot, functions: Mapping[str, OfferedTool], signer: Signer | None
+    ) -> None:
         super().__init__(thread_id=document.thread_id)
-        self._document, self._functions, self._seal = document, functions, seal
+        self._document, self._functions, self._signer = document, functions, signer
 
     async def run(self, input: RunAgentInput) -> AsyncGenerator[Event]:
         """Yield nothing: the agent of the thread runs."""
@@ -93,7 +95,7 @@ class _StoredThread(AbstractAgent):
     async def connect(self, input: RunAgentInput) -> AsyncGenerator[Event]:
         """Yield one run with the messages, the state and the interrupts."""
         thread_id, run_id = input.thread_id, input.run_id
-        interrupts = stored_interrupts(self._document, self._functions, self._seal)
+        interrupts = stored_interrupts(self._document, self._functions, self._signer)
         yield RunStartedEvent(thread_id=thread_id, run_id=run_id)
         yield MessagesSnapshotEvent(messages=self._document.messages)
         yield StateSnapshotEvent(snapshot=self._document.state)

@@ -30,8 +30,8 @@ from agui_client.asgi.connecting import check_wants_run, connected_run, replayed
 from agui_client.asgi.in_process import Receive, Send
 from agui_client.asgi.refusals import RequestRefusedError
 from agui_client.asgi.request_body import check_length, input_of, is_large, read_body
-from agui_client.asgi.seal import Signing
 from agui_client.asgi.served_request import ServedRequest
+from agui_client.asgi.signer import Signing
 from agui_client.asgi.sse_body import KEEP_ALIVE, check_keep_alive, frame_of, frames_of, sse_headers
 from agui_client.asgi.stopping import SHUTTING_DOWN, STOP_WITHIN, Stopping, on_signals
 from agui_client.errors import (

@@ -284,13 +284,13 @@ def _taken(answered_ids: frozenset[str], run: AgentRun) -> frozenset[str]:
     if run.call.agent.is_team:
         # What its members have called is not in the conversation.
         return answered_ids
-    own_ids = {each if run.seal is None else run.seal.verified(each): each for each in answered_ids}
+    own_ids = {each if run.signer is None else run.signer.verified(each): each for each in answered_ids}
     return frozenset(own_ids[each] for each in answered_before(run.call.conversation, own_ids))
 
 
 def _state_of_caller(run: AgentRun) -> object:
     """Return the state of a run as its caller has it."""
-    journal = None if run.seal is None else run.seal.journal
+    journal = None if run.signer is None else run.signer.journal
     return run.state if journal is None else journal.state_of(run.state, run.call.conversation)
 
 

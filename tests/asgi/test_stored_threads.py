@@ -33,7 +33,7 @@ from agui_client import (
 )
 from agui_client._conversation.state_base import state_hash
 from agui_client._protocol.placeholders import marked
-from agui_client.asgi import ASGITransport, agent_app, seal
+from agui_client.asgi import ASGITransport, agent_app, signer
 from agui_client.asgi.caller_interrupts import APPROVAL
 from agui_client.teams import Member, SequentialAgent
 from agui_client.testing import Gate, ScriptedAgent, agui_app, events_of, interrupt, state, text, tool_call, turn
@@ -512,7 +512,7 @@ async def test_an_agent_with_the_callers_thread_and_no_conversation_does_not_ans
 async def test_without_storage_and_secret_only_the_app_that_asked_takes_the_answer(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    seal._warn_of_process_key.cache_clear()
+    signer._warn_of_process_key.cache_clear()
     agent = ScriptedAgent(turn(tool_call("pay", {"amount": 3}, tool_call_id="c")), turn(text("Done.")), tools=[pay])
     app, other = agent_app(agent), agent_app(agent)
     caller = HttpAgent("http://app/", app=app, thread_id="t")

@@ -39,7 +39,7 @@ class Signing(Record):
         if self.secret is not None:
             key_of(self.secret)
 
-    def seal(self, thread_id: str, *, is_stored: bool) -> Seal | None:
+    def signer(self, thread_id: str, *, is_stored: bool) -> Signer | None:
         """Return what signs for the caller of a thread; None where nothing is signed.
 
         Args:
@@ -51,10 +51,10 @@ class Signing(Record):
             return None
         key = self.process_key if self.secret is None else key_of(self.secret)
         scope = (self.app, self.path, self.owner, thread_id)
-        return Seal(key, scope, is_of_process=self.secret is None, has_journal=not is_proven)
+        return Signer(key, scope, is_of_process=self.secret is None, has_journal=not is_proven)
 
 
-class Seal:
+class Signer:
     """Signs the ids of interrupts, and the journal of a team, with a key that the caller does not know.
 
     Args:
