@@ -48,10 +48,10 @@ from agui_client.teams.call_journal import (
     last_id,
     waiting_record,
 )
+from agui_client.teams.event_forwarder import Owners, is_partial
 from agui_client.teams.limits import Budget, TeamLimitError, TeamLimits
 from agui_client.teams.members import Member, OnError, member_state, names_below
 from agui_client.teams.names import Names, as_pointer, changed, flow_of, split_interrupt_id, split_invocation
-from agui_client.teams.passing import Owners, is_partial
 from agui_client.teams.restating import stands_in, whole_snapshot, whole_steps, with_restated
 from agui_client.teams.subagent_run import JournalChange, SubagentRun, result_event
 from agui_client.teams.team_state import StateView, TeamState

@@ -15,8 +15,8 @@ from agui_client._tools.toolset import Toolset
 from agui_client._transport.timeouts import is_duration
 from agui_client.agent import AbstractAgent
 from agui_client.errors import UsageError
+from agui_client.teams.event_forwarder import StatePolicy, is_partial, without_journal
 from agui_client.teams.names import Names, changed, is_said_by_team, key_of, owner_key, speakers
-from agui_client.teams.passing import StatePolicy, is_partial, without_journal
 
 if TYPE_CHECKING:
     from agui_client._run.scope import RunScope

@@ -50,17 +50,17 @@ from agui_client.agent import AbstractAgent
 from agui_client.asgi.caller_input import TRUSTING, continued_run, served_run
 from agui_client.asgi.caller_run import caller_end
 from agui_client.errors import RunFailedError, name_member
-from agui_client.teams.members import Member, as_member, member_state, member_tools, messages_of, view
-from agui_client.teams.names import Names, changed, flow_of, invocation_id, split_interrupt_id
-from agui_client.teams.passing import (
+from agui_client.teams.event_forwarder import (
+    EventForwarder,
     Owners,
-    Passing,
     Whole,
     as_partial,
     is_partial,
     journal_operations,
     without_journal,
 )
+from agui_client.teams.members import Member, as_member, member_state, member_tools, messages_of, view
+from agui_client.teams.names import Names, changed, flow_of, invocation_id, split_interrupt_id
 from agui_client.teams.restating import cut_off, stands_in
 from agui_client.teams.tools_at_work import ToolsAtWork, continuation_of
 
@@ -181,7 +181,7 @@ class SubagentRun:
         self._names = Names(self.subagent_run_id, prefix, self._owners.translations[prefix])
         self._further = {tool.name for tool in tools}
         self._input, self._prompt, self._resume, self._speaks = input, prompt, resume, speaks
-        self._passing, self._inner, self._foreign = self._compose(tools, members or {key: member.name}, journal)
+        self._forwarder, self._inner, self._foreign = self._compose(tools, members or {key: member.name}, journal)
         self._status: Any = "running"
         self.text_id = "" if journal is None else journal.text
         """The id of the last text that the agent wrote in the invocation; empty if it wrote none."""
@@ -195,7 +195,7 @@ class SubagentRun:
         self._has_journal = journal is not None and journal.team is not None
         self._cut = continuation_of(journal, self._inner, self._names)
         is_between_runs = self._cut is not None and self._cut.is_between_runs
-        self._tools = ToolsAtWork(self._names, self._passing, journal, keep, is_between_runs=is_between_runs)
+        self._tools = ToolsAtWork(self._names, self._forwarder, journal, keep, is_between_runs=is_between_runs)
         self._earlier_usage = [] if journal is None else journal.usage
         self._error_text: str | None = None
 
@@ -251,7 +251,7 @@ class SubagentRun:
                 self._run = run
                 run.call.conversation.keep_replaced_messages()
                 self._tools.watch(run)
-                feed = self._passing.feed
+                feed = self._forwarder.feed
                 async for event in run:
                     items: Iterable[Any] = feed(event)
                     if self._tools.unsent or type(event) in _WATCHED:
@@ -296,7 +296,7 @@ class SubagentRun:
         ended = SubagentErrorEvent(subagent_run_id=self.subagent_run_id, message=message, code=own_code)
         ending = "was cancelled" if code == "cancelled" else "failed"
         marked = [as_partial(each) for each in partial.values() if not is_partial(each)]
-        closing = self._passing.close(cut_off(self.member.name, ending), self._tools.begun_at_failure(), marked)
+        closing = self._forwarder.close(cut_off(self.member.name, ending), self._tools.begun_at_failure(), marked)
         by_id = {each.id: each for each in marked}
         self.messages = [by_id.get(each.id, each) for each in self.messages]
         self.messages += [_as_message(event) for event in closing if isinstance(event, ToolCallResultEvent)]
@@ -313,9 +313,9 @@ class SubagentRun:
         for event in unread():
             before = run.messages if isinstance(event, MessagesSnapshotEvent) else ()
             run.call.round.pipeline.apply(event)
-            yield from self._passing.feed(event)
+            yield from self._forwarder.feed(event)
             if isinstance(event, MessagesSnapshotEvent):
-                yield from self._passing.snapshot(before, run.messages, self._foreign)
+                yield from self._forwarder.snapshot(before, run.messages, self._foreign)
             elif isinstance(event, StateSnapshotEvent | StateDeltaEvent) and (changes := self._journal_changes(event)):
                 yield JournalChange(changes)
 
@@ -361,7 +361,7 @@ class SubagentRun:
 
     def _compose(
         self, tools: Iterable[Tool], members: Mapping[str, str], journal: CallRecord | None
-    ) -> tuple[Passing, RunAgentInput, frozenset[str]]:
+    ) -> tuple[EventForwarder, RunAgentInput, frozenset[str]]:
         member, input, names = self.member, self._input, self._names
         sees = member.sees or ("all" if self._prompt is None else None)
         messages, foreign = view(input.messages, names, member, sees, members)
@@ -383,7 +383,7 @@ class SubagentRun:
             around = {"goes_on": True, "is_cut": journal.is_cut}
             baseline = {**(baseline if is_object(baseline) else {}), JOURNAL: {**journal.team, **around}}
         options: Any = {"state": member.state, "state_key": member.name, "owners": self._owners, **placed}
-        passing = Passing(names, speaks=self._speaks, **options)
+        forwarder = EventForwarder(names, speaks=self._speaks, **options)
         inner = RunAgentInput(
             thread_id=f"{input.thread_id}/{self._own_thread}",
             run_id=str(uuid4()),
@@ -394,7 +394,7 @@ class SubagentRun:
             forwarded_props=input.forwarded_props,
             resume=list(self._resume or ()) or None,
         )
-        return passing, inner, foreign
+        return forwarder, inner, foreign
 
     def _asked(self) -> list[Item]:
         message_id = f"{self._names.prefix}{_prompt_id(self._names)}"
@@ -436,7 +436,7 @@ class SubagentRun:
         """Take note of subagents, and of the end of a run; return events for a snapshot."""
         if isinstance(event, MessagesSnapshotEvent):
             replaced = run.call.conversation.replaced_messages
-            return self._passing.snapshot(replaced, run.messages, self._foreign)
+            return self._forwarder.snapshot(replaced, run.messages, self._foreign)
         if isinstance(event, RunFinishedEvent | RunErrorEvent):
             self._last = event
         return []
@@ -489,7 +489,7 @@ class SubagentRun:
 
     def _keep_messages(self, messages: Iterable[Message]) -> None:
         """Take over the agent's own messages of its conversation."""
-        self.messages = [self._passing.message_up(each) for each in messages if each.id not in self._foreign]
+        self.messages = [self._forwarder.message_up(each) for each in messages if each.id not in self._foreign]
         self._kept = {message.id for message in self.messages}
 
     def _finished(self) -> Event:

@@ -18,7 +18,7 @@ from agui_client.teams.members import messages_of
 if TYPE_CHECKING:
     from ag_ui.core import Event
 
-    from agui_client.teams.passing import Whole
+    from agui_client.teams.event_forwarder import Whole
 
     Item: TypeAlias = Event | Whole
 

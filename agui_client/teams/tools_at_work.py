@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from agui_client._run.async_run import AgentRun
     from agui_client._run.ending import Checkpoint
     from agui_client.teams.call_journal import CallRecord
+    from agui_client.teams.event_forwarder import EventForwarder
     from agui_client.teams.names import Names
-    from agui_client.teams.passing import Passing
 
 
 class Marks(NamedTuple):
@@ -87,18 +87,24 @@ class ToolsAtWork:
 
     Args:
         names: The ids of the invocation.
-        passing: Passes the events of the member on.
+        forwarder: Passes the events of the member on.
         journal: The record of the call; None if it has not been made yet.
         keep: Keeps what must not be lost; None where nothing is saved.
         is_between_runs: Whether the member goes on behind a run.
     """
 
     def __init__(
-        self, names: Names, passing: Passing, journal: CallRecord | None, keep: Keep | None, *, is_between_runs: bool
+        self,
+        names: Names,
+        forwarder: EventForwarder,
+        journal: CallRecord | None,
+        keep: Keep | None,
+        *,
+        is_between_runs: bool,
     ) -> None:
         self.unsent: list[Event] = []
         """The events of results that came with the call, until they are sent: before all others."""
-        self._names, self._passing, self._keep = names, passing, keep
+        self._names, self._forwarder, self._keep = names, forwarder, keep
         self._run: AgentRun | None = None
         self._marks = _NO_MARKS if journal is None else Marks(journal.begun, journal.left)
         # Tools that answers of people have called before the first run are called by these answers again.
@@ -133,7 +139,7 @@ class ToolsAtWork:
             return []
         answered = self._run.call.conversation.answered_call_ids
         results = {each.tool_call_id: each for each in self._run.messages if isinstance(each, ToolMessage)}
-        passed, before = self._passing.answered, self._run.call.known_ids
+        passed, before = self._forwarder.answered, self._run.call.known_ids
         new = ((key, each) for key, each in results.items() if key in answered and each.id not in before)
         return self._events_of(each for key, each in new if self._names.up(key) not in passed)
 
@@ -200,7 +206,7 @@ class ToolsAtWork:
         return [results[each] for each in done]
 
     def _events_of(self, results: Iterable[ToolMessage]) -> list[Event]:
-        return [passed for each in results for passed in self._passing.feed(event_of_result(each))]
+        return [passed for each in results for passed in self._forwarder.feed(event_of_result(each))]
 
 
 def _is_placeholder_for(message: Message, calls: Collection[str], names: Names) -> bool:

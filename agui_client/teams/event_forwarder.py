@@ -1,4 +1,4 @@
-"""Passing a member's events on: under the team's ids, with the member as their owner (SUB-2 … SUB-8, STATE-3).
+"""EventForwarder a member's events on: under the team's ids, with the member as their owner (SUB-2 … SUB-8, STATE-3).
 
 A member that speaks for the team has no owner for its messages and calls, which are the team's then; for all else it
 has. What a member leaves open when it fails is closed here, so that the team's run can finish (LIFE-5, SUB-7).
@@ -71,7 +71,7 @@ class Owners:
                     self.by_kind[_CALL].setdefault(call.id, message.subagent_run_id)
 
 
-class Passing:
+class EventForwarder:
     """Passes the events of one invocation of a member on.
 
     Args:
