@@ -4,8 +4,8 @@ A question that several modules ask of a type ("is it about the state?", "is it 
 What is done about an event stays with the stage that does it: checks in `open_items`, reductions in `reduce`, hooks in
 `_run/hooks.py`, a team's handlers in `teams/event_forwarder.py`. `tests/pipeline/test_traits.py` compares all of them.
 
-To add a type: a row here; its reduction if it changes messages or state; its hook; a handler in `teams/event_forwarder.py` if
-it is about the state or names an item.
+To add a type: a row here; its reduction if it changes messages or state; its hook; a handler in
+`teams/event_forwarder.py` if it is about the state or names an item.
 """
 
 from __future__ import annotations

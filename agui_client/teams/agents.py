@@ -16,9 +16,9 @@ from agui_client.errors import UsageError
 from agui_client.options import lists_keywords
 from agui_client.teams.event_forwarder import without_journal
 from agui_client.teams.handover import Handover, check_handovers, transfer_name, transfer_tool
+from agui_client.teams.id_scope import owner_key
 from agui_client.teams.limits import TeamLimitError, TeamLimits, check_limits
 from agui_client.teams.members import Member, OnError, as_member
-from agui_client.teams.names import owner_key
 from agui_client.teams.team import Team
 from agui_client.teams.team_source import TeamSource
 

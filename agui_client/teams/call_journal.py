@@ -22,7 +22,7 @@ from pydantic_core import to_json
 from agui_client._protocol.schema import is_object
 from agui_client._run.subagents import JOURNAL, SIGNED, SubagentResult
 from agui_client.errors import UsageError
-from agui_client.teams.names import as_pointer, invocation_id, owner_key, split_invocation
+from agui_client.teams.id_scope import as_pointer, invocation_id, owner_key, split_invocation
 
 if TYPE_CHECKING:
     from agui_client.messages import Part

@@ -1,4 +1,4 @@
-"""EventForwarder a member's events on: under the team's ids, with the member as their owner (SUB-2 … SUB-8, STATE-3).
+"""Passing a member's events on: under the team's ids, with the member as their owner (SUB-2 … SUB-8, STATE-3).
 
 A member that speaks for the team has no owner for its messages and calls, which are the team's then; for all else it
 has. What a member leaves open when it fails is closed here, so that the team's run can finish (LIFE-5, SUB-7).
@@ -17,7 +17,15 @@ from agui_client._protocol.placeholders import EXTENSION, UNKNOWN_RESULT, marked
 from agui_client._protocol.schema import is_object
 from agui_client._protocol.traits import TRAITS, Subject, types_about
 from agui_client._run.subagents import JOURNAL, partial_message_ids
-from agui_client.teams.names import Names, Translations, as_pointer, changed, split_invocation, state_patch, with_owner
+from agui_client.teams.id_scope import (
+    IdScope,
+    Translations,
+    as_pointer,
+    changed,
+    split_invocation,
+    state_patch,
+    with_owner,
+)
 from agui_client.teams.restating import events_between, whole_snapshot
 
 StatePolicy: TypeAlias = Literal["nested", "shared", "dropped"]
@@ -75,7 +83,7 @@ class EventForwarder:
     """Passes the events of one invocation of a member on.
 
     Args:
-        names: The ids of the invocation.
+        ids: The ids of the invocation.
         speaks: Whether the member's messages are the team's own.
         state: The place of the member's state.
         state_key: The name of the member's state in the team's.
@@ -85,7 +93,7 @@ class EventForwarder:
 
     def __init__(
         self,
-        names: Names,
+        ids: IdScope,
         *,
         speaks: bool,
         state: StatePolicy,
@@ -93,8 +101,8 @@ class EventForwarder:
         owners: Owners,
         baseline: Any = _PLACED,
     ) -> None:
-        self._names, self._state_key = names, state_key
-        self._own_tag = None if speaks else names.invocation
+        self._ids, self._state_key = ids, state_key
+        self._own_tag = None if speaks else ids.invocation
         self._run_owners, self._owners = owners, owners.by_kind
         self._open: dict[tuple[object, ...], Event] = {}
         self.unanswered: dict[str, None] = {}
@@ -163,14 +171,14 @@ class EventForwarder:
 
     def message_up(self, message: Message) -> Message:
         """Return a message of the member as it is in the team's conversation."""
-        if (known := self._names.above(message)) is not None:
+        if (known := self._ids.above(message)) is not None:
             # Nearly every message: each call goes through all that the member has said before.
             return known
         tag = message.subagent_run_id
         is_said = message.role not in _MESSAGE_KIND
-        owner = self._own_tag if is_said and tag is None else self._names.tag(tag)
+        owner = self._own_tag if is_said and tag is None else self._ids.tag(tag)
         kind = _MESSAGE_KIND.get(message.role, _TEXT)
-        return self._names.message_up(message, self._owners[kind].get(self._names.up(message.id), owner))
+        return self._ids.message_up(message, self._owners[kind].get(self._ids.up(message.id), owner))
 
     def close(self, reason: str, begun: Collection[str] = (), partial: Iterable[Message] = ()) -> list[Event]:
         """Return events that end whatever the member left open, and answer its calls.
@@ -210,24 +218,24 @@ class EventForwarder:
     # --- one kind of event each
 
     def _tagged(self, event: Any) -> Event:
-        tagged: Event = changed(event, subagent_run_id=self._names.tag(event.subagent_run_id))
+        tagged: Event = changed(event, subagent_run_id=self._ids.tag(event.subagent_run_id))
         return tagged
 
     def _text_content(self, event: core.TextMessageContentEvent) -> Sequence[Event]:
         # Nearly every event passes here.
-        item_id = self._names.up(event.message_id)
+        item_id = self._ids.up(event.message_id)
         return (with_owner(event, item_id, self._owners[_TEXT].get(item_id, self._own_tag)),)
 
     def _item_start(self, event: Any) -> Sequence[Event]:
-        kind, names = _KIND[type(event)], self._names
+        kind, ids = _KIND[type(event)], self._ids
         field = _id_field(kind)
-        changes: dict[str, Any] = {field: names.up(getattr(event, field))}
+        changes: dict[str, Any] = {field: ids.up(getattr(event, field))}
         item_id: str = changes[field]
-        own = names.invocation if kind in (_THOUGHT, _SPAN, _ACTIVITY) else self._own_tag
+        own = ids.invocation if kind in (_THOUGHT, _SPAN, _ACTIVITY) else self._own_tag
         if kind == _CALL and event.parent_message_id is not None:
-            changes["parent_message_id"] = parent = names.up(event.parent_message_id)
+            changes["parent_message_id"] = parent = ids.up(event.parent_message_id)
             own = self._owners[_TEXT].get(parent, own)
-        owner = own if event.subagent_run_id is None else names.tag(event.subagent_run_id)
+        owner = own if event.subagent_run_id is None else ids.tag(event.subagent_run_id)
         if kind == _CALL:
             item_id = self._call_id(event, item_id, owner, changes)
             self.unanswered[item_id] = None
@@ -248,10 +256,10 @@ class EventForwarder:
         if known == owner:
             return item_id
         if item_id in self._run_owners.answered:
-            _, _, number = split_invocation(self._names.invocation) or ("", "", 0)
+            _, _, number = split_invocation(self._ids.invocation) or ("", "", 0)
             while self._owners[_CALL].get(item_id, owner) != owner:
                 number += 1
-                changes["tool_call_id"] = item_id = self._names.rename(event.tool_call_id, number)
+                changes["tool_call_id"] = item_id = self._ids.rename(event.tool_call_id, number)
         else:
             # The call goes on under its owner, which has to be the owner of its message (SUB-4).
             changes["parent_message_id"] = None
@@ -260,8 +268,8 @@ class EventForwarder:
     def _item_goes_on(self, event: Any) -> Sequence[Event]:
         kind = _KIND[type(event)]
         field = _id_field(kind)
-        item_id = self._names.up(getattr(event, field))
-        owner = self._owners[kind].get(item_id, self._names.tag(event.subagent_run_id))
+        item_id = self._ids.up(getattr(event, field))
+        owner = self._owners[kind].get(item_id, self._ids.tag(event.subagent_run_id))
         return (changed(event, subagent_run_id=owner, **{field: item_id}),)
 
     def _item_end(self, event: Any) -> Sequence[Event]:
@@ -292,19 +300,19 @@ class EventForwarder:
         return (kind, getattr(event, _id_field(kind))) in self._open
 
     def _result(self, event: core.ToolCallResultEvent) -> Sequence[Event]:
-        call = self._names.up(event.tool_call_id)
+        call = self._ids.up(event.tool_call_id)
         self.unanswered.pop(call, None)
         self._run_owners.answered.add(call)
         owner = self._owners[_CALL].get(call, self._own_tag)
         if event.subagent_run_id is not None:
-            owner = self._names.tag(event.subagent_run_id)
-        ids = {"message_id": self._names.up(event.message_id), "tool_call_id": call}
+            owner = self._ids.tag(event.subagent_run_id)
+        ids = {"message_id": self._ids.up(event.message_id), "tool_call_id": call}
         self._owners[_TEXT].setdefault(ids["message_id"], owner)
         return (changed(event, subagent_run_id=owner, **ids),)
 
     def _encrypted(self, event: core.ReasoningEncryptedValueEvent) -> Sequence[Event]:
         """Pass a value on under the owner of its item, or none if that is not known here: none never disagrees."""
-        entity_id = self._names.up(event.entity_id)
+        entity_id = self._ids.up(event.entity_id)
         is_of_text = entity_id in self._owners[_TEXT]
         kind = _CALL if event.subtype == "tool-call" else _TEXT if is_of_text else _THOUGHT
         return (changed(event, subagent_run_id=self._owners[kind].get(entity_id), entity_id=entity_id),)
@@ -320,20 +328,20 @@ class EventForwarder:
         return (passed,)
 
     def _subagent_started(self, event: core.SubagentStartedEvent) -> Sequence[Event]:
-        names = self._names
+        scope = self._ids
         announced = self._run_owners.announced
-        first_id = names.prefix + event.subagent_run_id
+        first_id = scope.prefix + event.subagent_run_id
         if announced[first_id]:
             # No id is announced twice in a run (SUB-6); of a member, several runs may be one run of the team.
-            while announced[names.rename_tag(event.subagent_run_id, announced[first_id])]:
+            while announced[scope.rename_tag(event.subagent_run_id, announced[first_id])]:
                 announced[first_id] += 1
-            announced[names.tag(event.subagent_run_id)] += 1
+            announced[scope.tag(event.subagent_run_id)] += 1
         announced[first_id] += 1
         ids = {
-            "subagent_run_id": names.tag(event.subagent_run_id),
-            "parent_subagent_run_id": names.tag(event.parent_subagent_run_id),
-            "parent_tool_call_id": None if event.parent_tool_call_id is None else names.up(event.parent_tool_call_id),
-            "parent_message_id": None if event.parent_message_id is None else names.up(event.parent_message_id),
+            "subagent_run_id": scope.tag(event.subagent_run_id),
+            "parent_subagent_run_id": scope.tag(event.parent_subagent_run_id),
+            "parent_tool_call_id": None if event.parent_tool_call_id is None else scope.up(event.parent_tool_call_id),
+            "parent_message_id": None if event.parent_message_id is None else scope.up(event.parent_message_id),
         }
         inner = ids["subagent_run_id"]
         assert inner is not None
@@ -342,20 +350,20 @@ class EventForwarder:
         return (changed(event, **ids),)
 
     def _subagent_ended(self, event: core.SubagentFinishedEvent | core.SubagentErrorEvent) -> Sequence[Event]:
-        inner = self._names.tag(event.subagent_run_id)
+        inner = self._ids.tag(event.subagent_run_id)
         self._open.pop(("subagent", inner), None)
         changes: dict[str, Any] = {"subagent_run_id": inner}
         outcome = getattr(event, "outcome", None)
         if isinstance(outcome, core.SubagentFinishedSuspendedOutcome) and outcome.interrupt_ids is not None:
-            waiting = [f"{self._names.invocation}/{each}" for each in outcome.interrupt_ids]
+            waiting = [f"{self._ids.invocation}/{each}" for each in outcome.interrupt_ids]
             changes["outcome"] = outcome.model_copy(update={"interrupt_ids": waiting})
         more = (event.metadata or {}).get(EXTENSION)
         if is_object(more):
             ids: dict[str, Any] = {}
             if isinstance(message_id := more.get("messageId"), str):
-                ids["messageId"] = self._names.up(message_id)
+                ids["messageId"] = self._ids.up(message_id)
             if partial := partial_message_ids(event):
-                ids["partialMessageIds"] = [self._names.up(each) for each in partial]
+                ids["partialMessageIds"] = [self._ids.up(each) for each in partial]
             changes["metadata"] = {**(event.metadata or {}), EXTENSION: {**more, **ids}}
         return (changed(event, **changes),)
 
@@ -383,7 +391,7 @@ class EventForwarder:
     def _placed(self, event: Any, operations: Any) -> Sequence[Event]:
         """Return an event of the state as the operations that it becomes under the member's name."""
         self._baseline = _PLACED
-        delta = core.StateDeltaEvent(delta=operations, subagent_run_id=self._names.tag(event.subagent_run_id))
+        delta = core.StateDeltaEvent(delta=operations, subagent_run_id=self._ids.tag(event.subagent_run_id))
         return (changed(delta, timestamp=event.timestamp, raw_event=event.raw_event, metadata=event.metadata),)
 
 

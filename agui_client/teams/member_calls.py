@@ -49,9 +49,9 @@ from agui_client.teams.call_journal import (
     waiting_record,
 )
 from agui_client.teams.event_forwarder import Owners, is_partial
+from agui_client.teams.id_scope import IdScope, as_pointer, changed, flow_of, split_interrupt_id, split_invocation
 from agui_client.teams.limits import Budget, TeamLimitError, TeamLimits
 from agui_client.teams.members import Member, OnError, member_state, names_below
-from agui_client.teams.names import Names, as_pointer, changed, flow_of, split_interrupt_id, split_invocation
 from agui_client.teams.restating import stands_in, whole_snapshot, whole_steps, with_restated
 from agui_client.teams.subagent_run import JournalChange, SubagentRun, result_event
 from agui_client.teams.team_state import StateView, TeamState
@@ -452,7 +452,7 @@ class MemberCalls:
             # A team takes up its own members.
             return
         member, messages = call.member, self.thread.messages
-        names, marks = Names(call.invocation, f"{self._thread_of(call.invocation, record)}/"), {self.journal.after}
+        ids, marks = IdScope(call.invocation, f"{self._thread_of(call.invocation, record)}/"), {self.journal.after}
         if record.begin is not None:
             # The words of others may have been said anew since, behind those of this member.
             marks = {record.begin, record.last} - {""}
@@ -463,7 +463,7 @@ class MemberCalls:
         if begin is None and marks - {""}:
             # The conversation is not the one that it was: nobody knows where the attempt began.
             return
-        await self._drop_words([each for each in messages[0 if begin is None else begin + 1 :] if names.is_own(each)])
+        await self._drop_words([each for each in messages[0 if begin is None else begin + 1 :] if ids.is_own(each)])
 
     async def _drop_words(self, messages: Iterable[Message]) -> None:
         """Take the partial words among a member's messages out of the conversation."""

@@ -16,7 +16,7 @@ from agui_client._transport.timeouts import is_duration
 from agui_client.agent import AbstractAgent
 from agui_client.errors import UsageError
 from agui_client.teams.event_forwarder import StatePolicy, is_partial, without_journal
-from agui_client.teams.names import Names, changed, is_said_by_team, key_of, owner_key, speakers
+from agui_client.teams.id_scope import IdScope, changed, is_said_by_team, key_of, owner_key, speakers
 
 if TYPE_CHECKING:
     from agui_client._run.scope import RunScope
@@ -123,7 +123,7 @@ def _own_name(agent: AbstractAgent, place: int) -> str:
 
 def view(
     messages: Iterable[Message],
-    names: Names,
+    ids: IdScope,
     member: Member,
     sees: Sees | None,
     members: Mapping[str, str],
@@ -132,7 +132,7 @@ def view(
 
     Args:
         messages: The team's conversation.
-        names: The ids of the invocation.
+        ids: The ids of the invocation.
         member: The member.
         sees: The part of what others said that it is shown; None for nothing.
         members: The names of those who speak in the conversation, as `names_below` returns them.
@@ -146,8 +146,8 @@ def view(
         messages = list(messages)
         shown_ids = _shown_ids(messages, members)
     for message in messages:
-        if names.is_own(message):
-            shown.append((names.message_down(message), True))
+        if ids.is_own(message):
+            shown.append((ids.message_down(message), True))
         elif sees is not None and (said := _as_said(message, members, shown_ids)) is not None:
             shown.append((said, False))
     own = {message.id for message, is_own in shown if is_own}

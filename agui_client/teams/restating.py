@@ -12,7 +12,7 @@ from ag_ui import core
 from ag_ui.core import Event, Message
 
 from agui_client._protocol.reduce import Reducer
-from agui_client.teams.names import changed
+from agui_client.teams.id_scope import changed
 
 _CUT_OFF = " before this call was answered."
 

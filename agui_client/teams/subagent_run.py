@@ -59,8 +59,8 @@ from agui_client.teams.event_forwarder import (
     journal_operations,
     without_journal,
 )
+from agui_client.teams.id_scope import IdScope, changed, flow_of, invocation_id, split_interrupt_id
 from agui_client.teams.members import Member, as_member, member_state, member_tools, messages_of, view
-from agui_client.teams.names import Names, changed, flow_of, invocation_id, split_interrupt_id
 from agui_client.teams.restating import cut_off, stands_in
 from agui_client.teams.tools_at_work import ToolsAtWork, continuation_of
 
@@ -178,7 +178,7 @@ class SubagentRun:
         self._own_thread = key if remembers else self.subagent_run_id
         prefix = f"{self._own_thread}/"
         self._owners = owners or Owners(input.messages)
-        self._names = Names(self.subagent_run_id, prefix, self._owners.translations[prefix])
+        self._ids = IdScope(self.subagent_run_id, prefix, self._owners.translations[prefix])
         self._further = {tool.name for tool in tools}
         self._input, self._prompt, self._resume, self._speaks = input, prompt, resume, speaks
         self._forwarder, self._inner, self._foreign = self._compose(tools, members or {key: member.name}, journal)
@@ -193,9 +193,9 @@ class SubagentRun:
         self._last: RunFinishedEvent | RunErrorEvent | None = None
         self._run: AgentRun | None = None
         self._has_journal = journal is not None and journal.team is not None
-        self._cut = continuation_of(journal, self._inner, self._names)
+        self._cut = continuation_of(journal, self._inner, self._ids)
         is_between_runs = self._cut is not None and self._cut.is_between_runs
-        self._tools = ToolsAtWork(self._names, self._forwarder, journal, keep, is_between_runs=is_between_runs)
+        self._tools = ToolsAtWork(self._ids, self._forwarder, journal, keep, is_between_runs=is_between_runs)
         self._earlier_usage = [] if journal is None else journal.usage
         self._error_text: str | None = None
 
@@ -348,7 +348,7 @@ class SubagentRun:
     def handed_over(self) -> list[Event]:
         """End an invocation whose agent had handed over, and waited for nothing but results that are there now."""
         self._status, self._seconds = "success", 0.0
-        self.messages = [each for each in self._input.messages if self._names.is_own(each)]
+        self.messages = [each for each in self._input.messages if self._ids.is_own(each)]
         started = SubagentStartedEvent(subagent_run_id=self.subagent_run_id, name=self.member.name)
         return [started, self._finished()]
 
@@ -362,13 +362,13 @@ class SubagentRun:
     def _compose(
         self, tools: Iterable[Tool], members: Mapping[str, str], journal: CallRecord | None
     ) -> tuple[EventForwarder, RunAgentInput, frozenset[str]]:
-        member, input, names = self.member, self._input, self._names
+        member, input, ids = self.member, self._input, self._ids
         sees = member.sees or ("all" if self._prompt is None else None)
-        messages, foreign = view(input.messages, names, member, sees, members)
-        own = [names.up(each.id) for each in messages if each.id not in foreign]
+        messages, foreign = view(input.messages, ids, member, sees, members)
+        own = [ids.up(each.id) for each in messages if each.id not in foreign]
         self._own_ids, self.begin_id = set(own), own[-1] if own else ""
         # A call that goes on, or is made again, has been asked already.
-        prompt_id = _prompt_id(names)
+        prompt_id = _prompt_id(ids)
         self._is_asked = any(each.id == prompt_id for each in messages)
         if self._prompt is not None and not self._is_asked:
             messages.append(UserMessage(id=prompt_id, content=self._prompt))
@@ -383,7 +383,7 @@ class SubagentRun:
             around = {"goes_on": True, "is_cut": journal.is_cut}
             baseline = {**(baseline if is_object(baseline) else {}), JOURNAL: {**journal.team, **around}}
         options: Any = {"state": member.state, "state_key": member.name, "owners": self._owners, **placed}
-        forwarder = EventForwarder(names, speaks=self._speaks, **options)
+        forwarder = EventForwarder(ids, speaks=self._speaks, **options)
         inner = RunAgentInput(
             thread_id=f"{input.thread_id}/{self._own_thread}",
             run_id=str(uuid4()),
@@ -397,7 +397,7 @@ class SubagentRun:
         return forwarder, inner, foreign
 
     def _asked(self) -> list[Item]:
-        message_id = f"{self._names.prefix}{_prompt_id(self._names)}"
+        message_id = f"{self._ids.prefix}{_prompt_id(self._ids)}"
         owner: Any = {"message_id": message_id, "subagent_run_id": self.subagent_run_id}
         if not isinstance(self._prompt, str):
             # Events write nothing but text.
@@ -454,14 +454,14 @@ class SubagentRun:
         self.usage += [each for every in run.call.rounds for each in usage_of(every)]
         if (scope := CURRENT_SCOPE.get()) is not None:
             for subagent, error in ((key, each) for every in run.call.rounds for key, each in every.failures.items()):
-                scope.failures[self._names.tag(subagent)] = error
+                scope.failures[self._ids.tag(subagent)] = error
 
     # --- afterwards
 
     def _end(self, run: AgentRun) -> None:
         """Take over what the run left."""
         outcome, result = caller_end(run, self._last).outcome, run.partial
-        names = self._names
+        ids = self._ids
         self._seconds = time.perf_counter() - self._began_at
         self._keep_usage(run)
         self._keep_messages(result.messages)
@@ -469,17 +469,17 @@ class SubagentRun:
         own = reversed(result.messages) if result.text else ()
         said = next((each.id for each in own if each.role == "assistant" and each.content == result.text), None)
         if said is not None:
-            self.text_id = names.up(said)
+            self.text_id = ids.up(said)
         elif not result.text:
             # What it said before it asked.
             self._text = next((str(each.content) for each in self.messages if each.id == self.text_id), "")
         offered = {tool.name for tool in self._inner.tools or ()}
         for call in result.pending_tool_calls:
             if call.function.name in offered:
-                up = changed(call, id=names.up(call.id))
+                up = changed(call, id=ids.up(call.id))
                 (self.own_calls if call.function.name in self._further else self.pending_tool_calls).append(up)
         if isinstance(outcome, RunFinishedInterruptOutcome):
-            self.interrupts = [names.interrupt_up(each) for each in outcome.interrupts]
+            self.interrupts = [ids.interrupt_up(each) for each in outcome.interrupts]
         is_cancelled = isinstance(outcome, RunFinishedCancelledOutcome)
         self._status = "suspended" if self.is_waiting else "abandoned" if is_cancelled else "success"
         if (scope := CURRENT_SCOPE.get()) is not None:
@@ -554,5 +554,5 @@ def _has_call(message: Message, tool_call_id: str) -> bool:
     return message.role == "assistant" and any(call.id == tool_call_id for call in message.tool_calls or ())
 
 
-def _prompt_id(names: Names) -> str:
-    return f"prompt-{names.invocation.rpartition('-')[2]}"
+def _prompt_id(ids: IdScope) -> str:
+    return f"prompt-{ids.invocation.rpartition('-')[2]}"

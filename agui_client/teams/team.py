@@ -42,10 +42,10 @@ from agui_client._tools.working_time import WorkingTime
 from agui_client.errors import AGUIError, RunFailedError, UsageError
 from agui_client.messages import prompt_messages
 from agui_client.teams.call_journal import CallRecord, digest_of
+from agui_client.teams.id_scope import said_id
 from agui_client.teams.limits import TeamLimitError, TeamLimits, check_at_once, check_depth
 from agui_client.teams.member_calls import Call, MemberCalls
 from agui_client.teams.members import Member, OnError, Sees
-from agui_client.teams.names import said_id
 from agui_client.teams.restating import cut_off
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from agui_client._protocol.reduce import Change, Reducer
 from agui_client._protocol.schema import is_object
 from agui_client._run.subagents import JOURNAL
 from agui_client.state.merging import ABSENT, Conflict, merge
-from agui_client.teams.names import changed, state_patch
+from agui_client.teams.id_scope import changed, state_patch
 
 StateEvent: TypeAlias = StateSnapshotEvent | StateDeltaEvent
 _WRAPPED = "outer_state"

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from agui_client._run.ending import Checkpoint
     from agui_client.teams.call_journal import CallRecord
     from agui_client.teams.event_forwarder import EventForwarder
-    from agui_client.teams.names import Names
+    from agui_client.teams.id_scope import IdScope
 
 
 class Marks(NamedTuple):
@@ -52,13 +52,13 @@ class Keep(Protocol):
 _NO_MARKS = Marks([], None)
 
 
-def continuation_of(journal: CallRecord | None, input: RunAgentInput, names: Names) -> Continuation | None:
+def continuation_of(journal: CallRecord | None, input: RunAgentInput, ids: IdScope) -> Continuation | None:
     """Return the place where a member's process ended, if it was between two runs.
 
     Args:
         journal: The record of the call; None if it has not been made yet.
         input: The input of the member.
-        names: The ids of the invocation.
+        ids: The ids of the invocation.
 
     Returns:
         The place; None if the member is run with the input.
@@ -73,10 +73,10 @@ def continuation_of(journal: CallRecord | None, input: RunAgentInput, names: Nam
         for message in input.messages
         if message.role == "assistant"
         for call in message.tool_calls or ()
-        if (outer_id := names.up(call.id)) in statuses
+        if (outer_id := ids.up(call.id)) in statuses
     ]
     # Where the member failed in its process, its team has given the calls that were begun a placeholder for a result.
-    messages = [each for each in input.messages if not _is_placeholder_for(each, statuses, names)]
+    messages = [each for each in input.messages if not _is_placeholder_for(each, statuses, ids)]
     state: Any = {} if input.state is None else input.state
     document = ConversationSnapshot(thread_id=input.thread_id, messages=messages, state=state, tool_calls=records)
     return Continuation(document=document, is_between_runs=True)
@@ -86,7 +86,7 @@ class ToolsAtWork:
     """The tools of one invocation of a member.
 
     Args:
-        names: The ids of the invocation.
+        ids: The ids of the invocation.
         forwarder: Passes the events of the member on.
         journal: The record of the call; None if it has not been made yet.
         keep: Keeps what must not be lost; None where nothing is saved.
@@ -95,7 +95,7 @@ class ToolsAtWork:
 
     def __init__(
         self,
-        names: Names,
+        ids: IdScope,
         forwarder: EventForwarder,
         journal: CallRecord | None,
         keep: Keep | None,
@@ -104,7 +104,7 @@ class ToolsAtWork:
     ) -> None:
         self.unsent: list[Event] = []
         """The events of results that came with the call, until they are sent: before all others."""
-        self._names, self._forwarder, self._keep = names, forwarder, keep
+        self._ids, self._forwarder, self._keep = ids, forwarder, keep
         self._run: AgentRun | None = None
         self._marks = _NO_MARKS if journal is None else Marks(journal.begun, journal.left)
         # Tools that answers of people have called before the first run are called by these answers again.
@@ -141,12 +141,12 @@ class ToolsAtWork:
         results = {each.tool_call_id: each for each in self._run.messages if isinstance(each, ToolMessage)}
         passed, before = self._forwarder.answered, self._run.call.known_ids
         new = ((key, each) for key, each in results.items() if key in answered and each.id not in before)
-        return self._events_of(each for key, each in new if self._names.up(key) not in passed)
+        return self._events_of(each for key, each in new if self._ids.up(key) not in passed)
 
     def begun_at_failure(self) -> set[str]:
         """Return the ids of the calls that were begun and have no result, as the team's caller has them."""
         records = [] if self._run is None else self._run.call.conversation.open_records
-        return {self._names.up(each.tool_call_id) for each in records if each.is_begun}
+        return {self._ids.up(each.tool_call_id) for each in records if each.is_begun}
 
     async def _note(self, checkpoint: Checkpoint) -> None:
         """Keep which tools are at work and which are not, and the results that are new.
@@ -186,7 +186,7 @@ class ToolsAtWork:
         # No tool answers what else waits, so the member is asked again behind the results.
         waits = any(each.answered_by is CallOwner.CALLER or each.status is CallStatus.ASKED for each in records)
         waits = waits or bool(checkpoint.members["pending_interrupts"] or checkpoint.members["kept_answers"])
-        up = self._names.up
+        up = self._ids.up
         goes_on = self._has_round and not waits
         return Marks([up(each) for each in begun], [up(each) for each in left] if goes_on else None)
 
@@ -209,5 +209,5 @@ class ToolsAtWork:
         return [passed for each in results for passed in self._forwarder.feed(event_of_result(each))]
 
 
-def _is_placeholder_for(message: Message, calls: Collection[str], names: Names) -> bool:
-    return isinstance(message, ToolMessage) and is_placeholder(message) and names.up(message.tool_call_id) in calls
+def _is_placeholder_for(message: Message, calls: Collection[str], ids: IdScope) -> bool:
+    return isinstance(message, ToolMessage) and is_placeholder(message) and ids.up(message.tool_call_id) in calls

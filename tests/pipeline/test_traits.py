@@ -18,7 +18,7 @@ from agui_client._protocol.traits import TRAITS, Subject, types_about
 from agui_client._protocol.warnings import WarningLog
 from agui_client.doctor.probes import FAMILIES
 from agui_client.teams.event_forwarder import EventForwarder, Owners, StatePolicy
-from agui_client.teams.names import Names
+from agui_client.teams.id_scope import IdScope
 from agui_client.teams.team_state import StateEvent
 
 _WORD = re.compile(r"\w+")
@@ -51,7 +51,7 @@ def test_each_beginning_piece_and_end_of_an_item_has_a_check_of_its_order() -> N
 @pytest.mark.parametrize("policy", get_args(StatePolicy))
 def test_teams_pass_on_by_a_handler_of_its_own_each_type_about_a_run_an_item_or_the_state(policy: StatePolicy) -> None:
     forwarder = EventForwarder(
-        Names("call", "thread/"), speaks=False, state=policy, state_key="member", owners=Owners()
+        IdScope("call", "thread/"), speaks=False, state=policy, state_key="member", owners=Owners()
     )
     handled = {each for each, row in TRAITS.items() if row.about != "other" and each not in _CHUNKS}
     assert _names(set(forwarder._handlers)) == _names(handled)

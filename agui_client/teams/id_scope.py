@@ -1,4 +1,4 @@
-"""Names of members' items: ids of a member on the way up, and back on the way down.
+"""The scope of a member's ids: they change on the way up, and back on the way down.
 
 Every id that a member makes goes up with a prefix that no other member has, so that ids cannot clash (LIFE-15, SUB-6).
 The prefix says whose it is, so that nothing has to be remembered between two runs, processes or servers.
@@ -117,7 +117,7 @@ class Translations:
         return pair[1] if pair is not None and pair[0] is above else None
 
 
-class Names:
+class IdScope:
     """The ids of one invocation of a member.
 
     Args:
