@@ -26,7 +26,7 @@ from agui_client.teams.id_scope import (
     state_patch,
     with_owner,
 )
-from agui_client.teams.restating import events_between, whole_snapshot
+from agui_client.teams.snapshot_events import events_between, whole_snapshot
 
 StatePolicy: TypeAlias = Literal["nested", "shared", "dropped"]
 """The place of a member's state: under the member's name in the team's, the team's own, or nowhere."""

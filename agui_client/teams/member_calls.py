@@ -52,15 +52,15 @@ from agui_client.teams.event_forwarder import Owners, is_partial
 from agui_client.teams.id_scope import IdScope, as_pointer, changed, flow_of, split_interrupt_id, split_invocation
 from agui_client.teams.limits import Budget, TeamLimitError, TeamLimits
 from agui_client.teams.members import Member, OnError, member_state, names_below
-from agui_client.teams.restating import stands_in, whole_snapshot, whole_steps, with_restated
+from agui_client.teams.snapshot_events import stands_in, whole_snapshot, whole_steps, with_restated
 from agui_client.teams.subagent_run import JournalChange, SubagentRun, result_event
 from agui_client.teams.team_state import StateView, TeamState
 
 if TYPE_CHECKING:
     from agui_client._run.meter import Meter
     from agui_client.messages import Part
+    from agui_client.teams.in_flight_tools import InFlightCalls
     from agui_client.teams.team_source import TeamSource
-    from agui_client.teams.tools_at_work import Marks
 
 _logger = logging.getLogger("agui_client.teams")
 _BOUNDS = (SubagentStartedEvent, SubagentFinishedEvent, SubagentErrorEvent)
@@ -431,11 +431,13 @@ class MemberCalls:
         written: Any = self.thread.state[JOURNAL]["calls"].get(call.invocation, {})
         return call.record.model_copy(update={"team": written.get("team")})
 
-    async def _keep_tools(self, call: Call, events: Sequence[Event], marks: Marks, *, has_used_answers: bool) -> None:
+    async def _keep_tools(
+        self, call: Call, events: Sequence[Event], in_flight: InFlightCalls, *, has_used_answers: bool
+    ) -> None:
         """Keep which tools of a member are at work; wait until that is saved, with the events before it."""
         for event in events:
             self._source.put_nowait(event)
-        call.record = call.record.model_copy(update=marks._asdict())
+        call.record = call.record.model_copy(update=in_flight._asdict())
         if has_used_answers:
             call.record = call.record.with_used_answers()
         self.journal.keep(call.invocation, call.record)

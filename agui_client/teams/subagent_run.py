@@ -60,15 +60,15 @@ from agui_client.teams.event_forwarder import (
     without_journal,
 )
 from agui_client.teams.id_scope import IdScope, changed, flow_of, invocation_id, split_interrupt_id
+from agui_client.teams.in_flight_tools import InFlightTools, continuation_of
 from agui_client.teams.members import Member, as_member, member_state, member_tools, messages_of, view
-from agui_client.teams.restating import cut_off, stands_in
-from agui_client.teams.tools_at_work import ToolsAtWork, continuation_of
+from agui_client.teams.snapshot_events import cut_off, stands_in
 
 if TYPE_CHECKING:
     from agui_client._run.async_run import AgentRun
     from agui_client.messages import Part
     from agui_client.teams.call_journal import CallRecord
-    from agui_client.teams.tools_at_work import Keep
+    from agui_client.teams.in_flight_tools import Keep
 
 
 _WATCHED = frozenset(
@@ -195,7 +195,7 @@ class SubagentRun:
         self._has_journal = journal is not None and journal.team is not None
         self._cut = continuation_of(journal, self._inner, self._ids)
         is_between_runs = self._cut is not None and self._cut.is_between_runs
-        self._tools = ToolsAtWork(self._ids, self._forwarder, journal, keep, is_between_runs=is_between_runs)
+        self._tools = InFlightTools(self._ids, self._forwarder, journal, keep, is_between_runs=is_between_runs)
         self._earlier_usage = [] if journal is None else journal.usage
         self._error_text: str | None = None
 

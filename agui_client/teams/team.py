@@ -46,7 +46,7 @@ from agui_client.teams.id_scope import said_id
 from agui_client.teams.limits import TeamLimitError, TeamLimits, check_at_once, check_depth
 from agui_client.teams.member_calls import Call, MemberCalls
 from agui_client.teams.members import Member, OnError, Sees
-from agui_client.teams.restating import cut_off
+from agui_client.teams.snapshot_events import cut_off
 
 if TYPE_CHECKING:
     from os import PathLike

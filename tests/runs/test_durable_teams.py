@@ -52,7 +52,7 @@ async def ended(url: str, thread_id: str) -> HttpAgent:
     return follower
 
 
-# One with a conversation of its own beside others, and one of an inner team; tests/teams/test_tools_at_work.py has all.
+# One with a conversation of its own beside others, and one of an inner team; all are in teams/test_in_flight_tools.py.
 @pytest.mark.parametrize("member", ["worker:five", "taker:seven"])
 async def test_a_member_goes_on_behind_the_tool_that_was_at_work_wherever_it_is(servers: Servers, member: str) -> None:
     servers.flag("one", up=True)

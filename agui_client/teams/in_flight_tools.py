@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from agui_client.teams.id_scope import IdScope
 
 
-class Marks(NamedTuple):
+class InFlightCalls(NamedTuple):
     """The fields of a `CallRecord` that say which tools are at work."""
 
     begun: list[str]
@@ -39,17 +39,17 @@ class Marks(NamedTuple):
 class Keep(Protocol):
     """Keeps what a member's tools have done."""
 
-    async def __call__(self, events: Sequence[Event], marks: Marks, *, has_used_answers: bool) -> None:
-        """Send events of results, and keep the marks; none of that can be lost when it returns.
+    async def __call__(self, events: Sequence[Event], in_flight: InFlightCalls, *, has_used_answers: bool) -> None:
+        """Send events of results, and keep the calls in flight; none of that can be lost when it returns.
 
         Args:
             events: The events.
-            marks: The tools that are at work.
+            in_flight: The tools that are at work.
             has_used_answers: Whether the run that carried answers to the member has finished.
         """
 
 
-_NO_MARKS = Marks([], None)
+_NO_CALLS = InFlightCalls([], None)
 
 
 def continuation_of(journal: CallRecord | None, input: RunAgentInput, ids: IdScope) -> Continuation | None:
@@ -82,7 +82,7 @@ def continuation_of(journal: CallRecord | None, input: RunAgentInput, ids: IdSco
     return Continuation(document=document, is_between_runs=True)
 
 
-class ToolsAtWork:
+class InFlightTools:
     """The tools of one invocation of a member.
 
     Args:
@@ -106,7 +106,7 @@ class ToolsAtWork:
         """The events of results that came with the call, until they are sent: before all others."""
         self._ids, self._forwarder, self._keep = ids, forwarder, keep
         self._run: AgentRun | None = None
-        self._marks = _NO_MARKS if journal is None else Marks(journal.begun, journal.left)
+        self._in_flight = _NO_CALLS if journal is None else InFlightCalls(journal.begun, journal.left)
         # Tools that answers of people have called before the first run are called by these answers again.
         self._has_round = is_between_runs
         self._open_calls: list[str] = []
@@ -158,15 +158,15 @@ class ToolsAtWork:
         assert self._run is not None
         done = {each.tool_call_id for each in checkpoint.results}
         records = [each for each in self._run.call.conversation.open_records if each.tool_call_id not in done]
-        before = self._marks
-        self._marks = marks = self._marks_at(checkpoint, records)
-        if marks == before == _NO_MARKS:
+        before = self._in_flight
+        self._in_flight = in_flight = self._in_flight_at(checkpoint, records)
+        if in_flight == before == _NO_CALLS:
             return
         events = self.take_unsent() + self._events_of(self._new_results(checkpoint, records))
-        # Also if nothing is new: the marks that another tool has made may not be saved yet.
-        await self._keep(events, marks, has_used_answers=self.has_used_answers)
+        # Also if nothing is new: the call that another tool has begun may not be saved yet.
+        await self._keep(events, in_flight, has_used_answers=self.has_used_answers)
 
-    def _marks_at(self, checkpoint: Checkpoint, records: Sequence[ToolCallRecord]) -> Marks:
+    def _in_flight_at(self, checkpoint: Checkpoint, records: Sequence[ToolCallRecord]) -> InFlightCalls:
         """Return the calls that were begun, and those of the same round that were not.
 
         Args:
@@ -175,20 +175,20 @@ class ToolsAtWork:
         """
         if checkpoint.run_id is not None:
             self._has_round = True
-            return _NO_MARKS
+            return _NO_CALLS
         ours = [each for each in records if each.answered_by is CallOwner.APPLICATION]
         begun = [each.tool_call_id for each in ours if each.is_begun or each.status is CallStatus.ASKED]
         left = [each.tool_call_id for each in ours if each.status is CallStatus.WAITING]
-        if not (begun or checkpoint.results or (left and self._marks.left is not None)):
+        if not (begun or checkpoint.results or (left and self._in_flight.left is not None)):
             # No tool of the round was called, so the run that asks for them may be made again.
-            return _NO_MARKS
+            return _NO_CALLS
         self._open_calls = [*dict.fromkeys([*self._open_calls, *begun, *left])]
         # No tool answers what else waits, so the member is asked again behind the results.
         waits = any(each.answered_by is CallOwner.CALLER or each.status is CallStatus.ASKED for each in records)
         waits = waits or bool(checkpoint.members["pending_interrupts"] or checkpoint.members["kept_answers"])
         up = self._ids.up
         goes_on = self._has_round and not waits
-        return Marks([up(each) for each in begun], [up(each) for each in left] if goes_on else None)
+        return InFlightCalls([up(each) for each in begun], [up(each) for each in left] if goes_on else None)
 
     def _new_results(self, checkpoint: Checkpoint, records: Sequence[ToolCallRecord]) -> list[ToolMessage]:
         """Return the results that the team's run has not sent: the member's events come when all tools have ended.
