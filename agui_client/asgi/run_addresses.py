@@ -51,9 +51,9 @@ if TYPE_CHECKING:
     from agui_client._run.async_run import AgentRun
     from agui_client._run.continuing import Continuation
     from agui_client.runs import Runs
-    from agui_client.runs.kept_run import Enter, KeptRun, Reenter
     from agui_client.runs.records import Recipe
     from agui_client.runs.run_log import RunLog
+    from agui_client.runs.server_run import Enter, Reenter, ServerRun
 
 Command: TypeAlias = Callable[["ServedRequest", bytes], Awaitable[Any]]
 """Answers a request and its body with JSON."""
@@ -140,7 +140,7 @@ class RunAddresses:
 
     async def _run_of(
         self, request: ServedRequest, input: RunAgentInput
-    ) -> tuple[KeptRun | None, Place | None, KeptRun | None]:
+    ) -> tuple[ServerRun | None, Place | None, ServerRun | None]:
         """Find or begin the run that a request follows.
 
         Returns:
@@ -197,7 +197,7 @@ class RunAddresses:
 
         return reenter
 
-    async def _begin(self, key: RunKey, request: ServedRequest, input: RunAgentInput) -> KeptRun:
+    async def _begin(self, key: RunKey, request: ServedRequest, input: RunAgentInput) -> ServerRun:
         how, reenter = self._how, self._reenter(request)
         if self._kept.is_durable:
             dumped = input.model_dump(mode="json", by_alias=True, exclude_none=True)
@@ -225,7 +225,7 @@ class RunAddresses:
         except RunsClosedError as error:
             raise _shutting_down() from error
 
-    async def _at(self, cursor: str, owner: str, thread_id: str) -> tuple[KeptRun, Place]:
+    async def _at(self, cursor: str, owner: str, thread_id: str) -> tuple[ServerRun, Place]:
         """Return the run and the place of a cursor."""
         try:
             run_id, place = read_cursor(cursor)
@@ -238,7 +238,7 @@ class RunAddresses:
 
     @asynccontextmanager
     async def _replay(
-        self, request: ServedRequest, input: RunAgentInput, latest: KeptRun | None
+        self, request: ServedRequest, input: RunAgentInput, latest: ServerRun | None
     ) -> AsyncGenerator[AsyncIterator[bytes]]:
         """Send a thread in which no run is going on: as its agent sends it, or else its latest run that is kept.
 
@@ -285,7 +285,7 @@ class RunAddresses:
         infos = await self._runs.list(owner=self._kept.owner_of(request.caller))
         return [each.to_dict() for each in infos]
 
-    async def _named(self, request: ServedRequest, body: bytes) -> tuple[KeptRun, list[ResumeEntry]]:
+    async def _named(self, request: ServedRequest, body: bytes) -> tuple[ServerRun, list[ResumeEntry]]:
         """Return the run that a command is about, and the answers in it.
 
         Raises:

@@ -13,8 +13,8 @@ import anyio
 from agui_client._run.continuing import Continuation
 from agui_client._run.subagents import JOURNAL
 from agui_client.asgi.sse_body import frame_of
-from agui_client.runs.mirrors import MESSAGES
 from agui_client.runs.records import Place, RunsUnavailableError
+from agui_client.runs.remote_runs import MESSAGES
 from agui_client.runs.run_database import Claim, RunDatabase, RunLostError
 from agui_client.runs.run_log import interrupts_in, status_after
 from agui_client.runs.run_tables import EventGroup
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from agui_client._run.async_run import AgentRun
     from agui_client._run.ending import Checkpoint
-    from agui_client.runs.kept_run import KeptRun
     from agui_client.runs.records import RunKey
+    from agui_client.runs.server_run import ServerRun
 
 _SECONDS = 0.05
 """The time for which an event waits for others of its group: a transaction for each would cost more than the event."""
@@ -49,7 +49,7 @@ class Attempt:
     """
 
     def __init__(
-        self, database: RunDatabase, claim: Claim, run: KeptRun, place: Place, last: Event | None = None
+        self, database: RunDatabase, claim: Claim, run: ServerRun, place: Place, last: Event | None = None
     ) -> None:
         self.claim = claim
         """The run and the number of the attempt."""

@@ -31,8 +31,6 @@ from agui_client._run.continuing import Continuation
 from agui_client.asgi.stopping import STOP_WITHIN
 from agui_client.errors import RunInProgressError, UsageError
 from agui_client.runs.attempts import Attempt
-from agui_client.runs.kept_run import KeptRun
-from agui_client.runs.mirrors import Mirrors, Rebuild, go_back, interrupts_of
 from agui_client.runs.on_waiting import WaitingFunction, tell
 from agui_client.runs.records import (
     Place,
@@ -43,12 +41,14 @@ from agui_client.runs.records import (
     RunsUnavailableError,
     WaitingRun,
 )
+from agui_client.runs.remote_runs import Rebuild, RemoteRuns, go_back, interrupts_of
 from agui_client.runs.run_database import Claim, RunDatabase
 from agui_client.runs.run_log import STOPPED, Phase, RunLog
 from agui_client.runs.run_tables import StoredRun, url_of
+from agui_client.runs.server_run import ServerRun
 
 if TYPE_CHECKING:
-    from agui_client.runs.shelf import RunShelf
+    from agui_client.runs.run_registry import RunRegistry
 
 T = TypeVar("T")
 
@@ -77,7 +77,7 @@ class DatabaseKeeper:
 
     Args:
         url: The URL of the database.
-        shelf: Holds the runs that this process carries out or follows.
+        registry: Holds the runs that this process carries out or follows.
         agents: The names of the agents that this process has; complete when the runs are opened.
         rebuild: Makes a run of a row.
         on_waiting: The functions to call with each run that waits for a person.
@@ -87,16 +87,16 @@ class DatabaseKeeper:
     def __init__(
         self,
         url: str,
-        shelf: RunShelf,
+        registry: RunRegistry,
         agents: Collection[str],
         rebuild: Rebuild,
         on_waiting: Sequence[WaitingFunction],
         keep: float,
     ) -> None:
-        self._shelf, self._agents, self._rebuild = shelf, agents, rebuild
+        self._registry, self._agents, self._rebuild = registry, agents, rebuild
         self._on_waiting, self._keep = on_waiting, keep
         self._database = RunDatabase(url_of(url), LEASE)
-        self._mirrors = Mirrors(self._database, shelf, rebuild, self._spawn)
+        self._remote_runs = RemoteRuns(self._database, registry, rebuild, self._spawn)
         self._own: dict[str, Attempt] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._telling: set[asyncio.Task[Any]] = set()
@@ -161,7 +161,7 @@ class DatabaseKeeper:
             await self._database.leave()
         for task in self._tasks:
             task.cancel()
-        self._mirrors.close()
+        self._remote_runs.close()
         await self._database.close()
 
     def stop_all(self) -> None:
@@ -232,11 +232,11 @@ class DatabaseKeeper:
 
     async def _recover(self, row: StoredRun) -> None:
         """Carry out a run that another process has left."""
-        log = await self._mirrors.taken_over(row)
+        log = await self._remote_runs.taken_over(row)
         cut = None if row.checkpoint is None else Continuation.model_validate_json(row.checkpoint)
-        run = self._rebuild(row, log, cut, KeptRun)
+        run = self._rebuild(row, log, cut, ServerRun)
         run.is_taken_over = True
-        self._shelf.replace(run)
+        self._registry.replace(run)
         place = go_back(log, row, cut)
         self._start(Attempt(self._database, Claim(row.row_id, row.attempt), run, place, _last_of(row, log)))
 
@@ -258,11 +258,11 @@ class DatabaseKeeper:
 
     # --- runs
 
-    async def begin(self, run: KeptRun) -> KeptRun:
+    async def begin(self, run: ServerRun) -> ServerRun:
         """Begin a run: store it, and carry it out here if this process has its agent.
 
         Returns:
-            The run, or the mirror of one that another process has begun.
+            The run, or one that another process has begun.
 
         Raises:
             RequestRepeatedError: The run answers what another run of the thread has answered.
@@ -287,18 +287,18 @@ class DatabaseKeeper:
         except BaseException:
             self._let_go(attempt)
             raise
-        self._shelf.replace(run)
+        self._registry.replace(run)
         self._start(attempt)
         return run
 
-    async def _begun_elsewhere(self, row_id: str, agent: str) -> KeptRun:
+    async def _begun_elsewhere(self, row_id: str, agent: str) -> ServerRun:
         """Wait until a process that has the agent has taken a run, or one has stopped it, and follow it.
 
         A caller that is cancelled no longer waits, but leaves the run to the process that will have the agent.
         """
         warns_at = monotonic() + LEASE
         while (row := await self._database.get(row_id)) is not None:
-            if row.attempt and (run := await self._mirrors.get(row_id)) is not None:
+            if row.attempt and (run := await self._remote_runs.get(row_id)) is not None:
                 return run
             if monotonic() > warns_at:
                 warns_at = inf  # once
@@ -339,25 +339,25 @@ class DatabaseKeeper:
 
     # --- following
 
-    async def get(self, key: RunKey) -> KeptRun | None:
-        """Return a run, carried out here or mirrored; None if it is not stored."""
+    async def get(self, key: RunKey) -> ServerRun | None:
+        """Return a run, carried out here or in another process; None if it is not stored."""
         await self.open()
         own = self._own.get(row_id := row_id_of(key))
-        return own.run if own is not None and own.run.log.phase is Phase.OPEN else await self._mirrors.get(row_id)
+        return own.run if own is not None and own.run.log.phase is Phase.OPEN else await self._remote_runs.get(row_id)
 
-    async def latest(self, owner: str, thread_id: str) -> KeptRun | None:
+    async def latest(self, owner: str, thread_id: str) -> ServerRun | None:
         """Return the latest run of a thread; None if none is stored."""
         await self.open()
-        return await self._mirrors.latest(owner, thread_id)
+        return await self._remote_runs.latest(owner, thread_id)
 
-    async def find(self, run_id: str, thread_id: str | None, owner: str | None) -> KeptRun:
+    async def find(self, run_id: str, thread_id: str | None, owner: str | None) -> ServerRun:
         """Return the run of an id.
 
         Raises:
             UsageError: There is none, or there are several.
         """
         await self.open()
-        return await self._mirrors.find(run_id, thread_id, owner)
+        return await self._remote_runs.find(run_id, thread_id, owner)
 
     async def info(self, run_id: str, thread_id: str | None, owner: str | None) -> RunInfo:
         """Return the description of the run of an id.
@@ -366,14 +366,14 @@ class DatabaseKeeper:
             UsageError: There is none, or there are several.
         """
         await self.open()
-        return await self._mirrors.info(run_id, thread_id, owner)
+        return await self._remote_runs.info(run_id, thread_id, owner)
 
     async def infos(self, owner: str | None) -> list[RunInfo]:
         """Return the descriptions of the latest thousand runs, those that began last first."""
         await self.open()
-        return await self._mirrors.infos(owner)
+        return await self._remote_runs.infos(owner)
 
-    async def stop(self, run: KeptRun) -> None:
+    async def stop(self, run: ServerRun) -> None:
         """Stop a run, wherever it is carried out, and wait for its end.
 
         A run that no process carries out is taken over by one that lives, such as this one, and ends with that.

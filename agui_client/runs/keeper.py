@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from agui_client.runs.kept_run import KeptRun
     from agui_client.runs.records import RunInfo, RunKey
+    from agui_client.runs.server_run import ServerRun
 
 
 class RunKeeper(Protocol):
@@ -36,7 +36,7 @@ class RunKeeper(Protocol):
         """Begin to carry out runs, also those that ended processes have left. Idempotent."""
         ...
 
-    async def begin(self, run: KeptRun, /) -> KeptRun:
+    async def begin(self, run: ServerRun, /) -> ServerRun:
         """Begin a run, and return it, or what follows it in this process.
 
         Raises:
@@ -45,15 +45,15 @@ class RunKeeper(Protocol):
         """
         ...
 
-    async def get(self, key: RunKey, /) -> KeptRun | None:
+    async def get(self, key: RunKey, /) -> ServerRun | None:
         """Return a run; None if it is not kept."""
         ...
 
-    async def latest(self, owner: str, thread_id: str, /) -> KeptRun | None:
+    async def latest(self, owner: str, thread_id: str, /) -> ServerRun | None:
         """Return the latest run of a thread; None if none is kept."""
         ...
 
-    async def find(self, run_id: str, thread_id: str | None, owner: str | None, /) -> KeptRun:
+    async def find(self, run_id: str, thread_id: str | None, owner: str | None, /) -> ServerRun:
         """Return the run of an id; None stands for any thread or owner.
 
         Raises:
@@ -73,7 +73,7 @@ class RunKeeper(Protocol):
         """Return the descriptions of an owner's runs, or of all, those that began last first."""
         ...
 
-    async def stop(self, run: KeptRun, /) -> None:
+    async def stop(self, run: ServerRun, /) -> None:
         """Stop a run that is going on, wherever it is carried out, and wait for its end."""
         ...
 

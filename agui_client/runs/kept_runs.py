@@ -10,13 +10,13 @@ from ag_ui.core import RunAgentInput
 
 from agui_client._protocol.schema import is_a
 from agui_client.errors import UsageError
-from agui_client.runs.kept_run import KeptRun
 from agui_client.runs.memory_keeper import MemoryKeeper
 from agui_client.runs.on_waiting import WaitingFunction
 from agui_client.runs.program_runs import NamedOpener
 from agui_client.runs.records import Recipe, RunsClosedError
 from agui_client.runs.run_log import RunLog
-from agui_client.runs.shelf import RunShelf
+from agui_client.runs.run_registry import RunRegistry
+from agui_client.runs.server_run import ServerRun
 
 if TYPE_CHECKING:
     from contextlib import AsyncExitStack
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from agui_client._run.async_run import AgentRun
     from agui_client._run.continuing import Continuation
     from agui_client.runs.keeper import RunKeeper
-    from agui_client.runs.kept_run import Enter, NamedAgent, Reenter
-    from agui_client.runs.mirrors import Rebuild
     from agui_client.runs.records import RunKey, WhenLeft
+    from agui_client.runs.remote_runs import Rebuild
     from agui_client.runs.run_tables import StoredRun
+    from agui_client.runs.server_run import Enter, NamedAgent, Reenter
 
-K = TypeVar("K", bound=KeptRun)
+K = TypeVar("K", bound=ServerRun)
 
 _CLOSED = (
     "these runs were closed, so no run can begin; make another Runs, or put all that uses these into one block: "
@@ -37,7 +37,7 @@ _CLOSED = (
 )
 _KEEP, _KEEP_STORED = 300.0, 7 * 86400.0
 """The seconds for which ended runs are kept by default, in memory and in a database."""
-_KEEP_MIRRORS = 60.0
+_KEEP_REMOTE = 60.0
 """The seconds for which a process has the events of an ended run at hand that are in a database."""
 
 
@@ -70,13 +70,13 @@ class KeptRuns:
         self._turns = None if at_once is None else anyio.CapacityLimiter(at_once)
         self._owner_of, self._is_closed = owner_of, False
         keep = keep if keep is not None else _KEEP if url is None else _KEEP_STORED
-        self._shelf = RunShelf(keep if url is None else min(keep, _KEEP_MIRRORS), max_bytes)
+        self._registry = RunRegistry(keep if url is None else min(keep, _KEEP_REMOTE), max_bytes)
         self.keeper: RunKeeper
         """Begins, finds and ends the runs."""
         if url is None:
-            self.keeper = MemoryKeeper(self._shelf, self.on_waiting)
+            self.keeper = MemoryKeeper(self._registry, self.on_waiting)
         else:
-            self.keeper = _database_keeper(url, self._shelf, self.named, self._rebuilt, self.on_waiting, keep)
+            self.keeper = _database_keeper(url, self._registry, self.named, self._rebuilt, self.on_waiting, keep)
 
     @property
     def is_open(self) -> bool:
@@ -141,7 +141,7 @@ class KeptRuns:
         expose_errors: bool = False,
         input_size: int = 0,
         recipe: Recipe | None = None,
-    ) -> KeptRun:
+    ) -> ServerRun:
         """Begin a run in a task of its own.
 
         Args:
@@ -163,8 +163,8 @@ class KeptRuns:
             UsageError: These runs were closed.
         """
         await self.open()
-        run = KeptRun(
-            RunLog(key, self._shelf, input_size),
+        run = ServerRun(
+            RunLog(key, self._registry, input_size),
             input,
             enter,
             reenter,
@@ -175,15 +175,15 @@ class KeptRuns:
         )
         return await self.keeper.begin(run)
 
-    async def get(self, key: RunKey) -> KeptRun | None:
+    async def get(self, key: RunKey) -> ServerRun | None:
         """Return a run; None if it is not kept."""
         return await self.keeper.get(key)
 
-    async def latest(self, owner: str, thread_id: str) -> KeptRun | None:
+    async def latest(self, owner: str, thread_id: str) -> ServerRun | None:
         """Return the latest run of a thread; None if none is kept."""
         return await self.keeper.latest(owner, thread_id)
 
-    async def find(self, run_id: str, thread_id: str | None, owner: str | None) -> KeptRun:
+    async def find(self, run_id: str, thread_id: str | None, owner: str | None) -> ServerRun:
         """Return the run of an id; None stands for any thread or owner.
 
         Raises:
@@ -226,7 +226,7 @@ class KeptRuns:
 
 def _database_keeper(
     url: str,
-    shelf: RunShelf,
+    registry: RunRegistry,
     named: dict[str, NamedAgent],
     rebuild: Rebuild,
     on_waiting: Sequence[WaitingFunction],
@@ -241,7 +241,7 @@ def _database_keeper(
         from agui_client.runs.database_keeper import DatabaseKeeper
     except ImportError as error:
         raise UsageError("Runs with a URL need SQLAlchemy: pip install 'agui-client[durable]'") from error
-    return DatabaseKeeper(url, shelf, named, rebuild, on_waiting, keep)
+    return DatabaseKeeper(url, registry, named, rebuild, on_waiting, keep)
 
 
 def _unknown(name: str) -> Reenter:

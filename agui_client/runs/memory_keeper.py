@@ -17,17 +17,17 @@ from agui_client.runs.on_waiting import WaitingFunction, tell
 from agui_client.runs.records import RunStatus, WaitingRun
 
 if TYPE_CHECKING:
-    from agui_client.runs.kept_run import KeptRun
     from agui_client.runs.records import RunInfo, RunKey
     from agui_client.runs.run_log import RunLog
-    from agui_client.runs.shelf import RunShelf
+    from agui_client.runs.run_registry import RunRegistry
+    from agui_client.runs.server_run import ServerRun
 
 
 class MemoryKeeper:
     """Keeps runs in this process.
 
     Args:
-        shelf: Holds the runs.
+        registry: Holds the runs.
         on_waiting: The functions to call with each run that waits for a person.
     """
 
@@ -36,8 +36,8 @@ class MemoryKeeper:
     is_open = True
     """Whether the runs are in use."""
 
-    def __init__(self, shelf: RunShelf, on_waiting: Sequence[WaitingFunction]) -> None:
-        self._shelf, self._on_waiting = shelf, on_waiting
+    def __init__(self, registry: RunRegistry, on_waiting: Sequence[WaitingFunction]) -> None:
+        self._registry, self._on_waiting = registry, on_waiting
 
     def check_name(self, name: str) -> None:
         """Allow any name at any time: no other process looks for it."""
@@ -45,7 +45,7 @@ class MemoryKeeper:
     async def open(self) -> None:
         """Do nothing: no process has left runs."""
 
-    async def begin(self, run: KeptRun) -> KeptRun:
+    async def begin(self, run: ServerRun) -> ServerRun:
         """Begin a run in a task of its own.
 
         Raises:
@@ -53,38 +53,38 @@ class MemoryKeeper:
             RunInProgressError: A run of the thread is going on.
         """
         key = run.log.key
-        latest = self._shelf.latest(key.owner, key.thread_id)
+        latest = self._registry.latest(key.owner, key.thread_id)
         if latest is not None and latest.log.is_going_on:
             raise RunInProgressError(f"run {latest.log.key.run_id!r} is going on in thread {key.thread_id!r}")
-        self._shelf.refuse_answered(run)
-        waiting = [each.log for each in self._shelf.waiting(key)]
-        self._shelf.add(run)
+        self._registry.refuse_answered(run)
+        waiting = [each.log for each in self._registry.waiting(key)]
+        self._registry.add(run)
         context = copy_context()
         # A run inside of another one would be given its handlers and its time limit, and this one outlives it.
         context.run(CURRENT_SCOPE.set, None)
         spawn(partial(self._carry_out, run, waiting), context)
         return run
 
-    async def _carry_out(self, run: KeptRun, before: Sequence[RunLog]) -> None:
+    async def _carry_out(self, run: ServerRun, before: Sequence[RunLog]) -> None:
         await run.carry_out(before)
         if run.log.status is RunStatus.WAITING:
             await tell(self._on_waiting, WaitingRun.of(run.log.key, run.log.interrupts))
 
-    async def get(self, key: RunKey) -> KeptRun | None:
+    async def get(self, key: RunKey) -> ServerRun | None:
         """Return a run; None if it is not kept."""
-        return self._shelf.get(key)
+        return self._registry.get(key)
 
-    async def latest(self, owner: str, thread_id: str) -> KeptRun | None:
+    async def latest(self, owner: str, thread_id: str) -> ServerRun | None:
         """Return the latest run of a thread; None if none is kept."""
-        return self._shelf.latest(owner, thread_id)
+        return self._registry.latest(owner, thread_id)
 
-    async def find(self, run_id: str, thread_id: str | None, owner: str | None) -> KeptRun:
+    async def find(self, run_id: str, thread_id: str | None, owner: str | None) -> ServerRun:
         """Return the run of an id.
 
         Raises:
             UsageError: There is none, or there are several.
         """
-        return self._shelf.find(run_id, thread_id, owner)
+        return self._registry.find(run_id, thread_id, owner)
 
     async def info(self, run_id: str, thread_id: str | None, owner: str | None) -> RunInfo:
         """Return the description of the run of an id.
@@ -92,25 +92,25 @@ class MemoryKeeper:
         Raises:
             UsageError: There is none, or there are several.
         """
-        return self._shelf.find(run_id, thread_id, owner).log.info
+        return self._registry.find(run_id, thread_id, owner).log.info
 
     async def infos(self, owner: str | None) -> Sequence[RunInfo]:
         """Return the descriptions of runs, those that began last first."""
-        return [each.log.info for each in self._shelf if owner in (None, each.log.key.owner)][::-1]
+        return [each.log.info for each in self._registry if owner in (None, each.log.key.owner)][::-1]
 
-    async def stop(self, run: KeptRun) -> None:
+    async def stop(self, run: ServerRun) -> None:
         """Stop a run, and wait for its end."""
         run.stop()
         await run.log.ended()
 
     def stop_all(self) -> None:
         """End the runs that are going on, as soon as no function of theirs is at work."""
-        if going_on := [each for each in self._shelf if each.log.is_going_on]:
+        if going_on := [each for each in self._registry if each.log.is_going_on]:
             for run in going_on:
                 run.shut_down()
             spawn(partial(self._cut, going_on), Context())
 
-    async def _cut(self, going_on: Sequence[KeptRun]) -> None:
+    async def _cut(self, going_on: Sequence[ServerRun]) -> None:
         """Stop runs whose functions take too long."""
         with anyio.move_on_after(STOP_WITHIN):
             await self._ended(going_on)
@@ -118,13 +118,13 @@ class MemoryKeeper:
             if run.log.is_going_on:
                 run.stop(SHUTTING_DOWN)
 
-    async def _ended(self, runs: Sequence[KeptRun]) -> None:
+    async def _ended(self, runs: Sequence[ServerRun]) -> None:
         for run in runs:
             await run.log.ended()
 
     async def aclose(self) -> None:
         """End the runs that are going on, and wait for that."""
-        going_on = [each for each in self._shelf if each.log.is_going_on]
+        going_on = [each for each in self._registry if each.log.is_going_on]
         self.stop_all()
         with anyio.CancelScope(shield=True):
             await self._ended(going_on)

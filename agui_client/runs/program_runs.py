@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from agui_client._run.continuing import Continuation
     from agui_client.messages import Prompt
     from agui_client.options import RunOptions
-    from agui_client.runs.kept_run import Enter, Reenter
     from agui_client.runs.records import OnCrash, Recipe
+    from agui_client.runs.server_run import Enter, Reenter
 
 Agent: TypeAlias = AbstractAgent[Any]
 Chosen: TypeAlias = Agent | AbstractAsyncContextManager[Agent]

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 from agui_client.asgi.repetition import refuse_answered_by_runs
 from agui_client.errors import UsageError
-from agui_client.runs.kept_run import LOG_FULL
 from agui_client.runs.records import RunStatus
 from agui_client.runs.run_log import RunLog
+from agui_client.runs.server_run import LOG_FULL
 
 if TYPE_CHECKING:
-    from agui_client.runs.kept_run import KeptRun
     from agui_client.runs.records import RunKey
+    from agui_client.runs.server_run import ServerRun
 
 
-class RunShelf:
+class RunRegistry:
     """The kept runs of a process, by their identities and by their threads.
 
     Args:
@@ -27,25 +27,25 @@ class RunShelf:
 
     def __init__(self, keep: float, max_bytes: int) -> None:
         self._keep, self._max_bytes = keep, max_bytes
-        self._runs: dict[RunKey, KeptRun] = {}
+        self._runs: dict[RunKey, ServerRun] = {}
         # A thread has one run at a time, so that its last one is the one that is going on, if any is.
-        self._threads: dict[tuple[str, str], list[KeptRun]] = {}
+        self._threads: dict[tuple[str, str], list[ServerRun]] = {}
         # In the order in which they ended.
-        self._ended: dict[RunKey, KeptRun] = {}
+        self._ended: dict[RunKey, ServerRun] = {}
         self._size = 0
 
-    def __iter__(self) -> Iterator[KeptRun]:
+    def __iter__(self) -> Iterator[ServerRun]:
         self._drop_expired()
         return iter(list(self._runs.values()))
 
-    def add(self, run: KeptRun) -> None:
+    def add(self, run: ServerRun) -> None:
         """Add a run that is about to begin."""
         key = run.log.key
         self._runs[key] = run
         self._threads.setdefault((key.owner, key.thread_id), []).append(run)
         self.on_growth(run.log, run.log.size)
 
-    def replace(self, run: KeptRun) -> None:
+    def replace(self, run: ServerRun) -> None:
         """Add a run, in the place of one of the same identity if there is any."""
         if (earlier := self._runs.get(run.log.key)) is not None:
             self._take_out(earlier)
@@ -55,23 +55,23 @@ class RunShelf:
         if not run.log.is_going_on:
             self._ended[run.log.key] = run
 
-    def discard(self, run: KeptRun) -> None:
+    def discard(self, run: ServerRun) -> None:
         """Forget a run and its events."""
         if self._runs.get(run.log.key) is run:
             self._drop(run)
 
-    def get(self, key: RunKey) -> KeptRun | None:
+    def get(self, key: RunKey) -> ServerRun | None:
         """Return a run; None if it is not kept."""
         self._drop_expired()
         return self._runs.get(key)
 
-    def latest(self, owner: str, thread_id: str) -> KeptRun | None:
+    def latest(self, owner: str, thread_id: str) -> ServerRun | None:
         """Return the latest run of a thread; None if none is kept."""
         self._drop_expired()
         runs = self._threads.get((owner, thread_id))
         return runs[-1] if runs else None
 
-    def refuse_answered(self, run: KeptRun) -> None:
+    def refuse_answered(self, run: ServerRun) -> None:
         """Refuse a run that answers what another run of its thread has answered.
 
         Raises:
@@ -83,12 +83,12 @@ class RunShelf:
         asked = {each.id for other in self.waiting(key) for each in other.log.interrupts}
         refuse_answered_by_runs(run.answered_ids, answered, asked)
 
-    def waiting(self, key: RunKey) -> Sequence[KeptRun]:
+    def waiting(self, key: RunKey) -> Sequence[ServerRun]:
         """Return the runs of the same thread that wait for a person."""
         runs = self._threads.get((key.owner, key.thread_id), ())
         return [each for each in runs if each.log.status is RunStatus.WAITING]
 
-    def find(self, run_id: str, thread_id: str | None, owner: str | None) -> KeptRun:
+    def find(self, run_id: str, thread_id: str | None, owner: str | None) -> ServerRun:
         """Return the run of an id.
 
         Args:
@@ -154,11 +154,11 @@ class RunShelf:
             else:
                 self._drop(run)
 
-    def _drop(self, run: KeptRun) -> None:
+    def _drop(self, run: ServerRun) -> None:
         self._take_out(run)
         run.log.drop()
 
-    def _take_out(self, run: KeptRun) -> None:
+    def _take_out(self, run: ServerRun) -> None:
         key = run.log.key
         self._ended.pop(key, None)
         self._runs.pop(key, None)

@@ -15,17 +15,17 @@ from ag_ui.core import Interrupt, Message, MessagesSnapshotEvent, RunAgentInput,
 from pydantic import TypeAdapter
 
 from agui_client.errors import UsageError
-from agui_client.runs.kept_run import KeptRun
 from agui_client.runs.records import Place, RunInfo, RunStatus, RunsUnavailableError
 from agui_client.runs.run_log import Phase, RunLog
+from agui_client.runs.server_run import ServerRun
 
 if TYPE_CHECKING:
     from agui_client._run.continuing import Continuation
     from agui_client.runs.run_database import RunDatabase
+    from agui_client.runs.run_registry import RunRegistry
     from agui_client.runs.run_tables import EventGroup, StoredRun
-    from agui_client.runs.shelf import RunShelf
 
-K = TypeVar("K", bound=KeptRun)
+K = TypeVar("K", bound=ServerRun)
 
 MESSAGES = TypeAdapter(list[Message])
 """Writes and reads the messages that a run begins with."""
@@ -52,12 +52,12 @@ class Rebuild(Protocol):
         ...
 
 
-class MirroredRun(KeptRun):
+class RemoteRun(ServerRun):
     """A run that another process carries out, or that has ended."""
 
     place = _BEGINNING
     """The place of the last group of events that was read."""
-    forget: Callable[[KeptRun], None]
+    forget: Callable[[ServerRun], None]
     """Forgets the run."""
 
     def stop(self, last: Any = None) -> None:
@@ -81,12 +81,12 @@ class MirroredRun(KeptRun):
             log.extend(frames, is_end=group.is_end)
 
 
-class Mirrors:
+class RemoteRuns:
     """The runs of a database, as this process sees them.
 
     Args:
         database: The tables.
-        shelf: Holds the runs that this process carries out or follows.
+        registry: Holds the runs that this process carries out or follows.
         rebuild: Makes a run of a row.
         spawn: Begins a task, which ends with these runs.
     """
@@ -94,25 +94,25 @@ class Mirrors:
     def __init__(
         self,
         database: RunDatabase,
-        shelf: RunShelf,
+        registry: RunRegistry,
         rebuild: Rebuild,
         spawn: Callable[[Coroutine[Any, Any, None]], object],
     ) -> None:
-        self._database, self._shelf, self._rebuild, self._spawn = database, shelf, rebuild, spawn
-        self._followed: dict[str, MirroredRun] = {}
+        self._database, self._registry, self._rebuild, self._spawn = database, registry, rebuild, spawn
+        self._followed: dict[str, RemoteRun] = {}
         self._is_reading = False
 
-    async def get(self, row_id: str) -> KeptRun | None:
-        """Return a run, carried out here or mirrored; None if it is not stored."""
+    async def get(self, row_id: str) -> ServerRun | None:
+        """Return a run, carried out here or in another process; None if it is not stored."""
         row = await self._database.get(row_id)
         return None if row is None else await self._run_of(row)
 
-    async def latest(self, owner: str, thread_id: str) -> KeptRun | None:
+    async def latest(self, owner: str, thread_id: str) -> ServerRun | None:
         """Return the latest run of a thread; None if none is stored."""
         rows = await self._database.runs(owner=owner, thread_id=thread_id, most=1)
         return await self._run_of(rows[0]) if rows else None
 
-    async def find(self, run_id: str, thread_id: str | None, owner: str | None) -> KeptRun:
+    async def find(self, run_id: str, thread_id: str | None, owner: str | None) -> ServerRun:
         """Return the run of an id.
 
         Raises:
@@ -134,11 +134,11 @@ class Mirrors:
 
     async def taken_over(self, row: StoredRun) -> RunLog:
         """Return the log of a run that this process carries out from now on."""
-        run = self._shelf.get(row.key)
-        if isinstance(run, MirroredRun) and run.log.phase is not Phase.DROPPED:
+        run = self._registry.get(row.key)
+        if isinstance(run, RemoteRun) and run.log.phase is not Phase.DROPPED:
             self._followed.pop(row.row_id, None)
         else:
-            run = self._mirrored(row)
+            run = self._remote(row)
         await self._read_to_end(run, row.row_id)
         return run.log
 
@@ -159,8 +159,8 @@ class Mirrors:
         return rows[0]
 
     def _info(self, row: StoredRun) -> RunInfo:
-        run = self._shelf.get(row.key)
-        if run is not None and not isinstance(run, MirroredRun) and run.log.phase is Phase.OPEN:
+        run = self._registry.get(row.key)
+        if run is not None and not isinstance(run, RemoteRun) and run.log.phase is Phase.OPEN:
             # Its last events may not be stored yet.
             return run.log.info
         return RunInfo.of(
@@ -173,16 +173,16 @@ class Mirrors:
             is_queued=row.is_queued,
         )
 
-    async def _run_of(self, row: StoredRun) -> KeptRun:
-        run = self._shelf.get(row.key)
+    async def _run_of(self, row: StoredRun) -> ServerRun:
+        run = self._registry.get(row.key)
         if run is None or run.log.phase is Phase.DROPPED:
-            run = mirrored = self._mirrored(row)
-            self._shelf.replace(run)
+            run = remote = self._remote(row)
+            self._registry.replace(run)
             if row.status is RunStatus.RUNNING:
-                self._follow(mirrored, row.row_id)
+                self._follow(remote, row.row_id)
             else:
-                await self._read_to_end(mirrored, row.row_id)
-        if isinstance(run, MirroredRun) and row.status is not RunStatus.RUNNING:
+                await self._read_to_end(remote, row.row_id)
+        if isinstance(run, RemoteRun) and row.status is not RunStatus.RUNNING:
             await run.log.ended()
         if not run.log.is_going_on and row.status is not RunStatus.RUNNING:
             # Another process may have begun the run that answers it.
@@ -191,19 +191,19 @@ class Mirrors:
                 run.log.left_input = RunAgentInput.model_validate_json(row.left_input)
         return run
 
-    def _mirrored(self, row: StoredRun) -> MirroredRun:
-        run = self._rebuild(row, RunLog(row.key, self._shelf), None, MirroredRun)
-        run.when_left, run.forget = "stop", self._shelf.discard
+    def _remote(self, row: StoredRun) -> RemoteRun:
+        run = self._rebuild(row, RunLog(row.key, self._registry), None, RemoteRun)
+        run.when_left, run.forget = "stop", self._registry.discard
         run.log.begun_at, run.log.is_mirror = row.begun_at, True
         return run
 
-    async def _read_to_end(self, run: MirroredRun, row_id: str) -> None:
+    async def _read_to_end(self, run: RemoteRun, row_id: str) -> None:
         """Read all events of a run that are stored."""
         while groups := await self._database.groups({row_id: run.place}):
             for group in groups:
                 run.take_in(group)
 
-    def _follow(self, run: MirroredRun, row_id: str) -> None:
+    def _follow(self, run: RemoteRun, row_id: str) -> None:
         self._followed[row_id] = run
         if not self._is_reading:
             self._is_reading = True

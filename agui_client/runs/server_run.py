@@ -88,7 +88,7 @@ class Journal(Protocol):
         ...
 
 
-class KeptRun:
+class ServerRun:
     """A run that is carried out in a task of its own, and its log.
 
     Args:
