@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from agui_client._run.async_run import AgentRun
     from agui_client._run.continuing import Continuation
     from agui_client.runs import Runs
-    from agui_client.runs.records import Recipe
+    from agui_client.runs.records import StoredRequest
     from agui_client.runs.run_log import RunLog
     from agui_client.runs.server_run import Enter, Reenter, ServerRun
 
@@ -105,7 +105,7 @@ class RunAddresses:
         UsageError: Callers cannot stop the runs by leaving, or the name of the agent is taken.
     """
 
-    def __init__(self, runs: Runs, served: Served, how: Recipe, *, max_body_bytes: int) -> None:
+    def __init__(self, runs: Runs, served: Served, how: StoredRequest, *, max_body_bytes: int) -> None:
         kept = kept_by(runs)
         if kept.is_durable and how.when_left == "stop":
             what = 'when_left="stop" is for runs of one process: with Runs(URL), nobody knows the callers of the others'
@@ -176,9 +176,9 @@ class RunAddresses:
         """Begin to carry out runs that are stored, as the server starts."""
         await self._kept.open()
 
-    def reenter_as(self, recipe: Recipe, /) -> Reenter:
+    def reenter_as(self, stored_request: StoredRequest, /) -> Reenter:
         """Return what enters a run that a request asked for."""
-        return self._reenter(ServedRequest(recipe.about["path"], {}, {}, caller=recipe.about["caller"]))
+        return self._reenter(ServedRequest(stored_request.about["path"], {}, {}, caller=stored_request.about["caller"]))
 
     def stop_all(self) -> None:
         """Stop the runs, as the server stops."""
@@ -212,7 +212,7 @@ class RunAddresses:
                 reenter,
                 when_left=how.when_left,
                 expose_errors=how.expose_errors,
-                recipe=how,
+                stored_request=how,
                 input_size=len(to_json(input)),
             )
         except RunInProgressError as error:

@@ -137,7 +137,7 @@ class AgentApp:
             # Loaded here: most servers keep no runs.
             from agui_client.asgi.run_addresses import RunAddresses
             from agui_client.runs import Runs as KindOfRuns
-            from agui_client.runs.records import Recipe, check_on_crash
+            from agui_client.runs.records import StoredRequest, check_on_crash
             from agui_client.runs.runs import kept_by
 
             if not is_a(runs, KindOfRuns):
@@ -145,7 +145,7 @@ class AgentApp:
                     f"runs= takes Runs() of agui_client.runs, or Runs(URL) to keep them there, not {runs!r}"
                 )
             check_on_crash(on_crash, is_durable=kept_by(runs).is_durable)
-            how = Recipe(name, {}, {}, when_left, expose_errors, on_crash)
+            how = StoredRequest(name, {}, {}, when_left, expose_errors, on_crash)
             self._addresses = RunAddresses(runs, self, how, max_body_bytes=max_body_bytes)
             self._commands = self._addresses.commands
 

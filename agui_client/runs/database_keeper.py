@@ -270,12 +270,12 @@ class DatabaseKeeper:
             RunsUnavailableError: The database cannot be reached.
             UsageError: Another process had the agent, and refused the run.
         """
-        if run.recipe is None:
+        if run.stored_request is None:
             raise UsageError("a run of Runs(URL) needs an agent with a name: runs.add(name, agent), runs.start(name)")
         claim = Claim(row_id_of(run.log.key), 1)
-        if run.recipe.agent not in self._agents:
-            await self._database.add(claim.row_id, run.log.key, run.recipe, is_left=True)
-            return await self._begun_elsewhere(claim.row_id, run.recipe.agent)
+        if run.stored_request.agent not in self._agents:
+            await self._database.add(claim.row_id, run.log.key, run.stored_request, is_left=True)
+            return await self._begun_elsewhere(claim.row_id, run.stored_request.agent)
         attempt = Attempt(self._database, claim, run, Place(0))
         earlier = self._own.get(claim.row_id)
         if earlier is not None and earlier.run.log.refusal is None:
@@ -283,7 +283,7 @@ class DatabaseKeeper:
         # Before the row is stored: `_live` takes over the rows of this process that have no attempt.
         self._own[claim.row_id] = attempt
         try:
-            await self._database.add(claim.row_id, run.log.key, run.recipe)
+            await self._database.add(claim.row_id, run.log.key, run.stored_request)
         except BaseException:
             self._let_go(attempt)
             raise
@@ -397,7 +397,7 @@ class DatabaseKeeper:
 
 def _last_of(row: StoredRun, log: RunLog) -> Event | None:
     """Return the event with which a run ends that another process has left; None if it goes on."""
-    if row.attempt > _MOST_ATTEMPTS or (row.checkpoint and row.recipe["on_crash"] == "fail"):
+    if row.attempt > _MOST_ATTEMPTS or (row.checkpoint and row.stored_request["on_crash"] == "fail"):
         return CRASHED
     if not row.is_stop_wanted:
         return None

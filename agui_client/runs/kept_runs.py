@@ -13,7 +13,7 @@ from agui_client.errors import UsageError
 from agui_client.runs.memory_keeper import MemoryKeeper
 from agui_client.runs.on_waiting import WaitingFunction
 from agui_client.runs.program_runs import NamedOpener
-from agui_client.runs.records import Recipe, RunsClosedError
+from agui_client.runs.records import RunsClosedError, StoredRequest
 from agui_client.runs.run_log import RunLog
 from agui_client.runs.run_registry import RunRegistry
 from agui_client.runs.server_run import ServerRun
@@ -140,7 +140,7 @@ class KeptRuns:
         when_left: WhenLeft = "continue",
         expose_errors: bool = False,
         input_size: int = 0,
-        recipe: Recipe | None = None,
+        stored_request: StoredRequest | None = None,
     ) -> ServerRun:
         """Begin a run in a task of its own.
 
@@ -152,7 +152,7 @@ class KeptRuns:
             when_left: Says what becomes of the run when its last caller has left.
             expose_errors: Whether callers get the text of exceptions.
             input_size: The bytes of the input.
-            recipe: The name of the agent, and what it needs to know of the request, for other processes.
+            stored_request: The name of the agent, and what it needs to know of the request, for other processes.
 
         Returns:
             The run, which may yet be refused: `log.opened()` waits for that.
@@ -170,7 +170,7 @@ class KeptRuns:
             reenter,
             when_left=when_left,
             expose_errors=expose_errors,
-            recipe=recipe,
+            stored_request=stored_request,
             turns=self._turns,
         )
         return await self.keeper.begin(run)
@@ -208,18 +208,18 @@ class KeptRuns:
 
     def _rebuilt(self, row: StoredRun, log: RunLog, cut: Continuation | None, kind: type[K]) -> K:
         """Return the run of a row, to be carried out or followed in this process."""
-        recipe = Recipe(**row.recipe)
-        agent = self.named.get(recipe.agent)
-        reenter = _unknown(recipe.agent) if agent is None else agent.reenter_as(recipe)
-        input = RunAgentInput.model_validate(recipe.input)
+        stored_request = StoredRequest(**row.stored_request)
+        agent = self.named.get(stored_request.agent)
+        reenter = _unknown(stored_request.agent) if agent is None else agent.reenter_as(stored_request)
+        input = RunAgentInput.model_validate(stored_request.input)
         return kind(
             log,
             input,
             reenter(input, cut),
             reenter,
-            when_left=recipe.when_left,
-            expose_errors=recipe.expose_errors,
-            recipe=recipe,
+            when_left=stored_request.when_left,
+            expose_errors=stored_request.expose_errors,
+            stored_request=stored_request,
             turns=self._turns,
         )
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from agui_client._run.continuing import Continuation
     from agui_client.messages import Prompt
     from agui_client.options import RunOptions
-    from agui_client.runs.records import OnCrash, Recipe
+    from agui_client.runs.records import OnCrash, StoredRequest
     from agui_client.runs.server_run import Enter, Reenter
 
 Agent: TypeAlias = AbstractAgent[Any]
@@ -63,9 +63,9 @@ class NamedOpener:
         self._plain = cast("Agent", agent).clone(thread_id=str(uuid4())) if is_plain else None
         self._open = opener_of(agent, None)
 
-    def reenter_as(self, recipe: Recipe, /) -> Reenter:
+    def reenter_as(self, stored_request: StoredRequest, /) -> Reenter:
         """Return what enters a run of the agent: of the prompt, of answers, or one that was cut."""
-        given = RunAgentInput.model_validate(recipe.input)
+        given = RunAgentInput.model_validate(stored_request.input)
 
         def reenter(input: RunAgentInput, cut: Continuation | None = None, /) -> Enter:
             """Return what enters a run."""

@@ -155,7 +155,7 @@ class WaitingRun(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
+class StoredRequest:
     """All that another process needs to carry out a run."""
 
     agent: str

@@ -194,7 +194,7 @@ class RemoteRuns:
     def _remote(self, row: StoredRun) -> RemoteRun:
         run = self._rebuild(row, RunLog(row.key, self._registry), None, RemoteRun)
         run.when_left, run.forget = "stop", self._registry.discard
-        run.log.begun_at, run.log.is_mirror = row.begun_at, True
+        run.log.begun_at, run.log.is_remote = row.begun_at, True
         return run
 
     async def _read_to_end(self, run: RemoteRun, row_id: str) -> None:
@@ -252,7 +252,7 @@ def go_back(log: RunLog, row: StoredRun, cut: Continuation | None) -> Place:
     Returns:
         The place of the checkpoint.
     """
-    log.is_mirror = False
+    log.is_remote = False
     if log.phase is Phase.OPENING:
         log.attempt = row.attempt
         return log.end

@@ -17,7 +17,7 @@ from sqlalchemy.exc import IntegrityError
 from agui_client._sql.versions import TablesRefusedError, advance
 from agui_client.asgi.repetition import refuse_answered_by_runs
 from agui_client.errors import AGUIError, RunInProgressError, UsageError
-from agui_client.runs.records import Place, Recipe, RunKey, RunStatus
+from agui_client.runs.records import Place, RunKey, RunStatus, StoredRequest
 from agui_client.runs.run_tables import GROUP, PROCESS, RUN, SCHEMA, UNTOLD, EventGroup, StoredRun
 from agui_client.runs.transactions import Transactions
 
@@ -72,7 +72,10 @@ class RunDatabase:
         """The time of the database, as an expression."""
         now = {"number": self.now, "begun_at": self.now, "status": RunStatus.RUNNING.value}
         self._insert_run = sa.insert(RUN).values(
-            **{name: sa.bindparam(name) for name in ("owner", "thread_id", "run_id", "row_id", "agent", "recipe")},
+            **{
+                name: sa.bindparam(name)
+                for name in ("owner", "thread_id", "run_id", "row_id", "agent", "stored_request")
+            },
             answers=sa.bindparam("answers"),
             process_id=sa.bindparam("process_id"),
             attempt=sa.bindparam("attempt"),
@@ -205,26 +208,28 @@ class RunDatabase:
 
     # --- the life of a run
 
-    async def add(self, row_id: str, key: RunKey, recipe: Recipe, *, is_left: bool = False) -> None:
+    async def add(self, row_id: str, key: RunKey, stored_request: StoredRequest, *, is_left: bool = False) -> None:
         """Add a run that begins.
 
         Args:
             row_id: The id of its row.
             key: Its identity.
-            recipe: The agent and the input.
+            stored_request: The agent and the input.
             is_left: Whether it is left to any process that has the agent, rather than carried out by this one.
 
         Raises:
             RequestRepeatedError: The run answers what another run of the thread has answered.
             RunInProgressError: A run of the thread is going on, or the run is stored already.
         """
-        answered_ids = [each["interruptId"] for each in recipe.input.get("resume") or ()]
+        answered_ids = [each["interruptId"] for each in stored_request.input.get("resume") or ()]
         values: dict[str, Any] = {
             **key._asdict(),
             "row_id": row_id,
-            "agent": recipe.agent,
+            "agent": stored_request.agent,
             # Not `asdict`, which copies the whole input.
-            "recipe": json.dumps({each.name: getattr(recipe, each.name) for each in fields(recipe)}),
+            "stored_request": json.dumps(
+                {each.name: getattr(stored_request, each.name) for each in fields(stored_request)}
+            ),
             "process_id": "" if is_left else self.process_id,
             "attempt": 0 if is_left else 1,
             "answers": json.dumps(answered_ids),

@@ -111,7 +111,7 @@ class RunLog:
         self.ended_at: datetime | None = None
         """The time when the run ended; None before."""
         self._keeper, self._end_on_clock = keeper, inf
-        self.is_mirror = False
+        self.is_remote = False
         """Whether another process writes the log: then followers may have read more of it there than there is here."""
         self._frames: list[bytes] = []
         self._shown: int | None = None
@@ -282,7 +282,7 @@ class RunLog:
         """
         if self.phase is Phase.DROPPED:
             raise UsageError(f"run {self.key.run_id!r} is no longer kept; Runs(keep=, max_bytes=) say for how long")
-        if self._is_ahead(place) and not (self.is_mirror and self.is_going_on):
+        if self._is_ahead(place) and not (self.is_remote and self.is_going_on):
             raise UsageError(f"run {self.key.run_id!r} has no {place.position} events; the cursor is of another run")
 
     def _is_ahead(self, place: Place) -> bool:

@@ -34,7 +34,7 @@ RUN = sa.Table(
     sa.Column("thread_id", sa.Text, nullable=False),
     sa.Column("run_id", sa.Text, nullable=False),
     sa.Column("agent", sa.Text, nullable=False),
-    sa.Column("recipe", sa.Text, nullable=False),
+    sa.Column("stored_request", sa.Text, nullable=False),
     sa.Column("status", sa.Text, nullable=False),
     sa.Column("process_id", sa.Text, nullable=False),
     sa.Column("attempt", sa.Integer, nullable=False),
@@ -83,7 +83,7 @@ class StoredRun:
     """The id of the row, which is made of the identity."""
     key: RunKey
     """Its identity."""
-    recipe: dict[str, Any]
+    stored_request: dict[str, Any]
     """The agent and the input, for any process."""
     status: RunStatus
     """Its status, as far as it is stored: a run that waits does so until another one of its thread begins."""
@@ -117,7 +117,7 @@ class StoredRun:
         return cls(
             row_id=row["row_id"],
             key=RunKey(row["owner"], row["thread_id"], row["run_id"]),
-            recipe=json.loads(row["recipe"]),
+            stored_request=json.loads(row["stored_request"]),
             status=RunStatus(row["status"]),
             process_id=row["process_id"],
             attempt=row["attempt"],

@@ -22,10 +22,10 @@ from agui_client.runs.records import (
     FollowedEvent,
     OnCrash,
     Place,
-    Recipe,
     RunInfo,
     RunKey,
     RunStatus,
+    StoredRequest,
     WaitingRun,
     check_on_crash,
     cursor_of,
@@ -130,11 +130,13 @@ class Runs:
             UsageError: The run cannot begin, or a run of the id is kept.
         """
         options["run_id"] = options.get("run_id") or str(uuid4())
-        recipe: Recipe | None = None
+        stored_request: StoredRequest | None = None
         if isinstance(agent, str):
             thread_id = thread_id or str(uuid4())
-            recipe = replace(self._recipe(agent, prompt, thread_id, options), expose_errors=expose_errors)
-            input, reenter = RunAgentInput.model_validate(recipe.input), self._kept.added(agent).reenter_as(recipe)
+            asked = self._stored_request(agent, prompt, thread_id, options)
+            stored_request = replace(asked, expose_errors=expose_errors)
+            input = RunAgentInput.model_validate(stored_request.input)
+            reenter = self._kept.added(agent).reenter_as(stored_request)
             enter = reenter(input)
         else:
             open_agent = opener_of(agent, thread_id)
@@ -144,7 +146,9 @@ class Runs:
         key = RunKey(owner, thread_id, options["run_id"])
         if await self._kept.get(key) is not None:
             raise UsageError(f"a run {key.run_id!r} of thread {thread_id!r} is kept already; leave run_id= out")
-        run = await self._kept.begin(key, input, enter, reenter, expose_errors=expose_errors, recipe=recipe)
+        run = await self._kept.begin(
+            key, input, enter, reenter, expose_errors=expose_errors, stored_request=stored_request
+        )
         await run.log.opened()
         return run.log.info
 
@@ -166,7 +170,7 @@ class Runs:
             raise UsageError(f'runs.add takes a name and an agent, as in runs.add("helper", agent), not {name!r}')
         self._kept.name(name, NamedOpener(agent, on_crash))
 
-    def _recipe(self, name: str, prompt: Prompt, thread_id: str, options: RunOptions) -> Recipe:
+    def _stored_request(self, name: str, prompt: Prompt, thread_id: str, options: RunOptions) -> StoredRequest:
         """Return what any process needs to run an agent with a name.
 
         Raises:
@@ -178,7 +182,7 @@ class Runs:
         if isinstance(prompt, RunAgentInput):
             raise UsageError("an agent with a name takes a prompt, not a RunAgentInput, which is for agent_app")
         input = input_of(thread_id, options).model_copy(update={"messages": prompt_messages(prompt)})
-        return Recipe(
+        return StoredRequest(
             name, {}, input.model_dump(mode="json", by_alias=True, exclude_none=True), on_crash=named.on_crash
         )
 
@@ -265,10 +269,12 @@ class Runs:
             raise UsageError(f"run {run_id!r} waits for no answer: {_reason(log)}")
         entries = [ResumeEntry.model_validate(each) for each in cover(log.interrupts, answers, HOW_BY_ID)]
         input = left.model_copy(update={"run_id": str(uuid4()), "resume": entries})
-        recipe = run.recipe
-        if recipe is not None:
+        stored_request = run.stored_request
+        if stored_request is not None:
             # Another process may carry the run out, from this input on.
-            recipe = replace(recipe, input=input.model_dump(mode="json", by_alias=True, exclude_none=True))
+            stored_request = replace(
+                stored_request, input=input.model_dump(mode="json", by_alias=True, exclude_none=True)
+            )
         next_run = await self._kept.begin(
             log.key._replace(run_id=input.run_id),
             input,
@@ -277,7 +283,7 @@ class Runs:
             when_left=run.when_left,
             expose_errors=run.expose_errors,
             input_size=log.input_size,
-            recipe=recipe,
+            stored_request=stored_request,
         )
         await next_run.log.opened()
         return next_run.log.info

@@ -25,7 +25,7 @@ from agui_client.asgi.caller_run import caller_events, failure_event
 from agui_client.asgi.repetition import answered_before
 from agui_client.asgi.stopping import SHUTTING_DOWN
 from agui_client.errors import ThreadBusyError
-from agui_client.runs.records import Recipe, RunStatus, WhenLeft
+from agui_client.runs.records import RunStatus, StoredRequest, WhenLeft
 from agui_client.runs.run_log import STOPPED, Phase, RunLog, interrupts_in, status_after
 
 if TYPE_CHECKING:
@@ -52,11 +52,11 @@ class Reenter(Protocol):
 class NamedAgent(Protocol):
     """Enters runs of an agent that each process knows by the same name."""
 
-    def reenter_as(self, recipe: Recipe, /) -> Reenter:
+    def reenter_as(self, stored_request: StoredRequest, /) -> Reenter:
         """Return what enters a run.
 
         Args:
-            recipe: The request that asked for the run.
+            stored_request: The request that asked for the run.
         """
         ...
 
@@ -98,7 +98,7 @@ class ServerRun:
         reenter: Makes the run that goes on with answers to the interrupts of this one.
         when_left: Says what becomes of the run when its last caller has left.
         expose_errors: Whether callers get the text of exceptions.
-        recipe: All that another process needs to carry out the run; None if it ends with this one.
+        stored_request: All that another process needs to carry out the run; None if it ends with this one.
         turns: Limits the runs that are carried out at one time; None for no limit.
     """
 
@@ -111,7 +111,7 @@ class ServerRun:
         *,
         when_left: WhenLeft,
         expose_errors: bool,
-        recipe: Recipe | None = None,
+        stored_request: StoredRequest | None = None,
         turns: anyio.CapacityLimiter | None = None,
     ) -> None:
         self.log = log
@@ -126,7 +126,7 @@ class ServerRun:
         """Says what becomes of the run when its last caller has left."""
         self.expose_errors = expose_errors
         """Whether callers get the text of exceptions."""
-        self.recipe = recipe
+        self.stored_request = stored_request
         """All that another process needs to carry out the run; None if it ends with this one."""
         self.is_taken_over = False
         """Whether another process began the run."""

@@ -53,8 +53,8 @@ def _for_threads(url: str) -> str:
 async def test_a_column_that_is_missing_is_no_outage(database_url: str) -> None:
     async with with_agent(database_url) as runs:
         await runs.start("helper", "Hi")
-        change(database_url, "alter table agui_run drop column recipe")
-        with pytest.raises(exc.DBAPIError, match="recipe"):
+        change(database_url, "alter table agui_run drop column stored_request")
+        with pytest.raises(exc.DBAPIError, match="stored_request"):
             await runs.start("helper", "Hi")
 
 

@@ -269,7 +269,7 @@ async def test_what_is_not_stored_yet_is_not_shown_to_followers() -> None:
 
 async def test_a_follower_that_has_more_than_a_mirror_waits_for_it() -> None:
     written, log = a_log(BEGUN, *said("One.")), a_log(BEGUN)
-    log.is_mirror = True
+    log.is_remote = True
     got: list[list[tuple[Place, str]]] = []
 
     async def follow(place: Place) -> None:
