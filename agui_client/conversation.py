@@ -20,7 +20,7 @@ from agui_client._conversation.changes import (
     ResultsAdded,
     StateReplaced,
 )
-from agui_client._conversation.ledger import CallOwner, CallStatus, Ledger, ToolCallRecord, further
+from agui_client._conversation.ledger import AnsweredBy, CallStatus, Ledger, ToolCallRecord, further
 from agui_client._conversation.snapshot import ConversationSnapshot, document_of
 from agui_client._conversation.turns import Turns
 from agui_client._protocol.open_items import quoted
@@ -425,7 +425,7 @@ class Conversation:
         self,
         outcome: Outcome,
         verifier: Verifier,
-        left: Mapping[str, CallOwner],
+        left: Mapping[str, AnsweredBy],
         warnings: WarningLog,
         run_id: str | None = None,
     ) -> None:
@@ -457,7 +457,7 @@ class Conversation:
                     call_id,
                     outcome,
                     run_id,
-                    left.get(call_id, CallOwner.AGENT),
+                    left.get(call_id, AnsweredBy.AGENT),
                     warnings,
                     is_broken=call_id in broken,
                     is_shown=call_id in waiting,
@@ -480,7 +480,7 @@ class Conversation:
         call_id: str,
         outcome: Outcome,
         run_id: str | None,
-        answered_by: CallOwner,
+        answered_by: AnsweredBy,
         warnings: WarningLog,
         *,
         is_broken: bool,

@@ -60,7 +60,7 @@ _FOLLOWS: Mapping[CallStatus, frozenset[CallStatus]] = {
 """The statuses that may follow each one, beside itself."""
 
 
-class CallOwner(StrEnum):
+class AnsweredBy(StrEnum):
     """The side that answers a tool call."""
 
     APPLICATION = "application"
@@ -88,7 +88,7 @@ class ToolCallRecord(BaseModel):
     """The subagent that made it; None for the agent itself."""
     status: CallStatus
     """Its status."""
-    answered_by: CallOwner
+    answered_by: AnsweredBy
     """The side that answers it."""
     is_whole: bool = True
     """Whether its arguments came to their end."""
@@ -109,7 +109,7 @@ class ToolCallRecord(BaseModel):
     @property
     def is_ours_to_answer(self) -> bool:
         """Whether this application or its caller answers the call, and not the agent."""
-        return self.answered_by is not CallOwner.AGENT
+        return self.answered_by is not AnsweredBy.AGENT
 
     def become(self, **changes: Any) -> ToolCallRecord:
         """Return the record with changes."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ag_ui.core import ResumeEntry
 from pydantic import BaseModel
 
-from agui_client._conversation.ledger import CallOwner, CallStatus, ToolCallRecord
+from agui_client._conversation.ledger import AnsweredBy, CallStatus, ToolCallRecord
 from agui_client._conversation.snapshot import ConversationSnapshot
 from agui_client._protocol.placeholders import UNKNOWN_RESULT
 from agui_client._run.run_request import RequestSource, RunRequest, composed_input, result_messages
@@ -92,7 +92,7 @@ class ContinuedRequest(RunRequest):
         """
         if not self._is_between_runs:
             return {}
-        records = [each for each in self._conversation.open_records if each.answered_by is CallOwner.APPLICATION]
+        records = [each for each in self._conversation.open_records if each.answered_by is AnsweredBy.APPLICATION]
         begun = [each for each in records if each.is_begun]
         again = [each.tool_call_id for each in begun if self._may_repeat(each, tools.offered)]
         unknown = {each.tool_call_id: ToolError(UNKNOWN_RESULT) for each in begun if each.tool_call_id not in again}

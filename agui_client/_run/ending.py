@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import anyio
 
 from agui_client._concurrency import call_aside
-from agui_client._conversation.ledger import CallOwner
+from agui_client._conversation.ledger import AnsweredBy
 from agui_client._conversation.snapshot import ConversationSnapshot, document_of
 from agui_client._conversation.state_base import state_hash
 from agui_client._field_docs import Record
@@ -161,12 +161,12 @@ def adopt_pending(call: Call, conversation: Conversation, warnings: WarningLog) 
     postponed = map(conversation.tool_call, call.request.postponed if call.request else ())
     left = [each for each in postponed if each is not None] + pending_calls(run)
     # The members of a team answer their own calls, whose tools nobody has offered here.
-    others = CallOwner.AGENT if has_journal(conversation.agent_state) else CallOwner.CALLER
+    others = AnsweredBy.AGENT if has_journal(conversation.agent_state) else AnsweredBy.CALLER
     sides = {each.id: _answered_by(offered.get(each.function.name), others) for each in left}
     conversation.settle(run.outcome, run.pipeline.verifier, sides, warnings, run_id=run.input.run_id)
 
 
-def _answered_by(tool: OfferedTool | None, others: CallOwner) -> CallOwner:
+def _answered_by(tool: OfferedTool | None, others: AnsweredBy) -> AnsweredBy:
     """Return the side that answers a call of a tool which a run left.
 
     Args:
@@ -175,7 +175,7 @@ def _answered_by(tool: OfferedTool | None, others: CallOwner) -> CallOwner:
     """
     if tool is None:
         return others
-    return CallOwner.CALLER if tool.toolset is None else CallOwner.APPLICATION
+    return AnsweredBy.CALLER if tool.toolset is None else AnsweredBy.APPLICATION
 
 
 def _has_replayed(run: Round, *, has_ended: bool) -> bool:

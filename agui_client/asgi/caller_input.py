@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ag_ui.core import Interrupt, ToolMessage
 
 from agui_client._conversation.answer_checks import check_results
-from agui_client._conversation.ledger import CallOwner, CallStatus, ToolCallRecord
+from agui_client._conversation.ledger import AnsweredBy, CallStatus, ToolCallRecord
 from agui_client._conversation.snapshot import ConversationSnapshot
 from agui_client._conversation.state_base import split_base
 from agui_client._protocol.open_items import quoted
@@ -345,7 +345,7 @@ class StoredThreadRequest(RunRequest):
         """
         if not self._caller.is_trusted:
             records = [each for each in self._conversation.open_records if each.tool_call_id in self._sent_results]
-            ours = [each.tool_call_id for each in records if each.answered_by is CallOwner.APPLICATION]
+            ours = [each.tool_call_id for each in records if each.answered_by is AnsweredBy.APPLICATION]
             self._dropped += [self._sent_results[key] for key in ours]
             # Under the caller's id, so that it learns what its result was replaced by.
             self.results = [_without_result(each) if each.tool_call_id in ours else each for each in self.results]
@@ -458,7 +458,7 @@ def _records(input: RunAgentInput, answers: CallerAnswers) -> list[ToolCallRecor
             tool_call_id=call.id,
             message_id=messages[call.id],
             status=CallStatus.ASKED if call.id in questions else CallStatus.WAITING,
-            answered_by=CallOwner.APPLICATION,
+            answered_by=AnsweredBy.APPLICATION,
             shown=call,
             question=questions.get(call.id),
         )

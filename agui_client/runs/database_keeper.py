@@ -31,7 +31,7 @@ from agui_client._run.continuing import Continuation
 from agui_client.asgi.stopping import STOP_WITHIN
 from agui_client.errors import RunInProgressError, UsageError
 from agui_client.runs.attempts import Attempt
-from agui_client.runs.on_waiting import WaitingFunction, tell
+from agui_client.runs.on_waiting import WaitingFunction, notify
 from agui_client.runs.records import (
     Place,
     RunInfo,
@@ -99,7 +99,7 @@ class DatabaseKeeper:
         self._remote_runs = RemoteRuns(self._database, registry, rebuild, self._spawn)
         self._own: dict[str, Attempt] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._telling: set[asyncio.Task[Any]] = set()
+        self._notifying: set[asyncio.Task[Any]] = set()
         self._context: Context | None = None
         self._opening: asyncio.Task[None] | None = None
         self._leaving: asyncio.Task[None] | None = None
@@ -182,7 +182,7 @@ class DatabaseKeeper:
         """Wait for the ends of the attempts, and of functions of `on_waiting`; return whether they came in time."""
         with anyio.move_on_after(STOP_WITHIN):
             # Their blocks are left first: threads give their leases back.
-            while self._own or self._telling:  # noqa: ASYNC110 - it is looked at once in the life of a process
+            while self._own or self._notifying:  # noqa: ASYNC110 - it is looked at once in the life of a process
                 await asyncio.sleep(0.01)
             return True
         return False
@@ -204,8 +204,8 @@ class DatabaseKeeper:
                     for row in await self._database.take_over(self._agents, self._own):
                         await self._recover(row)
                 if may_take and self._on_waiting and number % _BEATS_OF_TELLING == 1:
-                    untold = await self._database.take_untold(self._agents)
-                    self._tell({each.row_id: WaitingRun.of(each.key, interrupts_of(each)) for each in untold})
+                    unnotified = await self._database.pop_unnotified(self._agents)
+                    self._notify({each.row_id: WaitingRun.of(each.key, interrupts_of(each)) for each in unnotified})
                 alive_at = monotonic()
                 if number % _BEATS_OF_CLEANING == 0:
                     await self._clean()
@@ -240,17 +240,17 @@ class DatabaseKeeper:
         place = go_back(log, row, cut)
         self._start(Attempt(self._database, Claim(row.row_id, row.attempt), run, place, _last_of(row, log)))
 
-    def _tell(self, waiting: Mapping[str, WaitingRun]) -> None:
-        """Begin to tell of runs that wait for a person, by the ids of their rows."""
+    def _notify(self, waiting: Mapping[str, WaitingRun]) -> None:
+        """Begin to call the functions for runs that wait for a person, by the ids of their rows."""
         task = self._spawn(self._tell_each(waiting))
-        self._telling.add(task)
-        task.add_done_callback(self._telling.discard)
+        self._notifying.add(task)
+        task.add_done_callback(self._notifying.discard)
 
     async def _tell_each(self, waiting: Mapping[str, WaitingRun]) -> None:
         for row_id, each in waiting.items():
-            await tell(self._on_waiting, each)
+            await notify(self._on_waiting, each)
             with suppress(RunsUnavailableError):  # the next process tells of it once more
-                await self._database.note_told(row_id)
+                await self._database.note_notified(row_id)
 
     async def _clean(self) -> None:
         for row_id in await self._database.expired(self._keep):
@@ -335,7 +335,7 @@ class DatabaseKeeper:
                     await self._database.release(attempt.claim)
             self._let_go(attempt)
         if not run.is_given_up and run.log.status is RunStatus.WAITING and self._on_waiting:
-            self._tell({attempt.claim.row_id: WaitingRun.of(run.log.key, run.log.interrupts)})
+            self._notify({attempt.claim.row_id: WaitingRun.of(run.log.key, run.log.interrupts)})
 
     # --- following
 

@@ -13,7 +13,7 @@ from agui_client._concurrency import spawn
 from agui_client._run.scope import CURRENT_SCOPE
 from agui_client.asgi.stopping import SHUTTING_DOWN, STOP_WITHIN
 from agui_client.errors import RunInProgressError
-from agui_client.runs.on_waiting import WaitingFunction, tell
+from agui_client.runs.on_waiting import WaitingFunction, notify
 from agui_client.runs.records import RunStatus, WaitingRun
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class MemoryKeeper:
     async def _carry_out(self, run: ServerRun, before: Sequence[RunLog]) -> None:
         await run.carry_out(before)
         if run.log.status is RunStatus.WAITING:
-            await tell(self._on_waiting, WaitingRun.of(run.log.key, run.log.interrupts))
+            await notify(self._on_waiting, WaitingRun.of(run.log.key, run.log.interrupts))
 
     async def get(self, key: RunKey) -> ServerRun | None:
         """Return a run; None if it is not kept."""

@@ -16,7 +16,7 @@ WaitingFunction: TypeAlias = Callable[[WaitingRun], object]
 _logger = logging.getLogger("agui_client.runs")
 
 
-async def tell(functions: Iterable[WaitingFunction], waiting: WaitingRun) -> None:
+async def notify(functions: Iterable[WaitingFunction], waiting: WaitingRun) -> None:
     """Call functions with a run, one after the other; an exception is logged, and the function not called again."""
     for function in functions:
         try:

@@ -18,7 +18,7 @@ from agui_client._sql.versions import TablesRefusedError, advance
 from agui_client.asgi.repetition import refuse_answered_by_runs
 from agui_client.errors import AGUIError, RunInProgressError, UsageError
 from agui_client.runs.records import Place, RunKey, RunStatus, StoredRequest
-from agui_client.runs.run_tables import GROUP, PROCESS, RUN, SCHEMA, UNTOLD, EventGroup, StoredRun
+from agui_client.runs.run_tables import GROUP, PROCESS, RUN, SCHEMA, UNNOTIFIED, EventGroup, StoredRun
 from agui_client.runs.transactions import Transactions
 
 _BUSY_MILLISECONDS = 5000
@@ -80,7 +80,7 @@ class RunDatabase:
             process_id=sa.bindparam("process_id"),
             attempt=sa.bindparam("attempt"),
             is_stop_wanted=False,
-            is_told=False,
+            is_notified=False,
             event_count=0,
             **{"interrupts": "[]", "checkpoint_position": 0, **now},
         )
@@ -188,23 +188,23 @@ class RunDatabase:
         mine = {"of_row": claim.row_id, "of_attempt": claim.attempt, "of_process": self.process_id}
         await self._writes.do(lambda db: db.execute(_CHANGE, {**mine, "process_id": ""}))
 
-    async def take_untold(self, agents: Collection[str]) -> list[StoredRun]:
-        """Take the runs that wait for a person, and whose process ended before it had told anybody.
+    async def pop_unnotified(self, agents: Collection[str]) -> list[StoredRun]:
+        """Take the runs that wait for a person, and whose process ended before it had notified anybody.
 
         Args:
             agents: The names of the agents that this process has.
         """
-        # Those that this process has ended or taken are being told of.
+        # Those that this process has ended or taken are being notified of.
         is_left = sa.and_(self._is_of_no_other_process, RUN.c.process_id != self.process_id)
-        untold = sa.update(RUN).where(UNTOLD, RUN.c.agent.in_(agents), is_left)
-        taken = untold.values(process_id=self.process_id).returning(*RUN.c)
+        unnotified = sa.update(RUN).where(UNNOTIFIED, RUN.c.agent.in_(agents), is_left)
+        taken = unnotified.values(process_id=self.process_id).returning(*RUN.c)
         mine = {"of_process": self.process_id}
         return await self._writes.do(lambda db: [*map(StoredRun.of, db.execute(taken, mine).mappings())])
 
-    async def note_told(self, row_id: str) -> None:
+    async def note_notified(self, row_id: str) -> None:
         """Note that the functions of `on_waiting` were called with a run."""
         row = RUN.c.row_id == row_id
-        await self._writes.do(lambda db: db.execute(sa.update(RUN).where(row).values(is_told=True)))
+        await self._writes.do(lambda db: db.execute(sa.update(RUN).where(row).values(is_notified=True)))
 
     # --- the life of a run
 

@@ -44,7 +44,7 @@ RUN = sa.Table(
     sa.Column("event_count", sa.Integer, nullable=False),
     sa.Column("interrupts", sa.Text, nullable=False),
     sa.Column("answers", sa.Text, nullable=False),
-    sa.Column("is_told", sa.Boolean, nullable=False),
+    sa.Column("is_notified", sa.Boolean, nullable=False),
     sa.Column("left_input", sa.Text),
     sa.Column("checkpoint", sa.Text),
     sa.Column("checkpoint_position", sa.Integer, nullable=False),
@@ -70,9 +70,9 @@ sa.Index(
     postgresql_where=RUN.c.status == RunStatus.RUNNING.value,
 )
 # A literal, as an index with a condition serves no statement with a parameter in its place.
-UNTOLD = sa.and_(RUN.c.status == sa.literal_column(f"'{RunStatus.WAITING}'"), RUN.c.is_told.is_(False))
+UNNOTIFIED = sa.and_(RUN.c.status == sa.literal_column(f"'{RunStatus.WAITING}'"), RUN.c.is_notified.is_(False))
 """The condition of a run that waits for a person, while no function of `on_waiting` has returned."""
-sa.Index("agui_run_untold", RUN.c.row_id, sqlite_where=UNTOLD, postgresql_where=UNTOLD)
+sa.Index("agui_run_unnotified", RUN.c.row_id, sqlite_where=UNNOTIFIED, postgresql_where=UNNOTIFIED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ag_ui.core import Event, Message, ToolMessage
 
-from agui_client._conversation.ledger import CallOwner, CallStatus, ToolCallRecord
+from agui_client._conversation.ledger import AnsweredBy, CallStatus, ToolCallRecord
 from agui_client._conversation.snapshot import ConversationSnapshot
 from agui_client._protocol.placeholders import is_placeholder
 from agui_client._run.continuing import Continuation
@@ -67,7 +67,7 @@ def continuation_of(journal: CallRecord | None, input: RunAgentInput, ids: IdSco
         return None
     statuses = dict.fromkeys(journal.left, CallStatus.WAITING)
     statuses |= dict.fromkeys(journal.begun, CallStatus.EXECUTING)
-    own: dict[str, Any] = {"answered_by": CallOwner.APPLICATION}
+    own: dict[str, Any] = {"answered_by": AnsweredBy.APPLICATION}
     records = [
         ToolCallRecord(tool_call_id=call.id, message_id=message.id, status=statuses[outer_id], shown=call, **own)
         for message in input.messages
@@ -176,7 +176,7 @@ class InFlightTools:
         if checkpoint.run_id is not None:
             self._has_round = True
             return _NO_CALLS
-        ours = [each for each in records if each.answered_by is CallOwner.APPLICATION]
+        ours = [each for each in records if each.answered_by is AnsweredBy.APPLICATION]
         begun = [each.tool_call_id for each in ours if each.is_begun or each.status is CallStatus.ASKED]
         left = [each.tool_call_id for each in ours if each.status is CallStatus.WAITING]
         if not (begun or checkpoint.results or (left and self._in_flight.left is not None)):
@@ -184,7 +184,7 @@ class InFlightTools:
             return _NO_CALLS
         self._open_calls = [*dict.fromkeys([*self._open_calls, *begun, *left])]
         # No tool answers what else waits, so the member is asked again behind the results.
-        waits = any(each.answered_by is CallOwner.CALLER or each.status is CallStatus.ASKED for each in records)
+        waits = any(each.answered_by is AnsweredBy.CALLER or each.status is CallStatus.ASKED for each in records)
         waits = waits or bool(checkpoint.members["pending_interrupts"] or checkpoint.members["kept_answers"])
         up = self._ids.up
         goes_on = self._has_round and not waits

@@ -23,7 +23,7 @@ from anyio import to_thread
 from agui_client import Approve, ConversationSnapshot, HttpAgent, UsageError, tool
 from agui_client._conversation.answer_checks import check_results, withheld_calls
 from agui_client._conversation.changes import ResultsAdded
-from agui_client._conversation.ledger import CallOwner, CallStatus, Ledger, ToolCallRecord
+from agui_client._conversation.ledger import AnsweredBy, CallStatus, Ledger, ToolCallRecord
 from agui_client._tools.questions import ToolQuestion
 from agui_client.conversation import Conversation
 from agui_client.testing import ScriptedAgent, Step, Turn, serve_bytes, sse, text, tool_call, turn
@@ -226,7 +226,7 @@ _ALLOWED = {
 
 def record(status: CallStatus) -> ToolCallRecord:
     """The record of a call with a status."""
-    return ToolCallRecord(tool_call_id="c", message_id="m", status=status, answered_by=CallOwner.APPLICATION)
+    return ToolCallRecord(tool_call_id="c", message_id="m", status=status, answered_by=AnsweredBy.APPLICATION)
 
 
 def test_there_is_a_way_to_each_status() -> None:
