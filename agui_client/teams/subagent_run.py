@@ -310,9 +310,12 @@ class SubagentRun:
         unread = run.call.round.unread if run is not None and run.call.rounds else None
         if run is None or unread is None:
             return
+        pipeline = run.call.round.pipeline
         for event in unread():
             before = run.messages if isinstance(event, MessagesSnapshotEvent) else ()
-            run.call.round.pipeline.apply(event)
+            if (note := pipeline.outcome.handlers.get(type(event))) is not None:
+                note(event)  # what the ends of its members report was used
+            pipeline.apply(event)
             yield from self._forwarder.feed(event)
             if isinstance(event, MessagesSnapshotEvent):
                 yield from self._forwarder.snapshot(before, run.messages, self._foreign)

@@ -33,6 +33,11 @@ async def test_a_random_team_keeps_to_the_protocol_and_loses_nothing(start: int)
     assert {seed: found for seed in range(start, start + 15) if (found := await judged(seed))} == {}
 
 
+@pytest.mark.requirement("USAGE-3")
+async def test_the_tokens_of_a_member_whose_team_is_cut_before_anybody_has_read_its_end_are_counted() -> None:
+    assert await judged(67) == []
+
+
 @pytest.mark.requirement("STATE-7", "INPUT-4")
 @pytest.mark.parametrize("seed", [353, 763])
 async def test_the_caller_of_a_served_team_keeps_the_activities_of_earlier_runs(seed: int) -> None:
