@@ -32,9 +32,9 @@ _RUN = click.argument("run_id", metavar="RUN")
 def list_runs(as_json: bool, **given: Any) -> int:
     """List the runs that are kept at URL, those that began last first."""
     # Loaded here, as below: the other commands know no kept runs.
-    from agui_client._cli import kept_runs
+    from agui_client._cli import server_runs
 
-    return drive(lambda: asyncio.run(kept_runs.show_all(as_json=as_json, **given)))
+    return drive(lambda: asyncio.run(server_runs.show_all(as_json=as_json, **given)))
 
 
 @runs.command()
@@ -42,9 +42,9 @@ def list_runs(as_json: bool, **given: Any) -> int:
 @_RUN
 def follow(run_id: str, **given: Any) -> int:
     """Print the run RUN from its beginning, and follow it to its end; Ctrl-C leaves it alone."""
-    from agui_client._cli import kept_runs
+    from agui_client._cli import server_runs
 
-    return drive(lambda: asyncio.run(kept_runs.follow(run_id, **given)))
+    return drive(lambda: asyncio.run(server_runs.follow(run_id, **given)))
 
 
 @runs.command()
@@ -52,9 +52,9 @@ def follow(run_id: str, **given: Any) -> int:
 @_RUN
 def stop(run_id: str, **given: Any) -> int:
     """Stop the run RUN, and wait until it has ended."""
-    from agui_client._cli import kept_runs
+    from agui_client._cli import server_runs
 
-    return drive(lambda: asyncio.run(kept_runs.stop(run_id, **given)))
+    return drive(lambda: asyncio.run(server_runs.stop(run_id, **given)))
 
 
 @runs.command()
@@ -67,6 +67,6 @@ def answer(run_id: str, answers: tuple[str, ...], **given: Any) -> int:
     ANSWER is approve, deny, cancel, or an answer as JSON or text. INTERRUPT=ANSWER names the interrupt by its id, one
     for each if the run has several.
     """
-    from agui_client._cli import kept_runs
+    from agui_client._cli import server_runs
 
-    return drive(lambda: asyncio.run(kept_runs.answer(run_id, answers, **given)))
+    return drive(lambda: asyncio.run(server_runs.answer(run_id, answers, **given)))

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import sqlalchemy as sa
 from sqlalchemy import exc
 
-from agui_client._sql.faults import Fault, fault_of
+from agui_client._sql.database_faults import Fault, fault_of
 from agui_client.runs.records import RunsClosedError, RunsUnavailableError, TextRefusedError
 
 T = TypeVar("T")

@@ -27,7 +27,7 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.ext.asyncio import AsyncEngine
 from sqlalchemy.pool import QueuePool, SingletonThreadPool
 
-from agui_client._sql.faults import Fault, fault_of
+from agui_client._sql.database_faults import Fault, fault_of
 from agui_client.threads.sql import statements
 from agui_client.threads.sql.statements import Write
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agui_client._sql.faults import Fault, fault_of
+from agui_client._sql.database_faults import Fault, fault_of
 from agui_client.errors import ThreadStoreError, ThreadStoreUnavailableError
 
 
