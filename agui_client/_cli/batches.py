@@ -14,6 +14,7 @@ import click
 
 from agui_client._cli.agent_settings import ENVIRONMENT, URL_VARIABLE, batch_arguments
 from agui_client._cli.exit_codes import ExitCode, complain, drive
+from agui_client._cli.inspecting import refuse_replacing
 from agui_client._cli.lines import one_line, printable
 
 if TYPE_CHECKING:
@@ -108,6 +109,7 @@ def _run_batch(
     from agui_client.batch.tables import table_writer
 
     path = Path(out)
+    refuse_replacing(path, file)
     table_writer(path)  # before anything is sent
     is_journal = path.suffix.lower() == ".jsonl"
     journal = path if is_journal else path.with_name(f"{path.name}.journal.jsonl")

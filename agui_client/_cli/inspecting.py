@@ -72,7 +72,9 @@ def inspect(
     from agui_client.recording.prices import read_prices
 
     prices = read_prices(given_prices)
-    if place.startswith(("http://", "https://")):
+    is_url = place.startswith(("http://", "https://"))
+    refuse_replacing(out, *([record_to] if is_url else [Path(place), other]))
+    if is_url:
         # Loaded here: a page needs no uvicorn.
         from agui_client._cli.inspection_server import inspect_agent
 
@@ -90,6 +92,20 @@ def inspect(
         page = file.with_name(f"{file.name.split('.')[0]}.compare.html") if out is None else out
         return drive(lambda: _write_comparison(file, Path(other), page, prices, is_opening=is_opening))
     return drive(lambda: _write_page(file, page, prices, is_opening=is_opening))
+
+
+def refuse_replacing(out: Path | None, *files: Path | str | None) -> None:
+    """Refuse to write to a file that the command reads or records to.
+
+    Args:
+        out: The file to write; None for none.
+        files: The files that the command reads or records to; None for none.
+
+    Raises:
+        click.UsageError: They are the same file.
+    """
+    if out is not None and any(file is not None and Path(file).resolve() == out.resolve() for file in files):
+        raise click.UsageError(f"--out {out} would replace the file that is read or recorded to; name another one")
 
 
 def write_private(file: Path, content: bytes) -> None:

@@ -77,6 +77,15 @@ def test_prices_that_cannot_be_read_and_a_second_place_for_a_url_are_refused(agu
     assert (done.returncode, "two recordings are compared" in done.stderr) == (2, True)
 
 
+def test_no_page_replaces_a_recording(agui: Agui, recording: Path, tmp_path: Path) -> None:
+    before, other = recording.read_bytes(), tmp_path / "other.jsonl"
+    other.write_bytes(before)
+    for places in ([recording], [other, recording], ["http://agent.test/", "--record", recording]):
+        done = agui("inspect", *map(str, places), "--out", str(recording))
+        assert (done.returncode, "would replace the file that is read or recorded to" in done.stderr) == (2, True)
+    assert recording.read_bytes() == before
+
+
 def test_what_is_no_recording_is_refused(agui: Agui, tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("Hello\nyou\n", "utf-8")
