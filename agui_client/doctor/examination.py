@@ -259,12 +259,16 @@ class Examination:
             await self.agent().post(body)
         except AGUIError as failure:
             error = failure
+        self._note_reach(error)
         return Seen(self.tap.exchanges[first:], None, error)
+
+    def _note_reach(self, error: BaseException | None) -> None:
+        if isinstance(error, ConnectError | ConnectTimeoutError) and not error.may_have_started:
+            self.is_reachable = False
 
     def judge(self, seen: Seen) -> None:
         """Note the findings that any call may show."""
-        if isinstance(seen.error, ConnectError | ConnectTimeoutError) and not seen.error.may_have_started:
-            self.is_reachable = False
+        self._note_reach(seen.error)
         for symptom in symptoms(seen):
             self.find(symptom)
 

@@ -72,13 +72,15 @@ def test_wrong_usage_is_refused_before_anything_is_sent(
     assert "sesame" not in done.stderr
 
 
-def test_nothing_at_the_address_leads_to_exit_code_2_without_credentials_in_sight(agui: Agui) -> None:
-    done = agui("doctor", "http://user:sesame@127.0.0.1:1/x?key=sesame", "-H", "Authorization: Bearer sesame")
+@pytest.mark.parametrize("only", [[], ["--only", "malformed"]], ids=["all", "what is no run"])
+def test_nothing_at_the_address_leads_to_exit_code_2_without_credentials_in_sight(agui: Agui, only: list[str]) -> None:
+    headers = ["-H", "Authorization: Bearer sesame"]
+    done = agui("doctor", "http://user:sesame@127.0.0.1:1/x?key=sesame", *headers, *only)
     assert (done.returncode, done.stdout.partition(" (")[0]) == (
         2,
         "http://127.0.0.1:1/x: no server takes runs of this client at this address",
     )
-    assert "nothing listens there" in done.stderr
+    assert "nothing listens there" in (done.stdout if only else done.stderr)
     assert "sesame" not in done.stdout + done.stderr
 
 
