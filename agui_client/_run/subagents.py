@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, overload
 
@@ -45,13 +46,14 @@ T = TypeVar("T")
 
 
 class _Caused:
-    """The base of records with the exception that failed them."""
+    """The base of records with what exists in this process alone: an exception, and a typed answer."""
 
-    # No field: the record stays plain data, which is compared, written as JSON and pickled without the exception.
-    __slots__ = ("_exception",)
+    # No fields: the record stays plain data, which is compared, written as JSON and pickled without them.
+    __slots__ = ("_exception", "_parsed")
 
     if TYPE_CHECKING:
         _exception: BaseException | None
+        _parsed: Any
 
     @property
     def exception(self) -> BaseException | None:
@@ -88,6 +90,19 @@ class SubagentResult(_Caused, Record, Displayed):
     """The invocation that began it; None if the run's own agent did."""
     parent_tool_call_id: str | None = None
     """The tool call that began it, as of an agent that is a tool; None if none did."""
+
+    @property
+    def parsed(self) -> Any:
+        """The answer as the type of `Member(answer=...)`, for the function that leads the team; None otherwise."""
+        return getattr(self, "_parsed", None)
+
+    def as_answer(self, shape: Any) -> Self:
+        """Read the answer of a member that has succeeded as the type that the team wants."""
+        if shape is not None and self.status == "success":
+            # One that has handed over to another member has not answered.
+            with suppress(ParseError):
+                object.__setattr__(self, "_parsed", self.parse(shape))
+        return self
 
     @property
     def is_partial(self) -> bool:

@@ -6,13 +6,15 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
-from ag_ui.core import AssistantMessage, Message, RunAgentInput, Tool, UserMessage
+from ag_ui.core import AssistantMessage, Context, Message, RunAgentInput, Tool, UserMessage
+from pydantic_core import to_json
 
 from agui_client._field_docs import Record
 from agui_client._protocol.schema import is_a, is_object, is_text
 from agui_client._tools.function import FunctionTool
 from agui_client._tools.toolset import Toolset
 from agui_client._transport.timeouts import is_duration
+from agui_client._type_adapters import type_adapter
 from agui_client.agent import AbstractAgent
 from agui_client.errors import UsageError
 from agui_client.teams.event_forwarder import StatePolicy, is_partial, without_journal
@@ -58,6 +60,9 @@ class Member(Record):
     None for any."""
     retries: int = 0
     """The number of further attempts if the member fails; each goes on after the last result of a tool."""
+    answer: Any = None
+    """The type of its answer, any that pydantic can validate: the member is sent the schema, and asked again once if
+    its answer does not fit. `parsed` of the `SubagentResult` has the answer. None for any text."""
 
     @property
     def key(self) -> str:
@@ -110,6 +115,10 @@ def _check(member: Member) -> None:
     retries = cast("object", member.retries)
     if not isinstance(retries, int) or isinstance(retries, bool) or retries < 0:
         raise UsageError(f"{about}: retries is a whole number from 0, not {retries!r}")
+    if member.answer is not None:
+        type_adapter(member.answer, f"{about}: answer")
+        if member.agent.is_team:
+            raise UsageError(f"{about}: answer is for one agent: give it to the member that speaks for the team")
 
 
 def is_view(sees: object) -> bool:
@@ -179,6 +188,19 @@ def member_state(state: Any, member: Member) -> Any:
     inner = state.get(member.name) if is_object(state) and member.state == "nested" else None
     # Its journal comes from the team that it is a member of, and never from a caller.
     return {} if inner is None else without_journal(inner)
+
+
+def member_context(member: Member, context: Sequence[Context]) -> list[Context]:
+    """Return the context of a member: the caller's, and the schema of its answer.
+
+    Args:
+        member: The member.
+        context: The context of the team's run.
+    """
+    if member.answer is None:
+        return [*context]
+    schema = to_json(type_adapter(member.answer, "answer", is_read_now=True).json_schema()).decode()
+    return [*context, Context(description="Answer only with JSON of this schema", value=schema)]
 
 
 def messages_of(scope: RunScope) -> Sequence[Message]:

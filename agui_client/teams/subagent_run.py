@@ -46,10 +46,11 @@ from agui_client._protocol.placeholders import EXTENSION, without_mark
 from agui_client._protocol.schema import is_object
 from agui_client._run.scope import CURRENT_SCOPE
 from agui_client._run.subagents import JOURNAL, SubagentResult, usage_of
+from agui_client._type_adapters import type_adapter
 from agui_client.agent import AbstractAgent
 from agui_client.asgi.caller_input import TRUSTING, continued_run, served_run
 from agui_client.asgi.caller_run import caller_end
-from agui_client.errors import RunFailedError, name_member
+from agui_client.errors import ParseError, RunFailedError, name_member
 from agui_client.teams.event_forwarder import (
     EventForwarder,
     Owners,
@@ -61,7 +62,7 @@ from agui_client.teams.event_forwarder import (
 )
 from agui_client.teams.id_scope import IdScope, changed, flow_of, invocation_id, split_interrupt_id
 from agui_client.teams.in_flight_tools import InFlightTools, continuation_of
-from agui_client.teams.members import Member, as_member, member_state, member_tools, messages_of, view
+from agui_client.teams.members import Member, as_member, member_context, member_state, member_tools, messages_of, view
 from agui_client.teams.snapshot_events import cut_off, stands_in
 
 if TYPE_CHECKING:
@@ -185,7 +186,7 @@ class SubagentRun:
         self._status: Any = "running"
         self.text_id = "" if journal is None else journal.text
         """The id of the last text that the agent wrote in the invocation; empty if it wrote none."""
-        self._text, self._result = "", None
+        self._text, self._result, self._answer = "", None, None
         self._began_at = 0.0
         self._seconds: float | None = None
         # A member that fails before its run begins has not taken anything back.
@@ -234,33 +235,28 @@ class SubagentRun:
         Changes of the journal of a member that is a team come between them.
         """
         self._began_at = time.perf_counter()
-        description = self.member.agent.description or None
-        yield changed(
-            SubagentStartedEvent(subagent_run_id=self.subagent_run_id, name=self.member.name), description=description
-        )
-        if self._prompt is not None and not self._is_asked:
-            for event in self._asked():
-                yield event
+        for event in self._beginning():
+            yield event
         try:
-            agent = self.member.agent
-            if agent.name != self.member.name:
-                # Approvers, logs and spans know the member by its name in the team.
-                agent = agent.clone()
-                agent.agent_id = self.member.name
-            async with self._entered(agent) as run:
-                self._run = run
-                run.call.conversation.keep_replaced_messages()
-                self._tools.watch(run)
-                feed = self._forwarder.feed
-                async for event in run:
-                    items: Iterable[Any] = feed(event)
-                    if self._tools.unsent or type(event) in _WATCHED:
-                        items = self._with_watched(items, event, run)
-                    for item in items:
+            agent = self._named_agent()
+            misfit: str | None = ""
+            while misfit is not None:
+                async with self._entered(agent) as run:
+                    self._run = run
+                    run.call.conversation.keep_replaced_messages()
+                    self._tools.watch(run)
+                    feed = self._forwarder.feed
+                    async for event in run:
+                        items: Iterable[Any] = feed(event)
+                        if self._tools.unsent or type(event) in _WATCHED:
+                            items = self._with_watched(items, event, run)
+                        for item in items:
+                            yield item
+                    for item in self._tools.take_unsent():
                         yield item
-                for item in self._tools.take_unsent():
-                    yield item
-                self._end(run)
+                    misfit = self._misfit(run)
+                    for event in self._closing(run, misfit):
+                        yield event
         except Exception as error:
             for event in self.fail(error):
                 yield event
@@ -393,24 +389,39 @@ class SubagentRun:
             messages=messages,
             state=baseline,
             tools=member_tools(member, input, tools) or None,
-            context=input.context,
+            context=member_context(member, input.context or ()),
             forwarded_props=input.forwarded_props,
             resume=list(self._resume or ()) or None,
         )
         return forwarder, inner, foreign
 
-    def _asked(self) -> list[Item]:
-        message_id = f"{self._ids.prefix}{_prompt_id(self._ids)}"
+    def _beginning(self) -> list[Item]:
+        description = self.member.agent.description or None
+        started = SubagentStartedEvent(subagent_run_id=self.subagent_run_id, name=self.member.name)
+        is_new = self._prompt is not None and not self._is_asked
+        asked = self._asked(_prompt_id(self._ids), self._prompt or "") if is_new else []
+        return [changed(started, description=description), *asked]
+
+    def _named_agent(self) -> AbstractAgent:
+        """Return the agent under the name by which approvers, logs and spans know it in the team."""
+        agent = self.member.agent
+        if agent.name != self.member.name:
+            agent = agent.clone()
+            agent.agent_id = self.member.name
+        return agent
+
+    def _asked(self, prompt_id: str, prompt: str | list[Part]) -> list[Item]:
+        message_id = f"{self._ids.prefix}{prompt_id}"
         owner: Any = {"message_id": message_id, "subagent_run_id": self.subagent_run_id}
-        if not isinstance(self._prompt, str):
+        if not isinstance(prompt, str):
             # Events write nothing but text.
-            asked = UserMessage(id=message_id, content=self._prompt or "")
+            asked = UserMessage(id=message_id, content=prompt)
             asked = changed(asked, subagent_run_id=self.subagent_run_id)
             self._owners.restate_calls()
             return [lambda messages: MessagesSnapshotEvent(messages=[*messages, asked])]
         return [
             TextMessageStartEvent(role="user", **owner),
-            TextMessageContentEvent(delta=self._prompt, **owner),
+            TextMessageContentEvent(delta=prompt, **owner),
             TextMessageEndEvent(**owner),
         ]
 
@@ -461,6 +472,40 @@ class SubagentRun:
 
     # --- afterwards
 
+    def _misfit(self, run: AgentRun) -> str | None:
+        """Return what the agent is told if its answer is none of the type that the team wants; None if it is one.
+
+        Raises:
+            ParseError: It was told before.
+        """
+        result, shape = run.partial, self.member.answer
+        is_cancelled = isinstance(result.outcome, RunFinishedCancelledOutcome)
+        if shape is None or is_cancelled or result.interrupts or result.pending_tool_calls:
+            return None
+        try:
+            parsed = result.parse(shape)
+        except ParseError as error:
+            if any(each.id == _second_prompt_id(self._ids) for each in run.messages):
+                raise
+            return f"That does not fit: {error}"
+        # An answer in the arguments of an output tool is in no text.
+        options: Any = {"mode": "json", "by_alias": True, "round_trip": True}
+        self._answer = type_adapter(shape, "answer").dump_python(parsed, **options)
+        return None
+
+    def _closing(self, run: AgentRun, misfit: str | None) -> list[Item]:
+        """Take over what a run left; return the events of what the agent is asked in another run."""
+        if misfit is None:
+            self._end(run)
+            return []
+        self._keep_usage(run)
+        self._keep_messages(run.messages)
+        self._run, self._cut, self.text_id = None, None, ""
+        messages = [*run.messages, UserMessage(id=_second_prompt_id(self._ids), content=misfit)]
+        update = {"run_id": str(uuid4()), "messages": messages, "state": run.partial.state, "resume": None}
+        self._inner = self._inner.model_copy(update=update)
+        return self._asked(_second_prompt_id(self._ids), misfit)
+
     def _end(self, run: AgentRun) -> None:
         """Take over what the run left."""
         outcome, result = caller_end(run, self._last).outcome, run.partial
@@ -468,7 +513,8 @@ class SubagentRun:
         self._seconds = time.perf_counter() - self._began_at
         self._keep_usage(run)
         self._keep_messages(result.messages)
-        self.state, self._result, self._text = result.state, result.result, result.text
+        self.state, self._text = result.state, result.text
+        self._result = self._answer if result.result is None else result.result
         own = reversed(result.messages) if result.text else ()
         said = next((each.id for each in own if each.role == "assistant" and each.content == result.text), None)
         if said is not None:
@@ -559,3 +605,7 @@ def _has_call(message: Message, tool_call_id: str) -> bool:
 
 def _prompt_id(ids: IdScope) -> str:
     return f"prompt-{ids.invocation.rpartition('-')[2]}"
+
+
+def _second_prompt_id(ids: IdScope) -> str:
+    return f"{_prompt_id(ids)}-again"

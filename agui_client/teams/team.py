@@ -328,7 +328,7 @@ class Team:
                     self._raised.append((run.error, call))
                     raise run.error
                 self._passed_over = len(self._raised)
-                return run.result
+                return run.result.as_answer(call.member.answer)
             finally:
                 self._busy[key] -= 1
                 self._at_work.discard(scope)
@@ -349,7 +349,7 @@ class Team:
             raise error
         assert record.result is not None
         self._passed_over = len(self._raised)
-        return record.result
+        return record.result.as_answer(call.member.answer)
 
     def _warn(self, what: str) -> None:
         if (scope := CURRENT_SCOPE.get()) is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -37,8 +38,9 @@ from ag_ui.core import (
     ToolMessage,
     UserMessage,
 )
+from pydantic import BaseModel
 
-from agui_client import FunctionAgent, HttpAgent, attach, tool
+from agui_client import FunctionAgent, HttpAgent, ParseError, Resolve, UsageError, attach, tool
 from agui_client.teams import (
     HandoffAgent,
     Member,
@@ -62,7 +64,7 @@ from agui_client.testing import (
     tool_result,
     turn,
 )
-from support.team_members import FIVE, agent, events_of, says, shown, told
+from support.team_members import FIVE, agent, events_of, nested, placed, says, shown, told
 
 pytestmark = pytest.mark.anyio
 
@@ -567,3 +569,70 @@ async def test_members_are_shown_the_words_of_the_team_as_its_own_and_those_of_i
 
     await TeamAgent(lead, panel=panel, last=last).run_agent("Hi")
     assert shown(last) == [("user", "Hi"), ("user", "[team]: Welcome."), ("user", "[panel/my helper]: Yes.")]
+
+
+class Verdict(BaseModel):
+    good: bool
+
+
+@pytest.mark.parametrize("depth", [0, 2])
+@pytest.mark.parametrize("place", ["here", "stored"])
+async def test_a_member_is_sent_the_schema_of_its_answer_and_asked_again_once(depth: int, place: str) -> None:
+    critic, read = says("critic", "Quite good.", 'So: {"good": true}'), list[Any]()
+
+    async def lead(team: Team) -> None:
+        read.append((await team.run("critic", "Is it good?")).parsed)
+        await team.run("asker")
+
+    asker = agent("asker", turn(text("Sure?"), outcome=interrupt("Proceed?")), turn(text("Done.")))
+    inner = TeamAgent(lead, critic=Member(critic, answer=Verdict), asker=asker, options={"agent_id": "inner"})
+    async with placed(nested(inner, depth), place) as team:
+        (asked,) = (await team.run_agent("Hi")).interrupts
+        result = await team.run_agent(resume={asked.id: Resolve(True)})
+    # The second time it comes from the journal.
+    assert read == [Verdict(good=True)] * 2
+    (schema,) = critic.inputs[1].context or []
+    assert (len(critic.inputs), json.loads(schema.value)) == (2, Verdict.model_json_schema())
+    first, answer, second = shown(critic)
+    assert (first, answer) == (("user", "Is it good?"), ("assistant", "Quite good."))
+    assert second[1].startswith("That does not fit: the answer is no Verdict")
+    assert "Quite good." in second[1]
+    spoken = next(each for each in result.subagents if each.name == "asker")
+    assert (spoken.text, critic.inputs[0].context) == ("Done.", [schema])
+
+
+async def test_a_member_whose_second_answer_does_not_fit_either_has_failed() -> None:
+    vague = says("vague", "Good.", "Very good.", "Good.")
+    team = SequentialAgent(Member(vague, answer=Verdict), strict=True)
+    with pytest.raises(ParseError, match="Very good") as caught:
+        await team.run_agent("Hi")
+    assert (caught.value.member, len(vague.inputs)) == ("vague", 2)
+    critic = Member(says("critic", "Good.", "Very good."), answer=Verdict)
+    read: list[Any] = []
+
+    async def lead(team: Team) -> None:
+        read.append(await team.run("critic", on_error="continue"))
+
+    await TeamAgent(lead, critic=critic, options={"strict": True}).run_agent("Hi")
+    assert [(each.status, each.parsed) for each in read] == [("error", None)]
+
+
+async def test_an_answer_in_the_arguments_of_an_output_tool_is_the_result_of_the_member() -> None:
+    output = tool_call("final_result", {"good": False}, tool_call_id="o1")
+    read: list[Any] = []
+
+    async def lead(team: Team) -> None:
+        result = await team.run("critic")
+        read.append((result.parsed, result.result))
+
+    critic = Member(agent("critic", turn(output, tool_result("ok", tool_call_id="o1"))), answer=Verdict)
+    await TeamAgent(lead, critic=critic, options={"strict": True}).run_agent("Hi")
+    assert read == [(Verdict(good=False), {"good": False})]
+    with pytest.raises(UsageError, match="give it to the member that speaks"):
+        SequentialAgent(Member(SequentialAgent(says("a", "A"), agent_id="inner"), answer=Verdict))
+
+
+async def test_a_member_that_hands_over_need_not_answer() -> None:
+    guide = agent("guide", turn(text("I ask the desk."), tool_call("transfer_to_desk")))
+    team = HandoffAgent(Member(guide, answer=Verdict), says("desk", "Welcome."), strict=True)
+    assert ((await team.run_agent("Hi")).text, len(guide.inputs)) == ("Welcome.", 1)
