@@ -283,7 +283,7 @@ class SubagentRun:
         untold = [*self._untold(), *self._tools.results_at_failure()]
         if self._run is not None:
             self._keep_usage(self._run)
-            self._keep_messages(self._run.messages)
+            self._keep_messages(self._run.call.conversation.messages)
         partial = self._partial_messages()
         if (scope := CURRENT_SCOPE.get()) is not None:
             scope.failures[self.subagent_run_id] = error
@@ -306,15 +306,16 @@ class SubagentRun:
         unread = run.call.round.unread if run is not None and run.call.rounds else None
         if run is None or unread is None:
             return
-        pipeline = run.call.round.pipeline
+        # Not the messages of the run, which are those of its end.
+        pipeline, conversation = run.call.round.pipeline, run.call.conversation
         for event in unread():
-            before = run.messages if isinstance(event, MessagesSnapshotEvent) else ()
             if (note := pipeline.outcome.handlers.get(type(event))) is not None:
                 note(event)  # what the ends of its members report was used
             pipeline.apply(event)
             yield from self._forwarder.feed(event)
             if isinstance(event, MessagesSnapshotEvent):
-                yield from self._forwarder.snapshot(before, run.messages, self._foreign)
+                replaced = conversation.replaced_messages
+                yield from self._forwarder.snapshot(replaced, conversation.messages, self._foreign)
             elif isinstance(event, StateSnapshotEvent | StateDeltaEvent) and (changes := self._journal_changes(event)):
                 yield JournalChange(changes)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any
 
+import anyio
 import pytest
 from ag_ui.core import RunAgentInput, RunErrorEvent
 
@@ -157,6 +158,38 @@ async def test_a_member_whose_server_is_not_reachable_is_asked_when_it_is_in_a_s
         async with threads.open("t", SequentialAgent(first, asker, back, strict=True)) as team:
             result = await team.run_agent(resume={asked.id: Resolve(True)})
     assert (result.text, result.state, counts(first, asker, last)) == ("L", {}, [1, 2, 1])
+
+
+async def test_words_that_a_retry_took_back_stay_away_if_the_team_is_cut_before_that_was_read() -> None:
+    second, scopes = anyio.Event(), list[anyio.CancelScope]()
+
+    async def retried(_input: RunAgentInput) -> AsyncIterator[Any]:
+        if len(failing.inputs) == 1:
+            yield turn(text("Half."), BROKEN)
+        else:
+            yield turn(text("Who"))
+            second.set()
+            yield turn(pause(60))
+
+    failing = ScriptedAgent(retried, agent_id="failing")
+    inner = SequentialAgent(Member(failing, retries=1), agent_id="inner")
+
+    async def lead(team: Team) -> None:
+        with anyio.CancelScope() as scope:
+            scopes.append(scope)
+            await team.run("inner")
+
+    async def save(_checkpoint: object) -> None:
+        # While a checkpoint is saved, the members go on, and nobody reads what they do.
+        if scopes and not scopes[0].cancel_called:
+            await second.wait()
+            scopes[0].cancel()
+
+    team = TeamAgent(lead, inner=inner, options={"strict": True})
+    team.save_with(save)
+    with anyio.fail_after(5):
+        result = await team.run_agent("Hi")
+    assert [content for _, content in told(result.messages)] == ["Hi", "Who"]
 
 
 async def test_a_run_that_was_left_goes_on_where_it_was() -> None:
