@@ -392,7 +392,10 @@ def _text(run: Round, candidates: Sequence[Message]) -> str:
     A team that goes on may have said its answer in the run before.
     """
     outcome = run.outcome
+    answer = "" if outcome.finished is None else answer_id(outcome.finished)
     partial = {each for end, _ in outcome.subagents_ended.values() for each in partial_message_ids(end)}
+    # A retry may have written it under the id of words that were taken back.
+    partial.discard(answer)
     written = [each for each in reversed(outcome.text_message_ids) if each not in partial]
     streamed = map(run.conversation.text_of, written)
     restated = (
@@ -402,7 +405,7 @@ def _text(run: Round, candidates: Sequence[Message]) -> str:
         and message.subagent_run_id is None
         and message.id in outcome.restated_ids - partial
     )
-    named = [] if outcome.finished is None else [run.conversation.text_of(answer_id(outcome.finished))]
+    named = [run.conversation.text_of(answer)]
     return next((text for text in chain(streamed, restated, named) if text), "")
 
 

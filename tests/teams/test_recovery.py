@@ -192,6 +192,17 @@ async def test_words_that_a_retry_took_back_stay_away_if_the_team_is_cut_before_
     assert [content for _, content in told(result.messages)] == ["Hi", "Who"]
 
 
+async def test_an_answer_under_the_id_of_words_that_a_retry_took_back_is_the_text_of_the_result() -> None:
+    call = tool_call("pay", {"amount": 5}, tool_call_id="p1")
+    half = turn(text("Half."), BROKEN)
+    turns = turn(text("Now."), call), half, half, turn(text("Whole."))
+    payer = agent("payer", *turns, tools=[pay_tool([], approval="never")])
+    inner = SequentialAgent(Member(payer, retries=1), agent_id="inner")
+    team = SequentialAgent(Member(inner, retries=1), strict=True)
+    result = await team.run_agent("Pay")
+    assert (result.text, told(result.messages)[-1]) == ("Whole.", ("assistant", "Whole."))
+
+
 async def test_a_run_that_was_left_goes_on_where_it_was() -> None:
     first, slow = says("first", "F"), agent("slow", turn(text("Half."), pause(60)), turn(text("Whole.")))
     team = SequentialAgent(first, slow, strict=True)
