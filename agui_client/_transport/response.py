@@ -169,6 +169,7 @@ class _BoundedStream(httpx.AsyncByteStream):
                 return
 
     async def aclose(self) -> None:
+        """Close the response, whose body need not have been read."""
         await self._body.finish()
         await self._stream.aclose()
 

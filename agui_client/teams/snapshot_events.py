@@ -66,10 +66,10 @@ def whole_snapshot(
         before: The member's messages before its snapshot.
         after: The member's messages after it.
     """
-    restated: list[Message] = with_restated(messages, before, after)
-    if _activities(before) == _activities(after):
-        restated[:] = [each for each in restated if each.role != "activity"]
-    return core.MessagesSnapshotEvent(messages=restated)
+    has_activities = _activities(before) != _activities(after)
+    restated = with_restated(messages, before, after)
+    shown: list[Message] = [each for each in restated if has_activities or each.role != "activity"]
+    return core.MessagesSnapshotEvent(messages=shown)
 
 
 def whole_steps(messages: Sequence[Message]) -> list[Message]:

@@ -58,6 +58,14 @@ def test_a_table_is_made_at_the_end_for_several_agents(
     ]
 
 
+def test_answers_never_replace_the_rows(agui: Agui, server: Server, tmp_path: Path) -> None:
+    path = tmp_path / "prompts.csv"
+    path.write_text("prompt\nHi\n")
+    done = agui("batch", server.url, str(path), "--out", str(path))
+    assert (done.returncode, "would replace the file that is read" in done.stderr) == (2, True)
+    assert ([each.name for each in tmp_path.iterdir()], path.read_text()) == (["prompts.csv"], "prompt\nHi\n")
+
+
 def test_failures_and_budgets_have_exit_codes_of_their_own(agui: Agui, server: Server, tmp_path: Path) -> None:
     path, out = tmp_path / "prompts.jsonl", str(tmp_path / "out.jsonl")
     path.write_text('{"prompt": "fail"}\n{"prompt": "b"}\n')
