@@ -3,7 +3,6 @@
 The format is in `agui_client.recording.format`: one JSON object a line. `Recording.read` gives it as objects.
 """
 
-from agui_client.recording.compaction import compact
 from agui_client.recording.comparison import Comparison, Difference, Pace, compare
 from agui_client.recording.failures import ReplayedError
 from agui_client.recording.inspector import inspector_page
@@ -23,7 +22,6 @@ __all__ = [
     "ReplayAgent",
     "ReplayedError",
     "UnrecordedRequestError",
-    "compact",
     "compare",
     "inspector_page",
     "record",

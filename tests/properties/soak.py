@@ -20,7 +20,7 @@ _TESTS = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(_TESTS), str(_TESTS.parent)]
 
 from support.json_patches import difference_findings, patch_findings  # noqa: E402 - as below
-from weaves import Spoiled, encoded, findings, judged, lost_in_compaction, spoil, weave  # noqa: E402 - found by the lines above
+from weaves import Spoiled, encoded, findings, judged, spoil, weave  # noqa: E402 - found by the lines above
 
 _MOST_FINDINGS = 20
 
@@ -29,13 +29,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     parser.add_argument("--streams", type=int, default=10_000, help="how many streams")
     parser.add_argument("--seed", type=int, default=1, help="of the first stream; the others count on")
-    parser.add_argument("--compact", action="store_true", help="compact legal streams instead")
     parser.add_argument("--patches", action="store_true", help="patch and compare JSON values instead")
     parser.add_argument("--legal", action="store_true", help="do not spoil them")
     options = parser.parse_args()
     logging.getLogger("agui_client").disabled = True
-    if options.compact:
-        return soak_compaction(options.streams, options.seed)
     if options.patches:
         return soak_patches(options.streams, options.seed)
     return soak(options.streams, options.seed, legal=options.legal)
@@ -65,22 +62,6 @@ def soak(streams: int, seed: int, *, legal: bool = False) -> int:
     _print("how they were spoiled", by_spoiler)
     _print("verdicts", verdicts)
     sys.stdout.write(f"{streams} streams, {events} frames, {seconds:.0f} s, {wrong} findings\n")
-    return min(wrong, 1)
-
-
-def soak_compaction(streams: int, seed: int) -> int:
-    """Compact the streams twice, print how short they became, and what is wrong with them."""
-    wrong = before = after = 0
-    started = time.perf_counter()
-    for each in range(seed, seed + streams):
-        woven = weave(Random(each))
-        found = lost_in_compaction([encoded(event) for event in woven.events])
-        before, after = before + len(woven.events), after + len(found.compacted)
-        for finding in found.findings[: max(0, _MOST_FINDINGS - wrong)]:
-            sys.stdout.write(f"seed {each}: {finding}\n")
-        wrong += len(found.findings)
-    seconds = time.perf_counter() - started
-    sys.stdout.write(f"{streams} streams, {before} events to {after}, {seconds:.0f} s, {wrong} findings\n")
     return min(wrong, 1)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agui_client import AbstractAgent, Resolve, RunFailedError, tool
-from agui_client.recording import Recording, ReplayAgent, compact, compare, record
+from agui_client.recording import Recording, ReplayAgent, compare, record
 from agui_client.testing import ScriptedAgent, text, turn
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "first_version"
@@ -87,18 +87,3 @@ def test_sessions_of_both_formats_share_a_file(tmp_path: Path) -> None:
     exchanges = Recording.read(path).exchanges
     assert [each.request.input for each in exchanges[:-2]] == inputs
     assert [len(each.input.messages) for each in exchanges[-2:]] == [1, 3]
-
-
-def test_an_answer_is_compacted_to_what_it_came_to() -> None:
-    asked = Recording.read(PLAIN).exchanges[1].input
-    with ReplayAgent(PLAIN).stream_sync(asked) as run:
-        events = list(run)
-    short = compact(events, messages=asked.messages, state=asked.state)
-    assert [event.type.value for event in short] == [
-        "RUN_STARTED",
-        "STATE_SNAPSHOT",
-        "TEXT_MESSAGE_START",
-        "TEXT_MESSAGE_CONTENT",
-        "TEXT_MESSAGE_END",
-        "RUN_FINISHED",
-    ]

@@ -7,7 +7,6 @@ Everything is drawn from a `random.Random`, so that hypothesis can drive it (and
 from __future__ import annotations
 
 from weaves.checks import exact, findings
-from weaves.compacting import lost_in_compaction
 from weaves.material import SECRET
 from weaves.naive import Naive
 from weaves.spoiling import Spoiled, spoil
@@ -28,7 +27,6 @@ __all__ = [
     "findings",
     "encoded",
     "judged",
-    "lost_in_compaction",
     "spoil",
     "weave",
 ]
