@@ -15,7 +15,7 @@ import os
 import socket
 from base64 import b64encode
 from collections.abc import AsyncIterator
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 from urllib.request import getproxies, proxy_bypass
 
@@ -25,11 +25,10 @@ try:
     import aiohttp
 except ModuleNotFoundError as missing:
     raise ImportError("agui_client.fast needs aiohttp: pip install 'agui-client[fast]'") from missing
-from aiohttp.abc import AbstractResolver, AbstractStreamWriter, ResolveResult
+from aiohttp.abc import AbstractStreamWriter
 from multidict import CIMultiDict
 from yarl import URL
 
-from agui_client._concurrency import call_aside
 from agui_client._transport.clients import CERTIFICATES, PROXIES, NoCookies, check_proxies
 from agui_client.errors import UsageError
 
@@ -144,7 +143,7 @@ class _Transport(httpx.AsyncBaseTransport):
             except RuntimeError:
                 raise UsageError(f"fast_client works with asyncio only; on trio, {_INSTEAD}") from None
             connector = aiohttp.TCPConnector(
-                limit=0, ssl=self._context, keepalive_timeout=_IDLE_SECONDS, resolver=_Resolver(), use_dns_cache=False
+                limit=0, ssl=self._context, keepalive_timeout=_IDLE_SECONDS, use_dns_cache=False
             )
             self._session = aiohttp.ClientSession(
                 connector=connector,
@@ -205,25 +204,6 @@ class _Upload(aiohttp.Payload):
     def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
         """Return the content as text."""
         return self._content.decode(encoding, errors)
-
-
-class _Resolver(AbstractResolver):
-    """Looks up names in threads for which neither the event loop's end nor the program's waits."""
-
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
-    ) -> list[ResolveResult]:
-        """Return the addresses of a host."""
-        find = partial(socket.getaddrinfo, host, port, family=family, type=socket.SOCK_STREAM)
-        found = cast("list[Any]", await call_aside(find, "name look-up"))
-        flags = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
-        return [
-            ResolveResult(hostname=host, host=address[0], port=address[1], family=kind, proto=protocol, flags=flags)
-            for kind, _, protocol, _, address in found
-        ]
-
-    async def close(self) -> None:
-        """Release nothing."""
 
 
 class _Stream(httpx.AsyncByteStream):
