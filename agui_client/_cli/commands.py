@@ -265,11 +265,8 @@ def demo(port: int | None, only_serve: bool) -> int:
     return drive(lambda: serve_demo(8000 if port is None else port) if only_serve else show_demo(port or 0))
 
 
-_RECORDING = click.Path(exists=True, dir_okay=False)
-
-
 @agui.command(epilog=_EXIT_CODES)
-@click.argument("file", type=_RECORDING)
+@click.argument("file", type=click.Path(exists=True, dir_okay=False))
 @click.option(
     "--speed",
     type=click.FloatRange(min=0),
@@ -283,23 +280,9 @@ def replay(file: str, speed: float, verbose: bool) -> int:
 
     FILE is made with `agui run --record FILE`, or with agui_client.recording.record in a program.
     """
-    from agui_client._cli import recordings
+    from agui_client._cli.recordings import replay as show
 
-    return drive(lambda: asyncio.run(recordings.replay(file, speed=speed, verbose=verbose)))
-
-
-@agui.command()
-@click.argument("one", type=_RECORDING)
-@click.argument("other", type=_RECORDING)
-def diff(one: str, other: str) -> int:
-    """Compare the recordings ONE and OTHER, request by request.
-
-    Prints the first difference in requests, text, tools, state and outcome, and the times. The exit code is 0 if
-    there is no difference, and 1 if there is one.
-    """
-    from agui_client._cli import recordings
-
-    return drive(lambda: recordings.diff(one, other))
+    return drive(lambda: asyncio.run(show(file, speed=speed, verbose=verbose)))
 
 
 async def _run(settings: RunSettings, *, verbose: bool, as_json: bool, record_to: str | None) -> int:

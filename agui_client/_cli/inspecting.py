@@ -63,9 +63,9 @@ def inspect(
     """Make an HTML page of the recording FILE, or follow the runs of the agent at URL, to see what happened and when.
 
     FILE is made with `agui run --record FILE`, or with agui_client.recording.record in a program; the page needs no
-    network. With two FILEs, the page has both side by side, and their differences. For a URL, an address on this
-    machine passes runs on to the agent, until Ctrl-C: let your program use it in the agent's place, and open it in a
-    browser.
+    network. With two FILEs, the page has both side by side, and the first differences in requests, text, tools, state
+    and outcome are printed. For a URL, an address on this machine passes runs on to the agent, until Ctrl-C: let your
+    program use it in the agent's place, and open it in a browser.
     """
     load_views(views)
     # Loaded here, as below: `agui run` needs no recordings.
@@ -133,8 +133,10 @@ def _write_comparison(one: Path, other: Path, out: Path, prices: Prices, *, is_o
 
     recordings = Recording.read(one), Recording.read(other)
     write_private(out, comparison_page(*recordings, prices=prices))
-    found = [each.aspect for each in compare(*recordings).differences]
-    click.echo(one_line(f"{out} shows both; different: {', '.join(found) or 'nothing'}"))
+    found = compare(*recordings).differences
+    click.echo(one_line(f"{out} shows both; different: {', '.join(each.aspect for each in found) or 'nothing'}"))
+    for each in found:
+        click.echo(one_line(f"{each.aspect}: request {each.request}: {each.what}"))
     _open(out, is_opening)
     return ExitCode.SUCCESS
 

@@ -1,26 +1,19 @@
-"""`agui replay` and `agui diff`: a recording shown as it happened, and two recordings side by side."""
+"""`agui replay`: a recording shown as it happened."""
 
 from __future__ import annotations
 
 import sys
 from typing import TYPE_CHECKING
 
-import click
-
 from agui_client._cli.exit_codes import ExitCode, code_of
-from agui_client._cli.lines import WarningLines, one_line
-from agui_client._cli.output import Transcript, seconds_text
+from agui_client._cli.lines import WarningLines
+from agui_client._cli.output import Transcript
 from agui_client._widgets.views import viewed
 from agui_client.errors import AGUIError
-from agui_client.recording import Recording, ReplayAgent
-from agui_client.recording.comparison import ASPECTS, compare
+from agui_client.recording import ReplayAgent
 
 if TYPE_CHECKING:
-    from agui_client.recording.comparison import Pace
     from agui_client.recording.reading import Exchange
-
-_DIFFERENT = 1
-"""The exit code for recordings that differ, as that of `diff`."""
 
 
 async def replay(path: str, *, speed: float, verbose: bool) -> int:
@@ -69,23 +62,3 @@ async def _show(agent: ReplayAgent, exchange: Exchange, transcript: Transcript) 
     if not exchange.tools:
         transcript.close(result)
     return code_of(result)
-
-
-def diff(one: str, other: str) -> int:
-    """Print where two recordings part first, and their times beside each other; return 1 if they differ."""
-    comparison = compare(Recording.read(one), Recording.read(other))
-    found = {each.aspect: each for each in comparison.differences}
-    for aspect in ASPECTS:
-        if (difference := found.get(aspect)) is None:
-            click.echo(f"{aspect}: the same")
-        else:
-            click.echo(one_line(f"{aspect}: request {difference.request}: {difference.what}"))
-    for number, paces in enumerate(comparison.paces, 1):
-        first, second = map(_times, paces)
-        click.echo(f"times of request {number}: {first} | {second}")
-    return _DIFFERENT if comparison.differences else ExitCode.SUCCESS
-
-
-def _times(pace: Pace) -> str:
-    named = {"first event": pace.first_event, "first text": pace.first_text, "end": pace.end}
-    return ", ".join(f"{name} {seconds_text(value)}" for name, value in named.items() if value is not None) or "none"

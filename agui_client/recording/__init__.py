@@ -3,7 +3,7 @@
 The format is in `agui_client.recording.format`: one JSON object a line. `Recording.read` gives it as objects.
 """
 
-from agui_client.recording.comparison import Comparison, Difference, Pace, compare
+from agui_client.recording.comparison import Comparison, Difference, compare
 from agui_client.recording.failures import ReplayedError
 from agui_client.recording.inspector import inspector_page
 from agui_client.recording.matching import UnrecordedRequestError
@@ -15,7 +15,6 @@ __all__ = [
     "Comparison",
     "Difference",
     "Exchange",
-    "Pace",
     "Recorder",
     "Recording",
     "RecordingError",

@@ -1,4 +1,4 @@
-"""Comparison of two recordings: where their texts, tools, states and outcomes part first, and how long each took."""
+"""Comparison of two recordings: where their texts, tools, states and outcomes part first."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from agui_client.recording.reading import Exchange, Recording
 
 Aspect: TypeAlias = Literal["request", "text", "tools", "state", "outcome"]
-ASPECTS: tuple[Aspect, ...] = ("request", "text", "tools", "state", "outcome")
+_ASPECTS: tuple[Aspect, ...] = ("request", "text", "tools", "state", "outcome")
 """The aspects, in the order in which they are compared."""
 
 
@@ -39,22 +39,11 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Pace:
-    """Seconds from a request to the moments of its answer; None for what did not happen."""
-
-    first_event: float | None = None
-    first_text: float | None = None
-    end: float | None = None
-
-
-@dataclass(frozen=True)
 class Comparison:
     """Two recordings, side by side."""
 
     differences: list[Difference]
     """The first difference in each respect; empty if there is none."""
-    paces: list[tuple[Pace, Pace]]
-    """The times of each request in both; of one that only one recording has, the other's are None."""
 
 
 def compare(one: Recording, other: Recording) -> Comparison:
@@ -64,15 +53,14 @@ def compare(one: Recording, other: Recording) -> Comparison:
         one: The first recording.
         other: The second.
     """
-    pairs = list(zip_longest(one.exchanges, other.exchanges))
     found: dict[Aspect, Difference] = {}
-    for number, (before, now) in enumerate(pairs, 1):
+    for number, (before, now) in enumerate(zip_longest(one.exchanges, other.exchanges), 1):
         facts = [None if exchange is None else _facts(exchange) for exchange in (before, now)]
-        for aspect in ASPECTS:
+        for aspect in _ASPECTS:
             sentence = _difference(aspect, *(None if each is None else each[aspect] for each in facts))
             if sentence is not None:
                 found.setdefault(aspect, Difference(aspect, number, sentence))
-    return Comparison([found[aspect] for aspect in ASPECTS if aspect in found], [_paces(*pair) for pair in pairs])
+    return Comparison([found[aspect] for aspect in _ASPECTS if aspect in found])
 
 
 def _difference(aspect: Aspect, before: Any, now: Any) -> str | None:
@@ -132,20 +120,3 @@ def _tools(exchange: Exchange, messages: Sequence[AssistantMessage], reducer: Re
         {"name": call.function.name, "arguments": call.function.arguments, "result": results.get(call.id)}
         for call in calls
     ]
-
-
-def _paces(one: Exchange | None, other: Exchange | None) -> tuple[Pace, Pace]:
-    return _pace(one), _pace(other)
-
-
-def _pace(exchange: Exchange | None) -> Pace:
-    if exchange is None:
-        return Pace()
-    start = exchange.request.at
-    texts = ("TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_CHUNK")
-    first_text = next((line.at for line in exchange.events if line.event.get("type") in texts), None)
-    return Pace(
-        first_event=exchange.events[0].at - start if exchange.events else None,
-        first_text=None if first_text is None else first_text - start,
-        end=None if exchange.end is None else exchange.end.at - start,
-    )

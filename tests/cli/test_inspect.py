@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from agui_client.recording import record
-from agui_client.testing import ScriptedAgent, text, tool_call, tool_result, turn
+from agui_client.testing import ScriptedAgent, Turn, state, text, tool_call, tool_result, turn
 from support.programs import Program
 
 Agui = Callable[..., "subprocess.CompletedProcess[str]"]
 Start = Callable[..., Program]
+HOSTILE = "\x1b[2J\x1b]0;title\x07\u202e"
 
 
 @pytest.fixture
@@ -62,12 +63,41 @@ def test_two_recordings_have_one_page(agui: Agui, recording: Path, tmp_path: Pat
     other.write_text(recording.read_text("utf-8").replace("18 ", "19 "), "utf-8")
     done = agui("inspect", str(recording), str(other), "--price", "small=1/2")
     page = recording.with_name("run.compare.html")
-    assert (done.returncode, done.stdout) == (0, f"{page} shows both; different: request, text\n")
+    assert (done.returncode, done.stdout.splitlines()) == (
+        0,
+        [
+            f"{page} shows both; different: request, text",
+            'request: request 2: /messages/1/content is "19 degrees.", recorded was "18 degrees."',
+            'text: request 1: message 1 is "19 degrees.", recorded was "18 degrees."',
+        ],
+    )
     content = page.read_bytes().decode()
     assert "A: run.jsonl" in content
     assert all(f"{celsius} degrees." in content for celsius in (18, 19))
     assert stat.S_IMODE(page.stat().st_mode) == 0o600
     assert agui("inspect", str(recording), str(recording)).stdout.endswith("different: nothing\n")
+
+
+@pytest.mark.parametrize(
+    ("turns", "line"),
+    [
+        ([turn(text("18 degrees."), text("Dry."))], 'text: request 1: message 2 is new: "Dry."'),
+        ([turn(text("18 degrees."), state({"a": 1}))], "state: request 1: /a is new: 1"),
+        ([turn(text("18 degrees."), tool_call("book", {}))], 'tools: request 1: call 1 is new: {"name": "book"'),
+        ([turn(text("18 degrees."))] * 2, "request: request 2: only one of"),
+        ([turn(text("18 degrees."), state({HOSTILE: "b"}))], "state: request 1: /[2J]0;title is new"),
+    ],
+)
+def test_the_first_differences_are_printed(agui: Agui, tmp_path: Path, turns: list[Turn], line: str) -> None:
+    one, other = tmp_path / "one.jsonl", tmp_path / "other.jsonl"
+    scripts: dict[Path, list[Turn]] = {one: [turn(text("18 degrees."))], other: turns}
+    for path, script in scripts.items():
+        agent = ScriptedAgent(*script).use(record(path))
+        for _ in script:
+            agent.run_agent_sync("How is Oslo?")
+    shown = agui("inspect", str(one), str(other)).stdout
+    assert line in shown
+    assert not {"\x1b", "\x07", "\u202e"} & {*shown}
 
 
 def test_prices_that_cannot_be_read_and_a_second_place_for_a_url_are_refused(agui: Agui, recording: Path) -> None:

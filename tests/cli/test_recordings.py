@@ -1,4 +1,4 @@
-"""`agui run --record`, `agui replay` and `agui diff`."""
+"""`agui run --record` and `agui replay`."""
 
 from __future__ import annotations
 
@@ -55,43 +55,6 @@ def test_a_recording_that_was_cut_is_shown_as_far_as_it_goes(agui: Agui, tmp_pat
     assert "cut off" in shown.stderr
 
 
-@pytest.mark.parametrize(
-    ("turns", "line"),
-    [
-        ([turn(text("19 degrees."))], 'text: request 1: message 1 is "19 degrees.", recorded was "18 degrees."'),
-        ([turn(text("18 degrees."), text("Dry."))], 'text: request 1: message 2 is new: "Dry."'),
-        ([turn(text("18 degrees."), state({"a": 1}))], "state: request 1: /a is new: 1"),
-        ([turn(text("18 degrees."), tool_call("book", {}))], 'tools: request 1: call 1 is new: {"name": "book"'),
-        ([turn(tool_call("look", {"place": "Oslo"})), turn(text("18 degrees."))], "request: request 2: only one of"),
-    ],
-)
-def test_the_first_differences_are_printed_with_the_times(
-    agui: Agui, tmp_path: Path, turns: list[object], line: str
-) -> None:
-    one = recorded(tmp_path / "one.jsonl", turn(text("18 degrees.")))
-    done = agui("diff", one, recorded(tmp_path / "other.jsonl", *turns))
-    assert done.returncode == 1
-    assert line in done.stdout
-    assert "times of request 1: first event " in done.stdout
-
-
-def test_no_recording_controls_the_terminal(agui: Agui, tmp_path: Path) -> None:
-    hostile = "\x1b[2J\x1b]0;title\x07\u202e"
-    one = recorded(tmp_path / "one.jsonl", turn(text(hostile), state({hostile: "a"})))
-    other = recorded(tmp_path / "other.jsonl", turn(text(f"{hostile}!"), state({hostile: "b"})))
-    shown = agui("diff", one, other).stdout
-    assert "state: request 1: /[2J]0;title" in shown
-    assert not {"\x1b", "\x07", "\u202e"} & {*shown}
-
-
-def test_equal_recordings_have_no_difference(agui: Agui, tmp_path: Path) -> None:
-    one, other = (recorded(tmp_path / f"{name}.jsonl", STORY) for name in "ab")
-    done = agui("diff", one, other)
-    assert done.returncode == 0
-    same = [f"{aspect}: the same" for aspect in ("request", "text", "tools", "state", "outcome")]
-    assert done.stdout.splitlines()[:-1] == same
-
-
 def test_a_file_that_is_no_recording_is_wrong_usage(agui: Agui, tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     path.write_text("{}\n", "utf-8")
@@ -104,10 +67,11 @@ def test_a_file_that_is_no_recording_is_wrong_usage(agui: Agui, tmp_path: Path) 
 def test_the_commands_take_recordings_of_the_first_format(agui: Agui, name: str, tmp_path: Path) -> None:
     folder = Path(__file__).parents[1] / "fixtures" / "first_version"
     path, page = str(folder / name), tmp_path / "page.html"
-    assert agui("diff", str(folder / "recording.jsonl"), path).returncode == 0
     assert "The ferry leaves at nine." in agui("replay", path).stdout
     assert "requests: 6," in agui("inspect", path, "--out", str(page)).stdout
     assert b"leaves" in page.read_bytes()
+    both = agui("inspect", str(folder / "recording.jsonl"), path, "--out", str(page))
+    assert both.stdout == f"{page} shows both; different: nothing\n"
 
 
 def test_a_request_that_cannot_be_read_is_named_and_the_others_are_replayed(agui: Agui, tmp_path: Path) -> None:
