@@ -194,7 +194,7 @@ def _read(what: str, path: str) -> str:
 
 
 def _check_url(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    if value is None or _is_address(value):
+    if value is None or is_address(value):
         return value
     # The message leaves out an address that may hold a password.
     hint = "" if "@" in value or "://" in value else f"; did you mean http://{value.partition('?')[0]}?"
@@ -205,7 +205,7 @@ def _check_runs_url(context: click.Context, parameter: click.Parameter, value: s
     # `Runs` checks whether the database can be used.
     if value is None or value.startswith(("sqlite:", "postgresql:", "postgresql+")):
         return value
-    if "://" in value and not _is_address(value):
+    if "://" in value and not is_address(value):
         # The message leaves out an address that may hold a password.
         kinds = "http://localhost:8000/, sqlite:///runs.db or postgresql://user@host/database"
         raise click.BadParameter(f"write {kinds}, not {value.partition('://')[0]}://", param_hint="'URL'")
@@ -216,7 +216,19 @@ def _check_runs_url(context: click.Context, parameter: click.Parameter, value: s
     return _check_url(context, parameter, value)
 
 
-def _is_address(text: str) -> bool:
+def needed_url(url: str | None) -> str:
+    """Return the address of an agent, without which a command cannot do.
+
+    Raises:
+        click.UsageError: There is none.
+    """
+    if not url:
+        raise click.UsageError(f"Missing argument 'URL'; give one, or set {URL_VARIABLE}")
+    return url
+
+
+def is_address(text: str) -> bool:
+    """Return whether a text is the address of an agent, as far as its beginning says."""
     return text.lower().startswith(("http://", "https://"))
 
 
@@ -243,10 +255,9 @@ def _parse_run_words(context: click.Context, parameter: click.Parameter, words: 
     """Take the address and the prompt of a run; with AGUI_URL in the environment, one word is the prompt."""
     if len(words) > 2:
         raise click.UsageError("there are too many arguments; put the prompt into quotes")
-    is_addressed = len(words) == 2 or any(map(_is_address, words))
+    is_addressed = len(words) == 2 or any(map(is_address, words))
     url, *prompts = [*words] if is_addressed else [os.environ.get(URL_VARIABLE), *words]
-    if not url:
-        raise click.UsageError(f"Missing argument 'URL'; give one, or set {URL_VARIABLE}")
+    url = needed_url(url)
     if not prompts:
         raise click.UsageError("Missing argument 'PROMPT'")
     context.params.update(url=_check_url(context, parameter, url), prompt=prompts[0])
@@ -267,7 +278,7 @@ def _parse_agents(context: click.Context, parameter: click.Parameter, values: tu
     agents: dict[str, str] = {}
     for value in values:
         name, is_named, url = value.partition("=")
-        if not (name and is_named and _is_address(url)):
+        if not (name and is_named and is_address(url)):
             raise click.BadParameter("an agent reads NAME=URL")
         if name in agents:
             raise click.BadParameter(f"there are two agents {name}")

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agui_client._cli.agent_settings import ENVIRONMENT, URL_VARIABLE, batch_arguments
-from agui_client._cli.exit_codes import ExitCode, complain, drive
+from agui_client._cli.agent_settings import ENVIRONMENT, URL_VARIABLE, batch_arguments, needed_url
+from agui_client._cli.exit_codes import ExitCode, complain
 from agui_client._cli.inspecting import refuse_replacing
 from agui_client._cli.lines import one_line, printable
 
@@ -79,16 +79,11 @@ def batch(
     """
     from agui_client import HttpAgent
 
-    if agents:
-        if url is not None:
-            raise click.UsageError("give a URL or --agent, not both")
-        used = {name: HttpAgent(each, headers=headers, timeout=timeout) for name, each in agents.items()}
-        return drive(lambda: _run_batch(used, file, **given))
-    url = url or os.environ.get(URL_VARIABLE)
-    if not url:
-        raise click.UsageError(f"Missing argument 'URL'; give one, or set {URL_VARIABLE}")
-    agent = HttpAgent(url, headers=headers, timeout=timeout)
-    return drive(lambda: _run_batch(agent, file, **given))
+    if agents and url is not None:
+        raise click.UsageError("give a URL or --agent, not both")
+    urls = agents or {"": needed_url(url or os.environ.get(URL_VARIABLE))}
+    used = {name: HttpAgent(each, headers=headers, timeout=timeout) for name, each in urls.items()}
+    return _run_batch(used if agents else used[""], file, **given)
 
 
 def _run_batch(

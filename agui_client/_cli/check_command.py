@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agui_client._cli.exit_codes import ExitCode, drive, reason_of
+from agui_client._cli.exit_codes import ExitCode, reason_of
 from agui_client._cli.lines import escaped_json, one_line, printable
 from agui_client.errors import UsageError
 
@@ -58,10 +58,6 @@ def check(
     FILE holds SSE as `curl -N` saves it, events as JSON lines or as an array, or a recording; - is stdin. An event at
     fault is left out, and the check goes on behind it. Nothing is sent anywhere.
     """
-    return drive(lambda: _check(files, input_from, fail_on, as_json=as_json, strict=strict))
-
-
-def _check(files: Sequence[str], input_from: str | None, fail_on: FaultSeverity, *, as_json: bool, strict: bool) -> int:
     # Loaded here: the other commands check no streams.
     from agui_client.checking.check import read_stream
     from agui_client.checking.stream_faults import SEVERITIES, Faults

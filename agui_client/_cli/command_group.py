@@ -1,8 +1,10 @@
-"""A group of commands whose help shows the first sentence of each command as a whole."""
+"""A group of commands: their exceptions become exit codes, and its help shows the first sentence of each as a whole."""
 
 from __future__ import annotations
 
 import click
+
+from agui_client._cli.exit_codes import drive
 
 _LONGEST_SENTENCE = 1000
 
@@ -15,3 +17,7 @@ class CommandGroup(click.Group):
         shown = [(name, command) for name, command in sorted(self.commands.items()) if not command.hidden]
         with formatter.section("Commands"):
             formatter.write_dl([(name, command.get_short_help_str(_LONGEST_SENTENCE)) for name, command in shown])
+
+    def invoke(self, ctx: click.Context) -> int:
+        """Carry out a command; return its exit code, which is 0 if the command returns none."""
+        return drive(lambda: int(super(CommandGroup, self).invoke(ctx) or 0))

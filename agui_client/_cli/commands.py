@@ -21,10 +21,10 @@ from agui_client._cli.batches import batch
 from agui_client._cli.check_command import check
 from agui_client._cli.command_group import CommandGroup
 from agui_client._cli.doctor_command import doctor
-from agui_client._cli.exit_codes import ExitCode, code_of, complain, drive
+from agui_client._cli.exit_codes import ExitCode, code_of, complain
 from agui_client._cli.inspecting import inspect
 from agui_client._cli.lines import WarningLines, escaped_json
-from agui_client._cli.loading import load_views, views_option
+from agui_client._cli.loading import views_option
 from agui_client._cli.run_commands import runs
 from agui_client._cli.thread_commands import threads
 from agui_client._version import __version__
@@ -98,14 +98,12 @@ def agui(context: click.Context) -> int:
     help="Append what is asked and answered to a recording, for `agui replay` and tests.",
 )
 @views_option
-def run(verbose: bool, as_json: bool, record_to: str | None, views: tuple[str, ...], **given: Any) -> int:
+def run(verbose: bool, as_json: bool, record_to: str | None, **given: Any) -> int:
     """Run the agent at URL and print its answer.
 
     The answer's text goes to stdout as it arrives; tool calls and warnings go to stderr. PROMPT - reads stdin.
     """
-    load_views(views)
-    settings = read_run_settings(**given)
-    return drive(lambda: asyncio.run(_run(settings, verbose=verbose, as_json=as_json, record_to=record_to)))
+    return asyncio.run(_run(read_run_settings(**given), verbose=verbose, as_json=as_json, record_to=record_to))
 
 
 @agui.command(epilog=_EPILOG)
@@ -115,8 +113,7 @@ def events(**given: Any) -> int:
 
     These are the events an application sees: chunks expanded, unknown material removed. PROMPT - reads stdin.
     """
-    settings = read_run_settings(**given)
-    return drive(lambda: asyncio.run(_events(settings)))
+    return asyncio.run(_events(read_run_settings(**given)))
 
 
 agui.add_command(threads)
@@ -154,7 +151,6 @@ def chat(
     place: str | None,
     owner: str,
     places: tuple[str, ...],
-    views: tuple[str, ...],
     url: str | None,
     model: str | None,
     **given: Any,
@@ -168,16 +164,14 @@ def chat(
     from agui_client._cli.chat import chat_with, chat_with_demo
     from agui_client._cli.tool_loading import load_tools
 
-    load_views(views)
     tools, given = load_tools(places), {**given, "threads": place, "owner": owner}
     if model is not None:
         if click.get_current_context().get_parameter_source("url") is ParameterSource.COMMANDLINE and url is not None:
             raise click.UsageError("give a URL or --model, not both")
-        return drive(lambda: chat_with(read_agent_settings(url="", model=model, **given), tools))
+        return chat_with(read_agent_settings(url="", model=model, **given), tools)
     if url is None:
-        return drive(lambda: chat_with_demo(lambda served: read_agent_settings(url=served, **given), tools))
-    settings = read_agent_settings(url=url, **given)
-    return drive(lambda: chat_with(settings, tools))
+        return chat_with_demo(lambda served: read_agent_settings(url=served, **given), tools)
+    return chat_with(read_agent_settings(url=url, **given), tools)
 
 
 @agui.command()
@@ -243,7 +237,7 @@ def serve(
     if places and model is None:
         raise click.UsageError("--tools is for --model; an agent of yours has tools of its own")
     agent = ServeSettings(place=place, model=model, tools=places, **settings)
-    return drive(lambda: serve_agent(agent, host, port, is_reloading=is_reloading))
+    return serve_agent(agent, host, port, is_reloading=is_reloading)
 
 
 @agui.command()
@@ -262,7 +256,7 @@ def demo(port: int | None, only_serve: bool) -> int:
     # Loaded here: `agui run` needs neither uvicorn nor rich.
     from agui_client._cli.demo import serve_demo, show_demo
 
-    return drive(lambda: serve_demo(8000 if port is None else port) if only_serve else show_demo(port or 0))
+    return serve_demo(8000 if port is None else port) if only_serve else show_demo(port or 0)
 
 
 @agui.command(epilog=_EXIT_CODES)
@@ -282,28 +276,22 @@ def replay(file: str, speed: float, verbose: bool) -> int:
     """
     from agui_client._cli.recordings import replay as show
 
-    return drive(lambda: asyncio.run(show(file, speed=speed, verbose=verbose)))
+    return asyncio.run(show(file, speed=speed, verbose=verbose))
 
 
 async def _run(settings: RunSettings, *, verbose: bool, as_json: bool, record_to: str | None) -> int:
-    from agui_client._cli.output import Transcript
-    from agui_client._widgets.views import viewed, warn_of_unknown
+    from agui_client._cli.plain_view import PlainRun
+    from agui_client._cli.watching import watch
 
-    transcript = Transcript(answers=None if as_json else sys.stdout, notes=sys.stderr, verbose=verbose)
-    WarningLines(transcript.note).install()
+    view = PlainRun(answers=None if as_json else sys.stdout, notes=sys.stderr, verbose=verbose)
+    WarningLines(view.note).install()
     try:
-        async with settings.stream(record_to) as stream:
-            async for event in stream:
-                transcript.show(event, stream.state, viewed(event, stream))
-            result = await stream.result()
-            warn_of_unknown(stream)
+        result = await watch(settings.stream(record_to), view)
     except AGUIError as error:
         if as_json:
             _print_json(error.partial, error)
         raise
-    finally:
-        transcript.end()
-    transcript.close(result)
+    view.close(result)
     if as_json:
         _print_json(result)
     return code_of(result)

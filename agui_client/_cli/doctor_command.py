@@ -12,12 +12,12 @@ import click
 
 from agui_client._cli.agent_settings import (
     ENVIRONMENT,
-    URL_VARIABLE,
     CommandT,
     doctor_arguments,
+    needed_url,
     read_agent_settings,
 )
-from agui_client._cli.exit_codes import ExitCode, drive, reason_of
+from agui_client._cli.exit_codes import ExitCode, reason_of
 from agui_client._cli.lines import one_line, printable
 from agui_client.errors import UsageError
 
@@ -99,16 +99,14 @@ def doctor(
     It asks for a handful of short runs, and says how many before the first. The agent is offered a tool that does
     nothing, and nothing is approved.
     """
-    if not url:
-        raise click.UsageError(f"Missing argument 'URL'; give one, or set {URL_VARIABLE}")
     named = {"json": json_to, "junit": junit_to, "html": html_to}
     paths = {kind: path for kind, path in named.items() if path is not None}
     if sum(path == "-" for path in paths.values()) > 1:
         raise click.UsageError("only one of --json, --junit and --html can be written to stdout")
-    settings = read_agent_settings(url=url, headers=headers, state=state, thread_id=None, timeout=timeout)
+    settings = read_agent_settings(url=needed_url(url), headers=headers, state=state, thread_id=None, timeout=timeout)
     if timeout is not None:
         given["timeout"] = timeout
-    return drive(lambda: _examine(settings, connect_url, paths, fail_on, **given))
+    return _examine(settings, connect_url, paths, fail_on, **given)
 
 
 def _examine(

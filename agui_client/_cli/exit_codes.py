@@ -72,7 +72,7 @@ def drive(work: Callable[[], int]) -> int:
     try:
         code = work()
         sys.stdout.flush()
-    except (click.ClickException, click.Abort):
+    except (click.ClickException, click.Abort, click.exceptions.Exit):
         raise
     except KeyboardInterrupt:
         return _stopped()

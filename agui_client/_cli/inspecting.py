@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agui_client._cli.exit_codes import ExitCode, drive
+from agui_client._cli.agent_settings import is_address
+from agui_client._cli.exit_codes import ExitCode
 from agui_client._cli.lines import one_line
-from agui_client._cli.loading import load_views, views_option
+from agui_client._cli.loading import views_option
 
 if TYPE_CHECKING:
     from agui_client.recording.prices import Prices
@@ -58,7 +59,6 @@ def inspect(
     port: int | None,
     record_to: Path | None,
     given_prices: tuple[str, ...],
-    views: tuple[str, ...],
 ) -> int:
     """Make an HTML page of the recording FILE, or follow the runs of the agent at URL, to see what happened and when.
 
@@ -67,12 +67,11 @@ def inspect(
     and outcome are printed. For a URL, an address on this machine passes runs on to the agent, until Ctrl-C: let your
     program use it in the agent's place, and open it in a browser.
     """
-    load_views(views)
     # Loaded here, as below: `agui run` needs no recordings.
     from agui_client.recording.prices import read_prices
 
     prices = read_prices(given_prices)
-    is_url = place.startswith(("http://", "https://"))
+    is_url = is_address(place)
     refuse_replacing(out, *([record_to] if is_url else [Path(place), other]))
     if is_url:
         # Loaded here: a page needs no uvicorn.
@@ -81,17 +80,15 @@ def inspect(
         if other is not None:
             raise click.UsageError("a URL stands alone; two recordings are compared")
         number = 8001 if port is None else port
-        return drive(
-            lambda: inspect_agent(place, number, record_to, out, is_opening=is_opening, prices=prices),
-        )
+        return inspect_agent(place, number, record_to, out, is_opening=is_opening, prices=prices)
     if port is not None or record_to is not None:
         raise click.UsageError("--port and --record are for a URL, which begins with http:// or https://")
     file = Path(place)
     page = file.with_name(f"{file.name.split('.')[0]}.inspect.html") if out is None else out
     if other is not None:
         page = file.with_name(f"{file.name.split('.')[0]}.compare.html") if out is None else out
-        return drive(lambda: _write_comparison(file, Path(other), page, prices, is_opening=is_opening))
-    return drive(lambda: _write_page(file, page, prices, is_opening=is_opening))
+        return _write_comparison(file, Path(other), page, prices, is_opening=is_opening)
+    return _write_page(file, page, prices, is_opening=is_opening)
 
 
 def refuse_replacing(out: Path | None, *files: Path | str | None) -> None:

@@ -13,27 +13,23 @@ import click
 from agui_client._cli.exit_codes import reason_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from types import ModuleType
+
+
+def _load_views(context: click.Context, parameter: click.Parameter, places: tuple[str, ...]) -> None:
+    for place in places:
+        _module(place, f"--views {place}")
 
 
 views_option = click.option(
     "--views",
     multiple=True,
     metavar="MODULE",
+    callback=_load_views,
+    expose_value=False,
     help="A module with views, made with @renders; also FILE.py; may be repeated.",
 )
-"""The option of commands that draw with views; `load_views` takes what was given."""
-
-
-def load_views(places: Iterable[str]) -> None:
-    """Import the modules of `--views`.
-
-    Raises:
-        click.UsageError: One of them does not exist or cannot be loaded.
-    """
-    for place in places:
-        _module(place, f"--views {place}")
+"""The option that imports modules with views."""
 
 
 def load_object(place: str, option: str = "") -> object:

@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from io import StringIO
-from typing import TYPE_CHECKING, Protocol, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from agui_client._cli.output import PROGRAM_HEADING, Transcript, summary
 
 if TYPE_CHECKING:
+    from agui_client._cli.live_run import LiveRun
     from agui_client._run.result import RunResult
 
 
-class Pausable(Protocol):
-    """A view that other code can interrupt."""
-
-    def paused(self) -> AbstractContextManager[None]:
-        """Return the block in which other code writes to the terminal."""
-        ...
-
-
-_on_screen: list[Pausable] = []
+_on_screen: list[LiveRun | PlainRun] = []
 
 
 @contextmanager
-def on_screen(view: Pausable) -> Generator[None]:
+def on_screen(view: LiveRun | PlainRun) -> Generator[None]:
     """Count a view among those that questions interrupt, while the block lasts."""
     _on_screen.append(view)
     try:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from agui_client._cli.exit_codes import ExitCode, code_of
 from agui_client._cli.lines import WarningLines
-from agui_client._cli.output import Transcript
-from agui_client._widgets.views import viewed
+from agui_client._cli.plain_view import PlainRun
+from agui_client._cli.watching import watch
 from agui_client.errors import AGUIError
 from agui_client.recording import ReplayAgent
 
@@ -25,40 +25,34 @@ async def replay(path: str, *, speed: float, verbose: bool) -> int:
         verbose: Whether to show reasoning, state, usage and timings, too.
     """
     agent = ReplayAgent(path, speed=speed)
-    transcript = Transcript(answers=sys.stdout, notes=sys.stderr, verbose=verbose)
-    WarningLines(transcript.note).install()
-    code = ExitCode.SUCCESS
+    view = PlainRun(answers=sys.stdout, notes=sys.stderr, verbose=verbose)
+    WarningLines(view.note).install()
+    code = int(ExitCode.SUCCESS)
     for exchange in agent.recording.exchanges:
-        try:
-            code = ExitCode(await _show(agent, exchange, transcript))
-        finally:
-            transcript.end()
+        code = await _show(agent, exchange, view)
     if agent.recording.is_cut:
-        transcript.note("the recording is cut off in the middle of a line")
+        view.note("the recording is cut off in the middle of a line")
     return code
 
 
-async def _show(agent: ReplayAgent, exchange: Exchange, transcript: Transcript) -> int:
+async def _show(agent: ReplayAgent, exchange: Exchange, view: PlainRun) -> int:
     if exchange.request.verb == "connect":
-        transcript.note(f"left out: the thread was sent again, {len(exchange.events)} events")
+        view.note(f"left out: the thread was sent again, {len(exchange.events)} events")
         return ExitCode.SUCCESS
     try:
         asked = exchange.input
         prompt = asked.messages[-1].content if asked.messages else None
         if asked.messages and asked.messages[-1].role == "user" and isinstance(prompt, str):
-            transcript.note(f"> {prompt}")
-        async with agent.clone().stream(asked) as run:
-            async for event in run:
-                transcript.show(event, run.state, viewed(event, run))
-            result = await run.result()
+            view.note(f"> {prompt}")
+        result = await watch(agent.clone().stream(asked), view)
     except AGUIError as error:
         if exchange is agent.recording.exchanges[-1]:
             raise
-        transcript.note(str(error))
+        view.note(str(error))
         return ExitCode.BROKEN
     for step in exchange.tools:
         if step.result is not None:
-            transcript.note(f"tool {step.name} here -> {step.result}")
+            view.note(f"tool {step.name} here -> {step.result}")
     if not exchange.tools:
-        transcript.close(result)
+        view.close(result)
     return code_of(result)

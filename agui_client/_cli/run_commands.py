@@ -9,7 +9,6 @@ import click
 
 from agui_client._cli.agent_settings import runs_arguments
 from agui_client._cli.command_group import CommandGroup
-from agui_client._cli.exit_codes import drive
 
 
 @click.group(cls=CommandGroup)
@@ -34,7 +33,7 @@ def list_runs(as_json: bool, **given: Any) -> int:
     # Loaded here, as below: the other commands know no kept runs.
     from agui_client._cli import server_runs
 
-    return drive(lambda: asyncio.run(server_runs.show_all(as_json=as_json, **given)))
+    return asyncio.run(server_runs.show_all(as_json=as_json, **given))
 
 
 @runs.command()
@@ -44,7 +43,7 @@ def follow(run_id: str, **given: Any) -> int:
     """Print the run RUN from its beginning, and follow it to its end; Ctrl-C leaves it alone."""
     from agui_client._cli import server_runs
 
-    return drive(lambda: asyncio.run(server_runs.follow(run_id, **given)))
+    return asyncio.run(server_runs.follow(run_id, **given))
 
 
 @runs.command()
@@ -54,7 +53,7 @@ def stop(run_id: str, **given: Any) -> int:
     """Stop the run RUN, and wait until it has ended."""
     from agui_client._cli import server_runs
 
-    return drive(lambda: asyncio.run(server_runs.stop(run_id, **given)))
+    return asyncio.run(server_runs.stop(run_id, **given))
 
 
 @runs.command()
@@ -69,4 +68,4 @@ def answer(run_id: str, answers: tuple[str, ...], **given: Any) -> int:
     """
     from agui_client._cli import server_runs
 
-    return drive(lambda: asyncio.run(server_runs.answer(run_id, answers, **given)))
+    return asyncio.run(server_runs.answer(run_id, answers, **given))

@@ -7,17 +7,19 @@ import sys
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit
 
 import click
 from ag_ui.core import Event, Interrupt, ResumeEntry, RunAgentInput
 from pydantic import TypeAdapter
 
+from agui_client._cli.agent_settings import is_address
 from agui_client._cli.error_report import report
 from agui_client._cli.exit_codes import ExitCode, code_of, complain
 from agui_client._cli.lines import WarningLines, escaped_json, one_line
-from agui_client._cli.output import Transcript
+from agui_client._cli.plain_view import PlainRun
+from agui_client._cli.watching import watch
 from agui_client._interrupts.answers import HOW_BY_ID, Cancel, Resolve, cover
 from agui_client._protocol.patch import parse_json
 from agui_client._tools.approval import Approve, Deny
@@ -39,26 +41,6 @@ if TYPE_CHECKING:
 _INTERRUPTS = TypeAdapter(list[Interrupt])
 _KEEPS_NONE = (404, 405, 422)
 """Statuses of servers without kept runs at the address; an `agent_app` reads the request as an incomplete input."""
-
-
-class KeptRuns(Protocol):
-    """Runs that are kept somewhere; their descriptions are JSON, as the protocol spells it."""
-
-    async def list(self) -> list[dict[str, Any]]:
-        """Return the descriptions of the runs, those that began last first."""
-        ...
-
-    async def stop(self, info: Mapping[str, Any]) -> dict[str, Any]:
-        """Stop a run; return its description."""
-        ...
-
-    async def answer(self, info: Mapping[str, Any], resume: Sequence[ResumeEntry]) -> dict[str, Any]:
-        """Answer a run; return the description of the one that goes on."""
-        ...
-
-    def follower(self, info: Mapping[str, Any]) -> AbstractAgent:
-        """Return an agent whose run of the same id is a run, from its beginning to its end."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +143,10 @@ class StoredRuns:
         return FunctionAgent(events, thread_id=info["threadId"])
 
 
+KeptRuns: TypeAlias = ServedRuns | StoredRuns
+"""Runs that are kept somewhere; their descriptions are JSON, as the protocol spells it."""
+
+
 @asynccontextmanager
 async def _opened(url: str, headers: Mapping[str, str], timeout: float | None) -> AsyncGenerator[KeptRuns]:
     """Open the runs of an address or a database, as a block.
@@ -169,7 +155,7 @@ async def _opened(url: str, headers: Mapping[str, str], timeout: float | None) -
         UsageError: The database cannot be used.
         click.UsageError: There are no runs in it.
     """
-    if url.lower().startswith("http"):
+    if is_address(url):
         yield ServedRuns(url, headers, timeout)
         return
     stored = Runs(url)
@@ -197,20 +183,14 @@ async def _found(kept: KeptRuns, run_id: str) -> dict[str, Any]:
 
 async def _follow(kept: KeptRuns, info: Mapping[str, Any]) -> int:
     """Show a run from its beginning to its end, and return the exit code."""
-    transcript = Transcript(answers=sys.stdout, notes=sys.stderr, verbose=False)
-    WarningLines(transcript.note).install()
+    view = PlainRun(answers=sys.stdout, notes=sys.stderr)
+    WarningLines(view.note).install()
     try:
-        async with kept.follower(info).stream(run_id=info["runId"]) as stream:
-            async for event in stream:
-                transcript.show(event, stream.state)
-            result = await stream.result()
+        result = await watch(kept.follower(info).stream(run_id=info["runId"]), view)
     except IncompleteRunError as error:
-        transcript.end()
         complain(*report(error, "the run may go on without this command; agui runs list shows what became of it"))
         return ExitCode.BROKEN
-    finally:
-        transcript.end()
-    transcript.close(result, is_kept=True)
+    view.close(result, is_kept=True)
     return code_of(result)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from agui_client._cli.command_group import CommandGroup
-from agui_client._cli.exit_codes import ExitCode, complain, drive
+from agui_client._cli.exit_codes import ExitCode, complain
 from agui_client._cli.lines import escaped_json, one_line, printable
 
 if TYPE_CHECKING:
@@ -61,38 +61,32 @@ _THREAD = click.argument("thread_id", metavar="ID")
 @_command
 @click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="The most to list.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
-def list_threads(place: str, owner: str, limit: int, as_json: bool) -> int:
+def list_threads(place: str, owner: str, limit: int, as_json: bool) -> None:
     """List the threads in FILE, those that were saved last first."""
-
-    def list_them() -> int:
-        """Print a line for each."""
-        with open_threads(place) as found:
-            infos = found.list(owner=owner, limit=limit).result()
-        if not infos:
-            whose = f"of {owner}" if owner else "without an owner"
-            complain(f"there are no threads {whose}; --owner NAME lists those of another owner")
-        for info in infos:
-            click.echo(escaped_json(_as_json(info), sys.stdout) if as_json else _line(info))
-        return ExitCode.SUCCESS
-
-    return drive(list_them)
+    with open_threads(place) as found:
+        infos = found.list(owner=owner, limit=limit).result()
+    if not infos:
+        whose = f"of {owner}" if owner else "without an owner"
+        complain(f"there are no threads {whose}; --owner NAME lists those of another owner")
+    for info in infos:
+        click.echo(escaped_json(_as_json(info), sys.stdout) if as_json else _line(info))
 
 
 @threads.command()
 @_command
 @_THREAD
-def show(place: str, owner: str, thread_id: str) -> int:
+def show(place: str, owner: str, thread_id: str) -> None:
     """Print a thread as Markdown."""
-    return _print_export(place, owner, thread_id, "md")
+    _print_export(place, owner, thread_id, "md")
 
 
 @threads.command()
 @_command
 @_THREAD
 @click.option("--format", "form", type=click.Choice(["md", "json", "jsonl"]), default="json", show_default=True)
-def export(place: str, owner: str, thread_id: str, form: str) -> int:
+def export(place: str, owner: str, thread_id: str, form: str) -> None:
     """Print a thread: as Markdown for reading, or as JSON with everything that is needed to go on."""
-    return _print_export(place, owner, thread_id, form)
+    _print_export(place, owner, thread_id, form)
 
 
 @threads.command()
@@ -100,16 +94,10 @@ def export(place: str, owner: str, thread_id: str, form: str) -> int:
 @_THREAD
 @click.option("--at", metavar="MESSAGE_ID", help="The last message of the new thread; all if left out.")
 @click.option("--new-id", metavar="ID", help="The id of the new thread; one is made if left out.")
-def fork(place: str, owner: str, thread_id: str, at: str | None, new_id: str | None) -> int:
+def fork(place: str, owner: str, thread_id: str, at: str | None, new_id: str | None) -> None:
     """Make a thread that begins like another one; print its id."""
-
-    def fork_it() -> int:
-        """Fork the thread."""
-        with open_threads(place) as found:
-            click.echo(found.fork(thread_id, at=at, new_id=new_id, owner=owner).result())
-        return ExitCode.SUCCESS
-
-    return drive(fork_it)
+    with open_threads(place) as found:
+        click.echo(found.fork(thread_id, at=at, new_id=new_id, owner=owner).result())
 
 
 @threads.command()
@@ -117,27 +105,17 @@ def fork(place: str, owner: str, thread_id: str, at: str | None, new_id: str | N
 @click.argument("thread_ids", metavar="ID...", nargs=-1, required=True)
 def delete(place: str, owner: str, thread_ids: Sequence[str]) -> int:
     """Delete threads; forks of them keep what they share."""
-
-    def delete_them() -> int:
-        """Delete the threads."""
-        with open_threads(place) as found:
-            missing = [each for each in thread_ids if not found.delete(each, owner=owner).result()]
-        for each in missing:
-            complain(f"there is no thread {each}")
-        return ExitCode.USAGE if missing else ExitCode.SUCCESS
-
-    return drive(delete_them)
+    with open_threads(place) as found:
+        missing = [each for each in thread_ids if not found.delete(each, owner=owner).result()]
+    for each in missing:
+        complain(f"there is no thread {each}")
+    return ExitCode.USAGE if missing else ExitCode.SUCCESS
 
 
-def _print_export(place: str, owner: str, thread_id: str, form: Any) -> int:
-    def print_it() -> int:
-        """Print the thread."""
-        with open_threads(place) as found:
-            text = found.export(thread_id, form, owner=owner).result()
-        click.echo(printable(text) if form == "md" else escaped_json(text, sys.stdout), nl=False)
-        return ExitCode.SUCCESS
-
-    return drive(print_it)
+def _print_export(place: str, owner: str, thread_id: str, form: Any) -> None:
+    with open_threads(place) as found:
+        text = found.export(thread_id, form, owner=owner).result()
+    click.echo(printable(text) if form == "md" else escaped_json(text, sys.stdout), nl=False)
 
 
 def _line(info: ThreadInfo) -> str:

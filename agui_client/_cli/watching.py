@@ -2,41 +2,31 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Protocol
-
-from ag_ui.core import Event
-from rich.console import Console
+from typing import TYPE_CHECKING
 
 from agui_client._cli.plain_view import is_screen_taken
 from agui_client._widgets.views import viewed, warn_of_unknown, was_executed_here
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
+    from agui_client._cli.live_run import LiveRun
+    from agui_client._cli.plain_view import PlainRun
     from agui_client._run.async_run import AgentRun
     from agui_client._run.result import RunResult
-    from agui_client._widgets.views import Viewed
-
-
-class Watched(Protocol):
-    """A view of a run."""
-
-    def running(self) -> AbstractContextManager[None]:
-        """Return the block that is entered around each run."""
-        ...
-
-    def show(self, event: Event, state: Any, viewed: Viewed | None = None) -> None:
-        """Show an event, and what a view draws of it."""
-        ...
 
 
 def drawing_board() -> Console | None:
     """Return the terminal; None if it cannot draw, or another run is drawn there."""
+    # Loaded here: `agui run` draws nothing.
+    from rich.console import Console
+
     console = Console()
     can_draw = console.is_terminal and not console.is_dumb_terminal and not is_screen_taken()
     return console if can_draw else None
 
 
-async def watch(run: AgentRun, view: Watched) -> RunResult:
+async def watch(run: AgentRun, view: LiveRun | PlainRun) -> RunResult:
     """Show a run from its beginning to its end.
 
     Args:
