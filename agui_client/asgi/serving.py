@@ -76,23 +76,44 @@ for is answered."""
 
 
 class AgentApp:
-    """The app that `agent_app` makes.
+    """An ASGI app that serves an agent on every path: mount it in FastAPI or Starlette, or run it by itself.
 
     Args:
-        agent: The agent, or a function that chooses one for each request.
-        authorize: The function that lets requests in; None lets all in.
-        keep_alive: Seconds of silence after which a comment is sent.
-        max_body_bytes: The largest request body that is accepted, in bytes.
+        agent: The agent; or a function, sync or async, of the `ServedRequest` and the `RunAgentInput` that returns one,
+            for agents per user or per thread. The function may return an async context manager that gives the agent: it
+            is left when the run is over, before the caller reads the run's last event, so that it can save the thread.
+            See `served_run` for which conversation an agent goes on with.
+        authorize: A function, sync or async, of the method, the path below the mount and the headers (names in lower
+            case) of every request, called before anything of its body is read. A true value that it returns lets the
+            request in, and a function that chooses the agent gets it as `request.caller`. Any other value, such as
+            None, False or "", is answered with 401; raise `RequestRefusedError` for another status.
+        keep_alive: Seconds of silence after which a comment is sent, so that no proxy closes the connection.
+        max_body_bytes: The largest request body that is accepted, in bytes; by default 4 MiB.
         body_timeout: Seconds that a request body may take to arrive; None for no limit.
-        expose_errors: Whether callers get the text of exceptions.
-        secret: The key that signs interrupts; None for one of the process, where no thread is stored.
-        trust_caller: Whether all that callers send is taken for true.
-        runs: The runs that outlive their connections; None ends a run when its caller leaves.
-        when_left: Says what becomes of a run that is kept when its last caller has left.
-        name: The name of the agent for runs that are stored.
-        on_crash: Says what becomes of a run that is stored when its process ends.
-        coalesce: Seconds within which deltas of one message or call are joined; None sends each as it comes.
-        stop_within: Seconds within which the runs are ended, and functions at work, when the server stops.
+        expose_errors: Whether callers get the class and the text of exceptions; otherwise they get a code, and the
+            log has the rest.
+        secret: A key of at least 16 bytes, with which the ids of interrupts and the notes of teams are signed, so that
+            callers can approve and answer only what this app asked them in that thread. Give all processes of a server
+            the same one, and another app another one. Without it, the app makes one, which lasts as long as the
+            process; threads that are stored here need none.
+        trust_caller: Whether all that callers send is taken for true, for proxies and programs of your own: a stored
+            thread then takes assistant, system and tool messages from them, and their answers need no signature
+            unless there is a secret. A caller that others can reach through must not be trusted.
+        runs: The `agui_client.runs.Runs` that a run belongs to instead of its caller, who may leave and come back;
+            without it, a run ends when its caller leaves. It adds addresses below the app's, which take POST requests:
+            `/connect` follows the run of a thread, `/stop` stops a run, `/answer` answers one that waits, and `/runs`
+            lists the caller's (docs/runs.md). The app opens and closes the runs in its `lifespan()`.
+        when_left: With `runs`, says what becomes of a run when its last caller has left: "continue", or "stop".
+        name: The name of the agent, which is the same in each process: signatures and stored runs are for it. Apps
+            that share `runs` need different ones.
+        on_crash: With runs that are stored, says what becomes of a run whose process ends: "again" runs the part again
+            that was cut, "fail" ends the run with RUN_ERROR (`process_ended`).
+        coalesce: Seconds, such as 0.03, within which deltas of one message or call are joined to one event, for agents
+            that send a token at a time; the first one after a silence is not delayed. None sends each as it comes.
+        stop_within: Seconds within which the runs are ended one after the other when the server stops, those that began
+            last first; runs that are over before their turn are not cut. Functions of tools that are at work may end
+            within that time. Callers have five seconds more to read the end, so the server needs this and some seconds
+            more before it is killed. Runs that are kept end at once, and their functions within five seconds.
 
     Raises:
         UsageError: An argument has a wrong value.
@@ -398,84 +419,8 @@ class AgentApp:
         """Handle that a caller left a run before its end."""
 
 
-def agent_app(
-    agent: AbstractAgent | Chooser,
-    *,
-    authorize: Authorizer | None = None,
-    keep_alive: float = 15.0,
-    max_body_bytes: int = DEFAULT_MAX_BODY_BYTES,
-    body_timeout: float | None = DEFAULT_BODY_TIMEOUT,
-    expose_errors: bool = False,
-    secret: str | bytes | None = None,
-    trust_caller: bool = False,
-    runs: Runs | None = None,
-    when_left: WhenLeft = "continue",
-    name: str = "agent",
-    on_crash: OnCrash = "again",
-    coalesce: float | None = None,
-    stop_within: float = STOP_WITHIN,
-) -> AgentApp:
-    """Make an ASGI app that serves an agent on every path: mount it in FastAPI or Starlette, or run it by itself.
-
-    Args:
-        agent: The agent; or a function, sync or async, of the `ServedRequest` and the `RunAgentInput` that returns one,
-            for agents per user or per thread. The function may return an async context manager that gives the agent: it
-            is left when the run is over, before the caller reads the run's last event, so that it can save the thread.
-            See `served_run` for which conversation an agent goes on with.
-        authorize: A function, sync or async, of the method, the path below the mount and the headers (names in lower
-            case) of every request, called before anything of its body is read. A true value that it returns lets the
-            request in, and a function that chooses the agent gets it as `request.caller`. Any other value, such as
-            None, False or "", is answered with 401; raise `RequestRefusedError` for another status.
-        keep_alive: Seconds of silence after which a comment is sent, so that no proxy closes the connection.
-        max_body_bytes: The largest request body that is accepted, in bytes; by default 4 MiB.
-        body_timeout: Seconds that a request body may take to arrive; None for no limit.
-        expose_errors: Whether callers get the class and the text of exceptions; otherwise they get a code, and the
-            log has the rest.
-        secret: A key of at least 16 bytes, with which the ids of interrupts and the notes of teams are signed, so that
-            callers can approve and answer only what this app asked them in that thread. Give all processes of a server
-            the same one, and another app another one. Without it, the app makes one, which lasts as long as the
-            process; threads that are stored here need none.
-        trust_caller: Whether all that callers send is taken for true, for proxies and programs of your own: a stored
-            thread then takes assistant, system and tool messages from them, and their answers need no signature
-            unless there is a secret. A caller that others can reach through must not be trusted.
-        runs: The `agui_client.runs.Runs` that a run belongs to instead of its caller, who may leave and come back;
-            without it, a run ends when its caller leaves. It adds addresses below the app's, which take POST requests:
-            `/connect` follows the run of a thread, `/stop` stops a run, `/answer` answers one that waits, and `/runs`
-            lists the caller's (docs/runs.md). The app opens and closes the runs in its `lifespan()`.
-        when_left: With `runs`, says what becomes of a run when its last caller has left: "continue", or "stop".
-        name: The name of the agent, which is the same in each process: signatures and stored runs are for it. Apps
-            that share `runs` need different ones.
-        on_crash: With runs that are stored, says what becomes of a run whose process ends: "again" runs the part again
-            that was cut, "fail" ends the run with RUN_ERROR (`process_ended`).
-        coalesce: Seconds, such as 0.03, within which deltas of one message or call are joined to one event, for agents
-            that send a token at a time; the first one after a silence is not delayed. None sends each as it comes.
-        stop_within: Seconds within which the runs are ended one after the other when the server stops, those that began
-            last first; runs that are over before their turn are not cut. Functions of tools that are at work may end
-            within that time. Callers have five seconds more to read the end, so the server needs this and some seconds
-            more before it is killed. Runs that are kept end at once, and their functions within five seconds.
-
-    Returns:
-        The app.
-
-    Raises:
-        UsageError: An argument has a wrong value.
-    """
-    return AgentApp(
-        agent,
-        authorize=authorize,
-        keep_alive=keep_alive,
-        max_body_bytes=max_body_bytes,
-        body_timeout=body_timeout,
-        expose_errors=expose_errors,
-        secret=secret,
-        trust_caller=trust_caller,
-        runs=runs,
-        when_left=when_left,
-        name=name,
-        on_crash=on_crash,
-        coalesce=coalesce,
-        stop_within=stop_within,
-    )
+agent_app = AgentApp
+"""Makes an `AgentApp`: `app = agent_app(agent)`."""
 
 
 def _check_coalesce(seconds: object, runs: Runs | None) -> None:

@@ -41,20 +41,8 @@ _MOST_TOOLS = 5000
 _logger = logging.getLogger("agui_client.mcp")
 
 
-def mcp_server(
-    server: str | StdioServerParameters | Server[Any] | MCPServer,
-    *,
-    name: str | None = None,
-    approval: ApprovalRule = "never",
-    include: Sequence[str] | None = None,
-    exclude: Sequence[str] = (),
-    headers: Mapping[str, str] | None = None,
-    elicit: Elicit | None = None,
-    timeout: float | None = 120.0,
-    idle: float | None = 300.0,
-    optional: bool = False,
-) -> MCPToolset:
-    """Offer the tools of an MCP server.
+class MCPToolset(Toolset):
+    """The tools of an MCP server; the same toolset may serve several agents.
 
     Args:
         server: The URL of a server that speaks streamable HTTP; the command of one that speaks stdio, as
@@ -71,49 +59,31 @@ def mcp_server(
             ever. Progress and comments count.
         optional: Whether calls go on without the tools of a server that cannot be used, with a warning in the log.
 
-    Returns:
-        A toolset; the same one may serve several agents.
-
     Raises:
         UsageError: A time is no number above zero.
     """
-    return MCPToolset(
-        server,
-        name=name,
-        approval=approval,
-        include=include,
-        exclude=exclude,
-        headers=headers,
-        elicit=elicit,
-        timeout=timeout,
-        idle=idle,
-        optional=optional,
-    )
-
-
-class MCPToolset(Toolset):
-    """The tools of one MCP server; see `mcp_server`."""
 
     def __init__(
         self,
-        server: Any,
+        server: str | StdioServerParameters | Server[Any] | MCPServer,
         *,
-        name: str | None,
-        approval: ApprovalRule,
-        include: Sequence[str] | None,
-        exclude: Sequence[str],
-        headers: Mapping[str, str] | None,
-        elicit: Elicit | None,
-        timeout: float | None,
-        idle: float | None,
-        optional: bool,
+        name: str | None = None,
+        approval: ApprovalRule = "never",
+        include: Sequence[str] | None = None,
+        exclude: Sequence[str] = (),
+        headers: Mapping[str, str] | None = None,
+        elicit: Elicit | None = None,
+        timeout: float | None = 120.0,
+        idle: float | None = 300.0,
+        optional: bool = False,
     ) -> None:
         for option, seconds in {"timeout": timeout, "idle": idle}.items():
             if seconds is not None and not is_duration(seconds):
                 what = "a number of seconds above zero, or None"
                 raise UsageError(f"{option}= of a tool server is {what}, not {seconds!r}")
         self._timeout, self._idle, self._is_optional = timeout, idle, optional
-        self._server, self._headers, self._elicit = server, headers, elicit
+        self._server: Any = server
+        self._headers, self._elicit = headers, elicit
         self._name = name or _name_of(server)
         self._is_named = name is not None
         self._approval: ApprovalRule = approval
@@ -318,6 +288,10 @@ class MCPToolset(Toolset):
         is_url = isinstance(self._server, str)
         server = over_http(self._server, self._headers or {}, self._idle) if is_url else self._server
         return Client(server, elicitation_callback=elicit, message_handler=take_note)
+
+
+mcp_server = MCPToolset
+"""Makes an `MCPToolset`: `tools=[mcp_server("http://host/mcp")]`."""
 
 
 async def _ask(ctx: ToolContext, params: mcp_types.ElicitRequestParams) -> mcp_types.ElicitResult:
