@@ -51,10 +51,11 @@ from agui_client.teams.call_journal import (
 from agui_client.teams.event_forwarder import Owners, is_partial
 from agui_client.teams.id_scope import IdScope, as_pointer, changed, flow_of, split_interrupt_id, split_invocation
 from agui_client.teams.limits import Budget, TeamLimitError, TeamLimits
-from agui_client.teams.members import Member, OnError, member_state, names_below
+from agui_client.teams.members import Member, OnError, member_state
 from agui_client.teams.snapshot_events import stands_in, whole_snapshot, whole_steps, with_restated
 from agui_client.teams.subagent_run import JournalChange, SubagentRun, result_event
 from agui_client.teams.team_state import StateView, TeamState
+from agui_client.teams.transcript import Transcript, names_below
 
 if TYPE_CHECKING:
     from agui_client._run.meter import Meter
@@ -106,7 +107,7 @@ class MemberCalls:
         self.usage: list[TokenUsage] = []
         """The tokens that members used so far."""
         self._members = {member.key: member for member in members}
-        self._names = names_below(members)
+        self._transcript = Transcript(names_below(members))
         self.thread = Reducer(input.messages, {} if input.state is None else input.state)
         """The team's conversation."""
         self.state = TeamState(self.thread)
@@ -244,7 +245,7 @@ class MemberCalls:
             invocation=call.invocation,
             resume=self._open_answers(call.record),
             tools=[tool for tool, _ in call.tools],
-            members=self._names,
+            transcript=self._transcript,
             journal=self._with_inner_journal(call),
             keep=partial(self._keep_tools, call) if self._is_saved else None,
             owners=self._owners,
@@ -348,7 +349,7 @@ class MemberCalls:
 
     def _take_over(self, run: SubagentRun) -> None:
         """Add what a member wrote to the team's conversation."""
-        present = ((message, self.thread.message(message.id)) for message in run.messages)
+        present = ((message, self.thread.message(message.id)) for message in run.new_messages)
         new = {message.id: message for message, known in present if message is not known}
         dropped = run.dropped_ids
         if not dropped and all(self.thread.message(each) is None for each in new):

@@ -1,12 +1,12 @@
-"""Members of a team, and the part of the team's conversation and state that each of them gets."""
+"""Members of a team, and the part of the team's state, context and tools that each of them gets."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
-from ag_ui.core import AssistantMessage, Context, Message, RunAgentInput, Tool, UserMessage
+from ag_ui.core import Context, Message, RunAgentInput, Tool
 from pydantic_core import to_json
 
 from agui_client._field_docs import Record
@@ -17,15 +17,12 @@ from agui_client._transport.timeouts import is_duration
 from agui_client._type_adapters import type_adapter
 from agui_client.agent import AbstractAgent
 from agui_client.errors import UsageError
-from agui_client.teams.event_forwarder import StatePolicy, is_partial, without_journal
-from agui_client.teams.id_scope import IdScope, changed, is_said_by_team, key_of, owner_key, speakers
+from agui_client.teams.event_forwarder import StatePolicy, without_journal
+from agui_client.teams.id_scope import key_of
 
 if TYPE_CHECKING:
     from agui_client._run.scope import RunScope
     from agui_client._tools.toolset import ToolSource
-
-_TEAM = "team"
-"""The name under which a member is shown what the function that leads the team has said."""
 
 Sees: TypeAlias = "Literal['all', 'last'] | Callable[[Sequence[Message]], Iterable[Message]]"
 """The part of the conversation outside its own that a member is shown."""
@@ -130,57 +127,6 @@ def _own_name(agent: AbstractAgent, place: int) -> str:
     return agent.name or f"{type(agent).__name__}-{place + 1}"
 
 
-def view(
-    messages: Iterable[Message],
-    ids: IdScope,
-    member: Member,
-    sees: Sees | None,
-    members: Mapping[str, str],
-) -> tuple[list[Message], frozenset[str]]:
-    """Return the conversation that a member is shown.
-
-    Args:
-        messages: The team's conversation.
-        ids: The ids of the invocation.
-        member: The member.
-        sees: The part of what others said that it is shown; None for nothing.
-        members: The names of those who speak in the conversation, as `names_below` returns them.
-
-    Returns:
-        The messages, and the ids of those that are not the member's own.
-    """
-    shown: list[tuple[Message, bool]] = []
-    shown_ids: frozenset[str] = frozenset()
-    if sees is not None:
-        messages = list(messages)
-        shown_ids = _shown_ids(messages, members)
-    for message in messages:
-        if ids.is_own(message):
-            shown.append((ids.message_down(message), True))
-        elif sees is not None and (said := _as_said(message, members, shown_ids)) is not None:
-            shown.append((said, False))
-    own = {message.id for message, is_own in shown if is_own}
-    # An id of the caller's may be one that the member has made, too.
-    others = [
-        changed(each, id=_new_id(each.id, own)) if each.id in own else each for each, is_own in shown if not is_own
-    ]
-    chosen: Sequence[Message] = others
-    if sees == "last":
-        chosen = others[-1:]
-    elif callable(sees):
-        chosen = list(sees(others))
-    by_id = {message.id: message for message in chosen}
-    remaining = iter(others)
-    found: list[Message] = []
-    for message, is_own in shown:
-        if is_own:
-            found.append(message)
-        elif (kept := by_id.pop(next(remaining).id, None)) is not None:
-            found.append(kept)
-    found += by_id.values()
-    return found, frozenset(message.id for message in chosen)
-
-
 def member_state(state: Any, member: Member) -> Any:
     """Return the state that a member begins with."""
     if member.state == "shared":
@@ -227,67 +173,3 @@ def _names_of(tools: ToolSource) -> set[str]:
     if isinstance(tools, Toolset) or callable(tools):
         return set()
     return {tool.name for tool in tools if isinstance(tool, FunctionTool | Tool)}
-
-
-def _shown_ids(messages: Iterable[Message], members: Mapping[str, str]) -> frozenset[str]:
-    """Return the ids of the messages that other members are shown.
-
-    Of a team, they are shown what the member said that speaks for it. Where none does, as in a team of members side by
-    side, they are shown what each of them said.
-    """
-    shown_ids: set[str] = set()
-    said: list[tuple[str, tuple[str, ...]]] = []
-    for message in [*messages, None]:
-        if message is None or (message.role == "user" and owner_key(message, members) is None):
-            voices = {path for _, path in said}
-            for message_id, path in said:
-                if not any(path[:size] in voices for size in range(1, len(path))):
-                    shown_ids.add(message_id)
-            said.clear()
-        elif isinstance(message, AssistantMessage) and message.content and owner_key(message, members) is not None:
-            said.append((message.id, tuple(speakers(message))))
-    return frozenset(shown_ids)
-
-
-def _as_said(message: Message, members: Mapping[str, str], shown_ids: Collection[str]) -> Message | None:
-    """Return a message of another side as a member is shown it; None for one that it is not shown.
-
-    What the team and its other members said stands there as words of the user: models take an assistant's words for
-    their own, and have nothing to answer if a conversation ends with them.
-    """
-    key = owner_key(message, members)
-    if key is None and not is_said_by_team(message):
-        is_own_affair = message.subagent_run_id is not None or message.role in ("activity", "reasoning")
-        # What the team around this one shows may have the id of a message that this one shows.
-        return None if is_own_affair else changed(message, id=f"^{message.id}") if ":" in message.id else message
-    if not isinstance(message, AssistantMessage) or not (key is None or message.id in shown_ids):
-        return None
-    name = _TEAM if key is None else _name_of(speakers(message), members)
-    if is_partial(message):
-        name += ", cut off by a failure"
-    # A team has members of its own, and may not take this for a message of one of them.
-    return UserMessage(id=message.id.replace("/", ":"), content=f"[{name}]: {message.content}")
-
-
-def _name_of(keys: Sequence[str], names: Mapping[str, str]) -> str:
-    """Return the name of the member that has said something, behind those of the teams around it."""
-    for size in range(len(keys), 0, -1):
-        if (name := names.get("/".join(keys[:size]))) is not None:
-            return "/".join([name, *keys[size:]])
-    return "/".join(keys)
-
-
-def names_below(members: Iterable[Member]) -> dict[str, str]:
-    """Return the names of members by their keys, and those of the members of teams here by the paths of keys."""
-    found: dict[str, str] = {}
-    for member in members:
-        found[member.key] = member.name
-        below = names_below(getattr(member.agent, "members", ()) if member.agent.is_team else ())
-        found |= {f"{member.key}/{path}": f"{member.name}/{name}" for path, name in below.items()}
-    return found
-
-
-def _new_id(item_id: str, taken: Collection[str]) -> str:
-    while item_id in taken:
-        item_id += "~"
-    return item_id

@@ -7,7 +7,7 @@ nothing needs to be remembered, and a call of several rounds is one invocation.
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 from uuid import uuid4
@@ -62,8 +62,9 @@ from agui_client.teams.event_forwarder import (
 )
 from agui_client.teams.id_scope import IdScope, changed, flow_of, invocation_id, split_interrupt_id
 from agui_client.teams.in_flight_tools import InFlightTools, continuation_of
-from agui_client.teams.members import Member, as_member, member_context, member_state, member_tools, messages_of, view
+from agui_client.teams.members import Member, as_member, member_context, member_state, member_tools, messages_of
 from agui_client.teams.snapshot_events import cut_off, stands_in
+from agui_client.teams.transcript import Transcript
 
 if TYPE_CHECKING:
     from agui_client._run.async_run import AgentRun
@@ -117,7 +118,7 @@ class SubagentRun:
         resume: The answers to what the agent has asked, under the ids that the agent gave; taken from the input if
             left out.
         tools: Tools that are offered to the agent besides those of the caller; their calls stay pending.
-        members: The names of those who speak in the conversation, by their keys, or by the paths of these.
+        transcript: The conversation of the outer run as members are shown it, for all invocations in that run.
         journal: The record of an invocation that goes on.
         keep: Keeps what must not be lost of the agent's tools; None where nothing is saved.
         owners: The owners of the items of the outer run, which all invocations in it share; of its own if left out.
@@ -139,6 +140,8 @@ class SubagentRun:
     """The calls of the `tools` that the agent was offered besides."""
     messages: list[Message]
     """The agent's own messages at the end, as the team's conversation has them."""
+    new_messages: list[Message]
+    """Those that were not in the team's conversation before; all if the agent has changed earlier ones."""
     error: Exception | None
     """The exception that the agent failed with; None if it did not fail."""
     failure: RunErrorEvent | None
@@ -161,7 +164,7 @@ class SubagentRun:
         invocation: str | None = None,
         resume: Sequence[ResumeEntry] | None = None,
         tools: Iterable[Tool] = (),
-        members: Mapping[str, str] | None = None,
+        transcript: Transcript | None = None,
         journal: CallRecord | None = None,
         keep: Keep | None = None,
         owners: Owners | None = None,
@@ -173,7 +176,7 @@ class SubagentRun:
             invocation = invocation or waiting
         self.subagent_run_id = invocation or invocation_id(key, flow_of(input.run_id), number)
         self.usage, self.interrupts, self.pending_tool_calls, self.own_calls, self.messages = [], [], [], [], []
-        self.partial_ids = []
+        self.new_messages, self.partial_ids = [], []
         self.error = self.failure = self.state = None
         remembers = member.memory == "thread" and not (journal is not None and journal.is_apart)
         self._own_thread = key if remembers else self.subagent_run_id
@@ -182,7 +185,13 @@ class SubagentRun:
         self._ids = IdScope(self.subagent_run_id, prefix, self._owners.translations[prefix])
         self._further = {tool.name for tool in tools}
         self._input, self._prompt, self._resume, self._speaks = input, prompt, resume, speaks
-        self._forwarder, self._inner, self._foreign = self._compose(tools, members or {key: member.name}, journal)
+        sees = member.sees or ("all" if prompt is None else None)
+        self._shown = (transcript or Transcript({key: member.name})).shown(input.messages, self._ids, sees)
+        self._own_ids = {each.id for each in self._shown.own}
+        self.begin_id = self._shown.own[-1].id if self._shown.own else ""
+        # A call that goes on, or is made again, has been asked already.
+        self._is_asked = f"{prefix}{_prompt_id(self._ids)}" in self._own_ids
+        self._forwarder, self._inner = self._compose(tools, journal)
         self._status: Any = "running"
         self.text_id = "" if journal is None else journal.text
         """The id of the last text that the agent wrote in the invocation; empty if it wrote none."""
@@ -294,8 +303,10 @@ class SubagentRun:
         marked = [as_partial(each) for each in partial.values() if not is_partial(each)]
         closing = self._forwarder.close(cut_off(self.member.name, ending), self._tools.begun_at_failure(), marked)
         by_id = {each.id: each for each in marked}
-        self.messages = [by_id.get(each.id, each) for each in self.messages]
-        self.messages += [_as_message(event) for event in closing if isinstance(event, ToolCallResultEvent)]
+        self.messages = self.new_messages = [
+            *(by_id.get(each.id, each) for each in self.messages),
+            *(_as_message(event) for event in closing if isinstance(event, ToolCallResultEvent)),
+        ]
         self.partial_ids = [*partial]
         self._text = str(partial[self.partial_ids[-1]].content) if partial else ""
         return [*untold, *closing, changed(ended, metadata=self._more())]
@@ -315,7 +326,7 @@ class SubagentRun:
             yield from self._forwarder.feed(event)
             if isinstance(event, MessagesSnapshotEvent):
                 replaced = conversation.replaced_messages
-                yield from self._forwarder.snapshot(replaced, conversation.messages, self._foreign)
+                yield from self._forwarder.snapshot(replaced, conversation.messages, self._shown.foreign)
             elif isinstance(event, StateSnapshotEvent | StateDeltaEvent) and (changes := self._journal_changes(event)):
                 yield JournalChange(changes)
 
@@ -337,7 +348,7 @@ class SubagentRun:
     @property
     def has_used_answers(self) -> bool:
         """Whether the agent goes on, when it is asked again, behind the run that carried answers to it."""
-        results = (each for each in self.messages if isinstance(each, ToolMessage) and each.id not in self._own_ids)
+        results = (each for each in self.new_messages if isinstance(each, ToolMessage) and each.id not in self._own_ids)
         return self._tools.has_used_answers and any(not stands_in(each) for each in results)
 
     @property
@@ -348,7 +359,7 @@ class SubagentRun:
     def handed_over(self) -> list[Event]:
         """End an invocation whose agent had handed over, and waited for nothing but results that are there now."""
         self._status, self._seconds = "success", 0.0
-        self.messages = [each for each in self._input.messages if self._ids.is_own(each)]
+        self.messages = self._shown.own
         started = SubagentStartedEvent(subagent_run_id=self.subagent_run_id, name=self.member.name)
         return [started, self._finished()]
 
@@ -359,19 +370,10 @@ class SubagentRun:
 
     # --- before
 
-    def _compose(
-        self, tools: Iterable[Tool], members: Mapping[str, str], journal: CallRecord | None
-    ) -> tuple[EventForwarder, RunAgentInput, frozenset[str]]:
-        member, input, ids = self.member, self._input, self._ids
-        sees = member.sees or ("all" if self._prompt is None else None)
-        messages, foreign = view(input.messages, ids, member, sees, members)
-        own = [ids.up(each.id) for each in messages if each.id not in foreign]
-        self._own_ids, self.begin_id = set(own), own[-1] if own else ""
-        # A call that goes on, or is made again, has been asked already.
-        prompt_id = _prompt_id(ids)
-        self._is_asked = any(each.id == prompt_id for each in messages)
+    def _compose(self, tools: Iterable[Tool], journal: CallRecord | None) -> tuple[EventForwarder, RunAgentInput]:
+        member, input, ids, messages = self.member, self._input, self._ids, self._shown.messages
         if self._prompt is not None and not self._is_asked:
-            messages.append(UserMessage(id=prompt_id, content=self._prompt))
+            messages = [*messages, UserMessage(id=_prompt_id(ids), content=self._prompt)]
         baseline = member_state(input.state, member)
         placed: dict[str, Any] = {}
         if not (is_object(input.state) and member.name in input.state):
@@ -387,14 +389,15 @@ class SubagentRun:
         inner = RunAgentInput(
             thread_id=f"{input.thread_id}/{self._own_thread}",
             run_id=str(uuid4()),
-            messages=messages,
+            messages=[],
             state=baseline,
             tools=member_tools(member, input, tools) or None,
             context=member_context(member, input.context or ()),
             forwarded_props=input.forwarded_props,
             resume=list(self._resume or ()) or None,
         )
-        return forwarder, inner, foreign
+        # Not validated: they are messages of this run, of which there may be thousands.
+        return forwarder, inner.model_copy(update={"messages": messages})
 
     def _beginning(self) -> list[Item]:
         description = self.member.agent.description or None
@@ -451,7 +454,7 @@ class SubagentRun:
         """Take note of subagents, and of the end of a run; return events for a snapshot."""
         if isinstance(event, MessagesSnapshotEvent):
             replaced = run.call.conversation.replaced_messages
-            return self._forwarder.snapshot(replaced, run.messages, self._foreign)
+            return self._forwarder.snapshot(replaced, run.messages, self._shown.foreign)
         if isinstance(event, RunFinishedEvent | RunErrorEvent):
             self._last = event
         return []
@@ -537,10 +540,15 @@ class SubagentRun:
                 what = f"{self.member.name}: {warning.message}"
                 scope.warnings.add(warning.rule, what, path=warning.path, event_type=warning.event_type)
 
-    def _keep_messages(self, messages: Iterable[Message]) -> None:
+    def _keep_messages(self, messages: Sequence[Message]) -> None:
         """Take over the agent's own messages of its conversation."""
-        self.messages = [self._forwarder.message_up(each) for each in messages if each.id not in self._foreign]
-        self._kept = {message.id for message in self.messages}
+        before, up, foreign = self._shown.messages, self._forwarder.message_up, self._shown.foreign
+        # Compiled, and nearly always the conversation has only grown.
+        is_grown = list(messages[: len(before)]) == before
+        new = messages[len(before) :] if is_grown else messages
+        self.new_messages = [up(each) for each in new if each.id not in foreign]
+        self.messages = [*self._shown.own, *self.new_messages] if is_grown else self.new_messages
+        self._kept = self._own_ids if is_grown else {message.id for message in self.messages}
 
     def _finished(self) -> Event:
         outcome = None
