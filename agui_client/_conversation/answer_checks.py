@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ag_ui.core import AssistantMessage
-
 from agui_client._conversation.ledger import CallStatus
 from agui_client._protocol.open_items import quoted
 from agui_client._protocol.thread_state import is_same_call
@@ -63,9 +61,8 @@ def check_results(conversation: Conversation, results: Mapping[str, object]) -> 
         UsageError: The call does not exist, or has a result.
     """
     messages = conversation.messages
-    called = dict.fromkeys(
-        call.id for each in messages if isinstance(each, AssistantMessage) for call in each.tool_calls or ()
-    )
+    # By the role: to ask a model for its class takes long, and there may be thousands.
+    called = dict.fromkeys([call.id for each in messages if each.role == "assistant" for call in each.tool_calls or ()])
     answered = conversation.answered_call_ids
     for tool_call_id, result in results.items():
         if tool_call_id not in called:

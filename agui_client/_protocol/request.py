@@ -7,9 +7,18 @@ messages are not sent (INPUT-4). It runs after middleware, which can bring any o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn, cast, get_args
 
-from ag_ui.core import PROTOCOL_VERSION, AssistantMessage, Message, RunAgentInput, TextPart, ToolMessage, UserMessage
+from ag_ui.core import (
+    PROTOCOL_VERSION,
+    ActivityMessage,
+    AssistantMessage,
+    Message,
+    RunAgentInput,
+    TextPart,
+    ToolMessage,
+    UserMessage,
+)
 
 from agui_client._protocol.compat import upgraded_messages
 from agui_client._protocol.message_text import content_text
@@ -23,6 +32,8 @@ from agui_client._protocol.warnings import WarningLog
 from agui_client.errors import UsageError
 
 _INPUT = record(RunAgentInput)
+_SENT = frozenset(get_args(get_args(Message)[0])) - {ActivityMessage}
+"""The classes of the messages that are sent."""
 _WHOLE: dict[str, Callable[[], Any]] = {"tools": list, "context": list, "forwarded_props": dict}
 """Members that are sent even when empty: absent means the same (INPUT-5), but servers before 1.0 refuse it."""
 
@@ -85,7 +96,8 @@ def prepare_input(
     """
     peer = None if max_protocol_version is None else version_key(max_protocol_version)
     messages: Any = run_input.__dict__.get("messages")  # middleware may leave them out, or bring anything
-    if isinstance(messages, list | tuple):
+    # Compiled: few conversations have activities, and many have thousands of messages.
+    if isinstance(messages, list | tuple) and not set(map(type, messages)) <= _SENT:
         sent = [message for message in cast("list[Any]", messages) if not _is_activity(message)]
         run_input = run_input.model_copy(update={"messages": sent})
     prepared = _conforming(run_input, is_copied=is_copied) or _stripped(run_input, warnings)

@@ -100,7 +100,7 @@ class Engine:
                 call.request.add_to_conversation()
                 call.request.warn(call.warnings)
             # After the prompt was added: what the caller brought is not new in the result.
-            call.known_ids = frozenset(message.id for message in conversation.messages)
+            call.known_ids = frozenset([message.id for message in conversation.messages])
             sent = {"tools": tools, "messages": conversation.messages, "state": conversation.state}
             self._add_round(first.model_copy(update=sent))
             self._stack = stack.pop_all()

@@ -342,11 +342,11 @@ def composed_input(
         UsageError: An option has a value that cannot be sent.
     """
     try:
-        return RunAgentInput(
+        composed = RunAgentInput(
             thread_id=conversation.thread_id,
             run_id=options.get("run_id") or str(uuid4()),
             parent_run_id=options.get("parent_run_id"),
-            messages=messages,
+            messages=[],
             state=conversation.state,
             context=list(options.get("context", ())) or None,
             forwarded_props=options.get("forwarded_props"),
@@ -357,6 +357,8 @@ def composed_input(
         is_context = any(each["loc"][:1] == ("context",) for each in error.errors())
         advice = '; context= takes a list, such as [Context(description="time", value="noon")]' if is_context else ""
         raise UsageError(f"the run input cannot be made: {refused}{advice}; nothing was sent") from None
+    # Not validated here: those of a conversation are messages, of which there may be thousands.
+    return composed.model_copy(update={"messages": messages})
 
 
 def next_input(before: RunAgentInput, conversation: Conversation, answers: Answers) -> RunAgentInput:

@@ -12,7 +12,7 @@ from ag_ui.core import Interrupt, ToolMessage
 
 from agui_client._conversation.answer_checks import check_results
 from agui_client._conversation.ledger import AnsweredBy, CallStatus, ToolCallRecord
-from agui_client._conversation.snapshot import ConversationSnapshot
+from agui_client._conversation.snapshot import document_of
 from agui_client._conversation.state_base import split_base
 from agui_client._protocol.open_items import quoted
 from agui_client._protocol.placeholders import NO_RESULT, marked, without_mark
@@ -179,8 +179,9 @@ def _answering(
     refuse_approvals_of_answered_calls(input.messages, resume)
     if signer is not None and signer.journal is not None:
         input = input.model_copy(update={"state": signer.journal.opened(input.state, input.messages)})
-    calls = {call.id: call for each in input.messages if each.role == "assistant" for call in each.tool_calls or ()}
-    answers = CallerAnswers(resume, calls)
+    # Most inputs answer nothing, and may have thousands of messages.
+    asking = [each for each in input.messages if each.role == "assistant"] if resume else []
+    answers = CallerAnswers(resume, {call.id: call for each in asking for call in each.tool_calls or ()})
     return clone_for(agent, input, answers), None, {**options, **answers.options}, signer
 
 
@@ -424,17 +425,16 @@ def clone_for(agent: AbstractAgent, input: RunAgentInput, answers: CallerAnswers
     agent = agent.clone(thread_id=input.thread_id)
     # What the agent did in a conversation of its own says nothing about calls of the same ids in this one.
     agent.set_messages([])
-    agent.restore(
-        ConversationSnapshot(
-            thread_id=input.thread_id,
-            messages=input.messages,
-            state={} if input.state is None else input.state,
-            # Of the interrupts that the caller answers, the agent needs no more than their ids.
-            pending_interrupts=[Interrupt(id=entry.interrupt_id, reason="") for entry in answers.entries],
-            # The signed ids of their interrupts say that these calls are the ones that were shown.
-            tool_calls=_records(input, answers),
-        )
-    )
+    members: dict[str, Any] = {
+        "thread_id": input.thread_id,
+        "messages": input.messages,
+        "state": {} if input.state is None else input.state,
+        # Of the interrupts that the caller answers, the agent needs no more than their ids.
+        "pending_interrupts": [Interrupt(id=entry.interrupt_id, reason="") for entry in answers.entries],
+        # The signed ids of their interrupts say that these calls are the ones that were shown.
+        "tool_calls": _records(input, answers),
+    }
+    agent.restore(document_of(members))
     return agent
 
 
@@ -450,9 +450,8 @@ def _records(input: RunAgentInput, answers: CallerAnswers) -> list[ToolCallRecor
             what = f"resume answers a question of tool {quoted(asking)} about call {quoted(call.id)}"
             raise UsageError(f"{what}, which is one of {quoted(call.function.name)} here")
     questions = {each.interrupt.tool_call_id: each for each in answers.questions}
-    messages = {
-        call.id: each.id for each in input.messages if each.role == "assistant" for call in each.tool_calls or ()
-    }
+    asking = [each for each in input.messages if each.role == "assistant"] if answers.calls else []
+    messages = {call.id: each.id for each in asking for call in each.tool_calls or ()}
     return [
         ToolCallRecord(
             tool_call_id=call.id,

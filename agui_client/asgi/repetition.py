@@ -102,7 +102,7 @@ def refuse_approvals_of_answered_calls(messages: Sequence[Message], resume: Iter
         RequestRepeatedError: One of them is about a call that has a result.
     """
     answered = set[str]()
-    for message in messages:
+    for message in messages if resume else ():
         if message.role == "assistant":
             # A server that numbers its calls per run may call again under an id that was answered.
             answered.difference_update(call.id for call in message.tool_calls or ())
