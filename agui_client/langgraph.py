@@ -23,6 +23,7 @@ from ag_ui.core import (
 from pydantic import ValidationError
 from pydantic_core import from_json, to_json
 
+from agui_client._interrupts.decisions import described
 from agui_client._protocol.events import WireEvent
 from agui_client._protocol.schema import is_array, is_object
 from agui_client._run.middleware import Next
@@ -99,7 +100,7 @@ def _interrupt(question: CustomEvent, fallback_id: str) -> Interrupt:
     return Interrupt(
         id=_OURS + (_native_id(native) or fallback_id),
         reason="langgraph:interrupt" if reason is None else reason,
-        message=_described(members) if message is None else message,
+        message=described(members) if message is None else message,
         tool_call_id=_first(str, members, "toolCallId", "tool_call_id"),
         response_schema=_first(dict, members, "responseSchema", "response_schema") or _native_schema(native),
         expires_at=_first(str, members, "expiresAt", "expires_at"),
@@ -121,14 +122,6 @@ def _own_interrupt(question: CustomEvent) -> Interrupt | None:
         return Interrupt.model_validate(value)
     except ValidationError:
         return None
-
-
-def _described(members: Mapping[str, Any]) -> str | None:
-    """Return the descriptions of the actions that LangChain's human-in-the-loop middleware asks about."""
-    requests = members.get("action_requests")
-    actions = requests if is_array(requests) else [members]
-    texts = [_first(str, action, "description") for action in actions if is_object(action)]
-    return "\n\n".join(filter(None, texts)) or None
 
 
 def _parsed(value: Any) -> Any:

@@ -2,7 +2,7 @@
 
 These are the words of the interrupt's `responseSchema`, or those of LangChain's human-in-the-loop middleware: its
 interrupts with `action_requests` are answered by one decision for each of them, and those with the type `tool_approval`
-by a decision alone.
+by a decision alone. Callers of a team answer these in AG-UI's words, as the agents of its members may be of anything.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from agui_client._tools.json_schema import schema_problems
 from agui_client.errors import InterruptsNotCoveredError
 
 if TYPE_CHECKING:
-    from ag_ui.core import Interrupt
+    from ag_ui.core import Interrupt, ResumeEntry
 
 # The first of each is what AG-UI's page on interrupts recommends and servers such as pydantic-ai's read; it has no
 # word for a reason. The others are in use too: Microsoft's agent framework also takes "accepted".
@@ -61,6 +61,58 @@ def decision_payload(interrupt: Interrupt, decision: Approve | Deny) -> Any:
     return next((form for form in forms if not schema_problems(schema, form)), forms[0])
 
 
+def decision_in(entry: ResumeEntry) -> Approve | Deny:
+    """Read the decision in an answer; only the literal `{"approved": true}` approves.
+
+    Raises:
+        UsageError: The edited arguments are no object.
+    """
+    given: dict[str, Any] = entry.payload if is_object(entry.payload) else {}
+    if entry.status == "resolved" and given.get("approved") is True:
+        return Approve(given.get("editedArgs"), always=given.get("always") is True)
+    reason = given.get("reason")
+    return Deny(reason) if isinstance(reason, str) and reason else Deny()
+
+
+def for_any_caller(interrupt: Interrupt) -> Interrupt:
+    """Return an interrupt with a message and a schema, if it is one of LangChain's without: `in_agents_words` reads it.
+
+    Its own words fit the schema, too: several actions can be decided about in these alone.
+    """
+    if interrupt.response_schema is not None or (review := _review(interrupt)) is None:
+        return interrupt
+    raw, actions = review
+    properties: dict[str, Any] = {"approved": {"type": "boolean", "description": "Whether the tool may run."}}
+    if len(actions) == 1:
+        properties["editedArgs"] = {"type": "object", "description": "Arguments to use instead."}
+    properties["reason"] = {"type": "string", "description": "The reason of a refusal, for the agent."}
+    ways = [{"required": ["approved"]}, {"required": ["type" if actions[0] is raw else "decisions"]}]
+    schema = {"type": "object", "properties": properties, "anyOf": ways}
+    return interrupt.model_copy(update={"message": interrupt.message or described(raw), "response_schema": schema})
+
+
+def in_agents_words(interrupt: Interrupt, entry: ResumeEntry) -> ResumeEntry:
+    """Return an answer with its decision in the words of LangChain, if its interrupt is one of LangChain's.
+
+    Raises:
+        InterruptsNotCoveredError: The decision is not allowed, or edits several actions at once.
+        UsageError: The edited arguments are no object.
+    """
+    is_decision = is_object(entry.payload) and "approved" in entry.payload
+    if entry.status == "resolved" and not is_decision:
+        return entry
+    payload = reviewed(interrupt, decision_in(entry))
+    return entry if payload is None else entry.model_copy(update={"status": "resolved", "payload": payload})
+
+
+def described(raw: Mapping[str, Any]) -> str | None:
+    """Return the descriptions of the actions that LangChain's human-in-the-loop middleware asks about."""
+    requests = raw.get("action_requests")
+    actions = requests if is_array(requests) else [raw]
+    texts = [each["description"] for each in actions if is_object(each) and isinstance(each.get("description"), str)]
+    return "\n\n".join(filter(None, texts)) or None
+
+
 def _decision_forms(interrupt: Interrupt, decision: Approve | Deny) -> list[Any]:
     """List the ways to write a decision, the fullest first."""
     properties = (interrupt.response_schema or {}).get("properties")
@@ -99,16 +151,13 @@ def reviewed(interrupt: Interrupt, decision: Approve | Deny) -> dict[str, Any] |
     Raises:
         InterruptsNotCoveredError: The decision is not allowed, or edits several actions at once.
     """
-    native = (interrupt.metadata or {}).get("langgraph")
-    raw = native.get("raw") if is_object(native) else None
-    if not is_object(raw):
+    if (review := _review(interrupt)) is None:
         return None
-    if raw.get("type") == "tool_approval" and "args" in raw:
-        return _in_langchains_words(decision, raw)
-    actions, configs = raw.get("action_requests"), raw.get("review_configs")
-    if not is_array(actions) or not actions or not all(map(is_object, actions)):
-        return None
+    raw, actions = review
     decisions = [_in_langchains_words(decision, each) for each in actions]
+    if actions[0] is raw:
+        return decisions[0]
+    configs = raw.get("review_configs")
     names, kind = {str(each.get("name")) for each in actions}, decisions[0]["type"]
     if kind == "edit" and len(actions) > 1:
         problem = "is about several actions, so arguments for one of them cannot be given like this"
@@ -120,6 +169,18 @@ def reviewed(interrupt: Interrupt, decision: Approve | Deny) -> dict[str, Any] |
             only = ", ".join(map(str, kinds))
             raise refusal(interrupt.id, f"cannot be to {kind}: only {only} is allowed; {_BY_HAND}")
     return {"decisions": decisions}
+
+
+def _review(interrupt: Interrupt) -> tuple[dict[str, Any], list[dict[str, Any]]] | None:
+    """Return what LangChain asks and the actions that it asks about; None for any other interrupt."""
+    native = (interrupt.metadata or {}).get("langgraph")
+    raw = native.get("raw") if is_object(native) else None
+    if not is_object(raw):
+        return None
+    if raw.get("type") == "tool_approval" and "args" in raw:
+        return raw, [raw]
+    actions: Any = raw.get("action_requests")
+    return (raw, actions) if is_array(actions) and actions and all(map(is_object, actions)) else None
 
 
 def _in_langchains_words(decision: Approve | Deny, action: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from ag_ui.core import Interrupt
 from pydantic_core import from_json, to_json
 
 from agui_client._conversation.ledger import AnsweredBy, CallStatus
+from agui_client._interrupts.decisions import decision_in
 from agui_client._protocol.open_items import quoted
 from agui_client._protocol.schema import is_array, is_object
 from agui_client._tools.approval import Approve, Deny
@@ -191,14 +192,11 @@ class CallerAnswers:
 
 def _decision(entry: ResumeEntry, call: ToolCall | None) -> Approve | Deny:
     """Return a caller's decision about a call; only an approval of the very call that was shown approves it (SEC-3)."""
-    given: dict[str, Any] = entry.payload if is_object(entry.payload) else {}
-    if entry.status != "resolved" or given.get("approved") is not True:
-        reason = given.get("reason")
-        return Deny(reason) if isinstance(reason, str) and reason else Deny()
+    decision = decision_in(entry)
     proof = entry.interrupt_id.rpartition(":")[2].partition(_NUMBER)[0]
-    if call is None or proof != _digest(call):
+    if isinstance(decision, Approve) and (call is None or proof != _digest(call)):
         return Deny("The call is not the one that was approved.")
-    return Approve(given.get("editedArgs"), always=given.get("always") is True)
+    return decision
 
 
 def approved_call(interrupt_id: str) -> tuple[str, int]:

@@ -19,6 +19,7 @@ from ag_ui.core import FunctionCall, Interrupt, Message, ResumeEntry, RunErrorEv
 from pydantic import BaseModel, Field, ValidationError
 from pydantic_core import to_json
 
+from agui_client._interrupts.decisions import for_any_caller
 from agui_client._protocol.schema import is_object
 from agui_client._run.subagents import JOURNAL, SIGNED, SubagentResult
 from agui_client.errors import UsageError
@@ -426,7 +427,7 @@ def waiting_record(before: CallRecord, run: SubagentRun, chosen: list[FunctionCa
     return CallRecord(
         prompt=before.prompt,
         is_apart=before.is_apart,
-        interrupts=run.interrupts,
+        interrupts=[for_any_caller(each) for each in run.interrupts],
         waiting=[call.id for call in run.pending_tool_calls],
         chosen=chosen,
         answered=before.answered,

@@ -28,6 +28,7 @@ from ag_ui.core import (
     aggregate_token_usage,
 )
 
+from agui_client._interrupts.decisions import in_agents_words
 from agui_client._protocol.open_items import quoted
 from agui_client._protocol.placeholders import UNKNOWN_RESULT, is_placeholder, marked
 from agui_client._protocol.reduce import Reducer
@@ -403,8 +404,12 @@ class MemberCalls:
         changed_records: dict[str, CallRecord] = {}
         for invocation, given in self._answers.items():
             record = self.journal.records[invocation]
-            open_ids = {each.id for each in record.interrupts}
-            new = {each.interrupt_id: each for each in given if f"{invocation}/{each.interrupt_id}" in open_ids}
+            asked = {each.id.removeprefix(f"{invocation}/"): each for each in record.interrupts}
+            new = {
+                each.interrupt_id: in_agents_words(asked[each.interrupt_id], each)
+                for each in given
+                if each.interrupt_id in asked
+            }
             if new:
                 answers = {each.interrupt_id: each for each in record.answers} | new
                 answered = [*record.answered, *(f"{invocation}/{each}" for each in new)]

@@ -18,7 +18,8 @@ from typing import Any, TypeAlias
 
 from ag_ui.core import Message, SubagentStartedEvent, UserMessage
 
-from agui_client import AGUIError, Approve, ConversationSnapshot, HttpAgent
+from agui_client import AGUIError, Approve, ConversationSnapshot, HttpAgent, Resolve
+from agui_client.asgi import agent_app
 from agui_client.teams import HandoffAgent, Member, ParallelAgent, SequentialAgent, Team, TeamAgent
 
 from .environments import made, running, say
@@ -167,6 +168,19 @@ async def again_and_again(servers: Servers) -> None:
         expect(text, said)
 
 
+async def plain_approval(servers: Servers) -> None:
+    """An approval in a team that is served says how it is answered, and is in the words of AG-UI, whoever asks."""
+    *_, other = servers.agents()
+    caller = HttpAgent("http://team/", app=agent_app(SequentialAgent(SequentialAgent(other, agent_id="desk"))))
+    asked = (await caller.run_agent("transfer")).interrupts
+    assert all(each.message for each in asked), asked
+    # LangGraph's own `interrupt()` takes any answer: nobody but the graph knows what it reads.
+    is_free = servers.other.framework.name in ("langgraph", "langgraph-older")
+    assert is_free or all("approved" in (each.response_schema or {})["properties"] for each in asked), asked
+    result = await caller.run_agent(resume={each.id: Resolve({"approved": True}) for each in asked})
+    assert any("sent 5 to Ada" in str(each.content) for each in result.messages if each.role == "tool"), result
+
+
 async def recovery(servers: Servers) -> None:
     """A resumed team whose last server is away goes on when it is back, and does nothing twice."""
     one, two, other = servers.agents()
@@ -199,10 +213,10 @@ STORIES: dict[str, Story] = {
     each.__name__: each
     for each in (
         *(sequence, parallel, function, tool, handover, at_once, again_and_again),
-        *(approval, delegated_approval, recovery),
+        *(approval, plain_approval, delegated_approval, recovery),
     )
 }
-_ASKING = ("approval", "delegated_approval", "recovery")
+_ASKING = ("approval", "plain_approval", "delegated_approval", "recovery")
 
 
 # --- two processes

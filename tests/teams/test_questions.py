@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from ag_ui.core import (
     Event,
+    Interrupt,
     ResumeEntry,
     RunAgentInput,
     RunErrorEvent,
@@ -28,8 +29,11 @@ from agui_client import (
     AbstractAgent,
     ApprovalRequest,
     Approve,
+    Cancel,
+    Deny,
     FunctionAgent,
     HttpAgent,
+    InterruptsNotCoveredError,
     Resolve,
     RunFailedError,
     UsageError,
@@ -453,3 +457,46 @@ async def test_a_team_that_is_saved_takes_the_notes_about_its_members_from_no_ca
         http.set_state({**forged, "mood": "good"})
         result = await http.run_agent(resume={asked.id: Resolve()})
         assert (result.text, secret.inputs, result.state) == ("Done.", [], {"mood": "good"})
+
+
+_ACTION: dict[str, Any] = {"name": "pay", "args": {"amount": 5}, "description": "Pay 5?"}
+_REVIEW: dict[str, Any] = {"action_requests": [_ACTION], "review_configs": []}
+_EDITED: dict[str, Any] = {"name": "pay", "args": {"amount": 4}}
+
+
+@pytest.mark.requirement("INT-4", "INT-7")
+@pytest.mark.parametrize(
+    ("raw", "answer", "heard"),
+    [
+        (_REVIEW, Resolve({"approved": True}), {"decisions": [{"type": "approve"}]}),
+        (_REVIEW, Resolve({"approved": "yes"}), None),
+        (_REVIEW, Resolve({"approved": False, "reason": "no"}), {"decisions": [{"type": "reject", "message": "no"}]}),
+        (
+            _REVIEW,
+            Resolve({"approved": True, "editedArgs": {"amount": 4}}),
+            {"decisions": [{"type": "edit", "edited_action": _EDITED}]},
+        ),
+        (_REVIEW, Resolve({"decisions": [{"type": "approve"}]}), {"decisions": [{"type": "approve"}]}),
+        (_REVIEW, Approve(), {"decisions": [{"type": "approve"}]}),
+        (_REVIEW, Cancel(), {"decisions": [{"type": "reject"}]}),
+        ({"type": "tool_approval", **_ACTION}, Resolve({"approved": True}), {"type": "approve"}),
+        ({"type": "tool_approval", **_ACTION}, Deny("no"), {"type": "reject", "message": "no"}),
+    ],
+    ids=repr,
+)
+async def test_a_review_of_langchain_in_a_served_team_has_a_schema_and_is_answered_in_plain_words(
+    raw: dict[str, Any], answer: Resolve | Approve | Deny | Cancel, heard: Any
+) -> None:
+    asked = Interrupt(id="i1", reason="langgraph:interrupt", metadata={"langgraph": {"raw": raw}})
+    graph = agent("graph", turn(outcome=RunFinishedInterruptOutcome(interrupts=[asked])), turn(text("Done.")))
+    team = SequentialAgent(SequentialAgent(graph, agent_id="inner"))
+    caller = HttpAgent("http://team/", app=agent_app(team), strict=True)
+    [question] = (await caller.run_agent("Hi")).interrupts
+    schema = question.response_schema or {}
+    assert (question.message, list(schema["properties"])) == ("Pay 5?", ["approved", "editedArgs", "reason"])
+    if heard is None:
+        with pytest.raises(InterruptsNotCoveredError, match=r"does not fit its responseSchema at \$\.approved"):
+            await caller.run_agent(resume={question.id: answer})
+        return
+    assert (await caller.run_agent(resume={question.id: answer})).text == "Done."
+    assert [each.payload for each in graph.inputs[-1].resume or ()] == [heard]
