@@ -79,7 +79,7 @@ class CallRecord(BaseModel):
     state: Any = None
     """The state of a member whose state is not part of the team's."""
     calls: int = 0
-    """The number of times that the member was set to work, and those below it."""
+    """The number of calls, this one and those below it; one that is made again does not count again."""
     tokens: int = 0
     """The number of tokens that the member and those below it used."""
     usage: list[TokenUsage] = Field(default_factory=list["TokenUsage"])
@@ -105,14 +105,16 @@ class CallRecord(BaseModel):
         return [*self.waiting, *(each.tool_call_id for each in self.unanswered if each.tool_call_id is not None)]
 
     @property
-    def has_asked(self) -> bool:
-        """Whether the member waits for answers, or has waited when they were given."""
-        return bool(self.interrupts or self.waiting)
-
-    @property
     def is_over(self) -> bool:
         """Whether the call has come to an end."""
         return self.result is not None or self.cut_by is not None
+
+    @property
+    def used(self) -> tuple[int, int]:
+        """The numbers of calls and tokens; of an inner team that was killed, its own journal knows them."""
+        inner = self.inner_journal
+        calls, tokens = (-1, 0) if inner is None else inner.used
+        return max(self.calls, calls + 1), max(self.tokens, tokens)
 
     @property
     def inner_journal(self) -> JournalDocument | None:
@@ -178,13 +180,9 @@ class JournalDocument(BaseModel):
 
     @property
     def used(self) -> tuple[int, int]:
-        """The numbers of calls and tokens so far; of an inner team that was killed, its own journal knows them."""
-        calls = tokens = 0
-        for record in self.calls.values():
-            inner = record.inner_journal
-            inner_calls, inner_tokens = (0, 0) if inner is None else inner.used
-            calls, tokens = calls + max(record.calls, inner_calls), tokens + max(record.tokens, inner_tokens)
-        return calls, tokens
+        """The numbers of calls and tokens so far."""
+        used = [record.used for record in self.calls.values()]
+        return sum(calls for calls, _ in used), sum(tokens for _, tokens in used)
 
 
 def journal_in(state: Any) -> JournalDocument | None:

@@ -24,7 +24,8 @@ class TeamLimits(Record):
     """
 
     calls: int = 100
-    """The largest number of calls of agents; each attempt of a member counts."""
+    """The largest number of calls of agents; one that is made again after a failure, a kill or a question is no other
+    call."""
     handovers: int = 10
     """The largest number of times that a member hands over to another."""
     depth: int = 8

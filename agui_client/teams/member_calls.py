@@ -168,8 +168,8 @@ class MemberCalls:
         async with self._turns:
             if call.record.seen is None:
                 call.record = call.record.model_copy(update={"seen": self._over})
-            before, meter = call.record, self._budget.meter()
-            meter.begin(is_new=not before.has_asked)
+            meter = self._budget.meter()
+            meter.begin(is_new=not self._with_inner_journal(call).used[0])
             try:
                 run, end = await self._attempts(call, meter)
             except BaseException:
@@ -197,7 +197,8 @@ class MemberCalls:
             run = self._run_of(call)
             return run, run.handed_over()
         await self._drop_earlier_words(call)
-        before, left, usage_before = call.record, call.member.retries, list[TokenUsage]()
+        calls, tokens = self._with_inner_journal(call).used
+        left, usage_before = call.member.retries, list[TokenUsage]()
         while True:
             run = self._run_of(call)
             if call.record.begin is None:
@@ -209,7 +210,7 @@ class MemberCalls:
             finally:
                 self.usage += run.usage
                 meter.report(run.usage)
-                used: dict[str, Any] = {"calls": before.calls + meter.calls, "tokens": before.tokens + meter.tokens}
+                used: dict[str, Any] = {"calls": calls + meter.calls, "tokens": tokens + meter.tokens}
                 used["usage"] = aggregate_token_usage([*call.record.usage, *run.usage])
                 # What the attempt has left open has been closed in the messages.
                 used["is_cut"] = call.record.is_cut or run.error is not None
@@ -220,7 +221,7 @@ class MemberCalls:
             if run.error is None or left == 0 or isinstance(run.error, UsageError | TeamLimitError):
                 break
             try:
-                meter.begin(is_new=True)
+                meter.begin(is_new=False)
             except TeamLimitError:
                 break
             left -= 1

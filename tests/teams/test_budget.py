@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import anyio
@@ -20,7 +21,7 @@ from agui_client.teams import (
     TeamLimits,
 )
 from agui_client.testing import ScriptedAgent, interrupt, pause, text, tool_call, turn
-from support.team_members import FIVE, agent, payer, says
+from support.team_members import FIVE, agent, payer, saved_documents, says
 
 pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
 
@@ -167,6 +168,29 @@ async def test_a_member_is_asked_again_as_often_as_it_may_be_and_its_partial_wor
     assert (result.text, [each.content for each in team.messages]) == ("Whole.", ["Hi", "Whole."])
     assert ([each.total_tokens for each in result.usage], record.usage) == ([15], result.usage)
     assert [each.rule for each in result.warnings] == ["SUB-9"]
-    for limited in (Member(busy(), retries=1), Member(busy(), retries=9)):
-        with pytest.raises(Exception, match="busy: overloaded"):
-            await SequentialAgent(limited, limits=TeamLimits(calls=2)).run_agent("Hi")
+    with pytest.raises(RunFailedError, match="busy: overloaded"):
+        await SequentialAgent(Member(busy(), retries=1)).run_agent("Hi")
+    with pytest.raises(RunFailedError, match="busy: overloaded"):
+        await SequentialAgent(Member(busy(), retries=9), limits=TeamLimits(tokens=10)).run_agent("Hi")
+
+
+@pytest.mark.parametrize("retries", [0, 1])
+async def test_calls_that_are_made_again_after_failures_and_kills_do_not_count_again(retries: int) -> None:
+    def team(last: int) -> AbstractAgent:
+        failing = agent("b", *[turn(text("Half."), RunErrorEvent(message="broken"))] * 4, turn(text("B")))
+        inner = SequentialAgent(says("a", "A"), Member(failing, retries=retries), agent_id="inner")
+        return SequentialAgent(inner, says("c", "C"), limits=TeamLimits(calls=last), strict=True)
+
+    async def end(made: AbstractAgent) -> str:
+        """Run a team until it does not fail."""
+        while True:
+            with suppress(RunFailedError):
+                return (await made.run_agent("Hi" if not made.messages else None)).text
+
+    asked = team(4)
+    for document in [*await saved_documents(asked, "Hi"), asked.snapshot()]:
+        killed = team(4)
+        killed.restore(document)
+        assert await end(killed) == "C"
+    with pytest.raises(TeamLimitError, match="more than 3 calls"):
+        await end(team(3))
