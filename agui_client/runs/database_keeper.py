@@ -56,7 +56,9 @@ LEASE = 1.5
 """Seconds without a sign of life after which the runs of a process are taken over."""
 _BEAT = 0.4
 """Seconds between two signs of life, in which this process also looks for runs to take over or to stop."""
-_BEATS_OF_CLEANING, _BEATS_OF_TELLING = 100, 5
+_BEATS_OF_TELLING = 5
+_BETWEEN_CLEANINGS = 30.0
+"""Seconds between two looks for ended runs whose time has passed."""
 _MOST_ATTEMPTS = 100
 """The attempts at a run, each of whose processes has ended, perhaps because of the run."""
 CRASHED = RunErrorEvent(message="The process of the run ended.", code="process_ended")
@@ -147,6 +149,7 @@ class DatabaseKeeper:
         await self._database.open()
         await self._database.beat(self._agents, self._own)
         _ = self._spawn(self._live())
+        _ = self._spawn(self._clean())
 
     async def aclose(self) -> None:
         """Leave all runs to other processes, and close the database. Idempotent."""
@@ -207,8 +210,6 @@ class DatabaseKeeper:
                     unnotified = await self._database.pop_unnotified(self._agents)
                     self._notify({each.row_id: WaitingRun.of(each.key, interrupts_of(each)) for each in unnotified})
                 alive_at = monotonic()
-                if number % _BEATS_OF_CLEANING == 0:
-                    await self._clean()
             except RunsUnavailableError as error:
                 _logger.warning("the database of runs cannot be reached: %s", error.__cause__)
             except Exception:
@@ -253,8 +254,12 @@ class DatabaseKeeper:
                 await self._database.note_notified(row_id)
 
     async def _clean(self) -> None:
-        for row_id in await self._database.expired(self._keep):
-            await self._database.remove(row_id)
+        """Remove runs whose time has passed, in sets between which other work with the database has its turn."""
+        while True:
+            with suppress(RunsUnavailableError):  # it is looked at again, and `_live` says so
+                while await self._database.remove_ended(older_than=self._keep):
+                    """There may be more."""
+            await asyncio.sleep(_BETWEEN_CLEANINGS)
 
     # --- runs
 

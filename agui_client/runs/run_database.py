@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import fields
 from functools import partial
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ from agui_client._sql.versions import TablesRefusedError, advance
 from agui_client.asgi.repetition import refuse_answered_by_runs
 from agui_client.errors import AGUIError, RunInProgressError, UsageError
 from agui_client.runs.records import Place, RunKey, RunStatus, StoredRequest
-from agui_client.runs.run_tables import GROUP, PROCESS, RUN, SCHEMA, UNNOTIFIED, EventGroup, StoredRun
+from agui_client.runs.run_tables import GROUP, IS_OVER, PROCESS, RUN, SCHEMA, UNNOTIFIED, EventGroup, StoredRun
 from agui_client.runs.transactions import Transactions
 
 _BUSY_MILLISECONDS = 5000
@@ -27,6 +27,8 @@ _CONNECT_SECONDS = 5
 """The longest wait for a connection to a PostgreSQL server."""
 _MOST_GROUPS = 500
 """The groups of events that are read in one go."""
+_MOST_REMOVED = 1000
+"""The runs that are removed in one go, and about the events."""
 
 
 class RunLostError(AGUIError):
@@ -257,6 +259,31 @@ class RunDatabase:
 
         await self._writes.do(delete)
 
+    async def remove_ended(self, *, older_than: float) -> int:
+        """Remove a set of ended runs with their events, unless they wait for an answer; return their number.
+
+        The set is small enough that other transactions, such as the renewal of the lease, hardly wait for it.
+
+        Args:
+            older_than: The seconds that must have passed since their end.
+        """
+        ended = sa.select(RUN.c.row_id, RUN.c.event_count, _EVENTS_BEFORE).where(
+            RUN.c.ended_at < self.now - older_than, IS_OVER
+        )
+        oldest = ended.order_by(RUN.c.ended_at).limit(_MOST_REMOVED).subquery()
+        small = sa.select(oldest.c.row_id).where(oldest.c.before < _MOST_REMOVED)
+        # Another process that cleans up at the same time removes others.
+        chosen = sa.select(RUN.c.row_id).where(RUN.c.row_id.in_(small)).with_for_update(skip_locked=True)
+
+        def delete(connection: sa.Connection) -> int:
+            """Delete the rows."""
+            row_ids = connection.execute(chosen).scalars().all()
+            for table in (GROUP, RUN) if row_ids else ():
+                connection.execute(sa.delete(table).where(table.c.row_id.in_(row_ids)))
+            return len(row_ids)
+
+        return await self._writes.do(delete, is_synced=False)
+
     async def store(
         self,
         claim: Claim,
@@ -345,13 +372,6 @@ class RunDatabase:
         chosen = sa.select(RUN.c.row_id).where(RUN.c.row_id.in_(row_ids))
         return {row[0] for row in await self._reads.do(lambda db: db.execute(chosen).all())}
 
-    async def expired(self, seconds: float) -> Sequence[str]:
-        """Return the ids of runs that ended longer ago than some seconds, and wait for no answer."""
-        old = sa.select(RUN.c.row_id).where(
-            RUN.c.ended_at < self.now - seconds, RUN.c.status != RunStatus.WAITING.value
-        )
-        return await self._reads.do(lambda db: db.execute(old.limit(100)).scalars().all())
-
 
 # --- statements, which are made once: their texts are looked up by their identity
 
@@ -367,6 +387,10 @@ _CHANGE = sa.update(RUN).where(_MINE)
 _PROCESS = PROCESS.c.process_id == sa.bindparam("of_process")
 _SELECT_RUN = sa.select(RUN).where(RUN.c.row_id == sa.bindparam("of_row"))
 _IS_RUNNING = RUN.c.status == RunStatus.RUNNING.value
+_EVENTS_BEFORE = (
+    sa.func.sum(RUN.c.event_count).over(order_by=(RUN.c.ended_at, RUN.c.row_id)) - RUN.c.event_count
+).label("before")
+"""The number of the events of runs that ended before a run."""
 _STORED_COUNT = (
     sa.select(GROUP.c.position + GROUP.c.event_count)
     .where(GROUP.c.row_id == RUN.c.row_id)

@@ -72,6 +72,9 @@ sa.Index(
 # A literal, as an index with a condition serves no statement with a parameter in its place.
 UNNOTIFIED = sa.and_(RUN.c.status == sa.literal_column(f"'{RunStatus.WAITING}'"), RUN.c.is_notified.is_(False))
 """The condition of a run that waits for a person, while no function of `on_waiting` has returned."""
+IS_OVER = RUN.c.status.not_in([sa.literal_column(f"'{each}'") for each in (RunStatus.RUNNING, RunStatus.WAITING)])
+"""The condition of a run that has ended, and waits for no answer."""
+sa.Index("agui_run_ended", RUN.c.ended_at, sqlite_where=IS_OVER, postgresql_where=IS_OVER)
 sa.Index("agui_run_unnotified", RUN.c.row_id, sqlite_where=UNNOTIFIED, postgresql_where=UNNOTIFIED)
 
 
