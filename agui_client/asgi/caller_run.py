@@ -29,7 +29,19 @@ from agui_client._protocol.traits import STATE_EVENTS
 from agui_client._run.run_request import event_of_result
 from agui_client.asgi.caller_interrupts import interrupts_of
 from agui_client.asgi.one_run import OneRun
-from agui_client.errors import RunFailedError
+from agui_client.errors import (
+    ConnectTimeoutError,
+    HTTPStatusError,
+    IncompleteRunError,
+    ProtocolError,
+    RunFailedError,
+    StreamTimeoutError,
+    ThreadBusyError,
+    ThreadStoreUnavailableError,
+    TransportError,
+    UnexpectedContentTypeError,
+    printable,
+)
 from agui_client.state.merging import ABSENT
 
 if TYPE_CHECKING:
@@ -41,6 +53,18 @@ if TYPE_CHECKING:
 _FAILED = "The agent failed; the server's log has the reason."
 _FOLLOWED = "The run failed, and another one followed it."
 _STOPPED = "The run was stopped."
+_CODES: Mapping[type[Exception], str] = {
+    ThreadStoreUnavailableError: "store_unavailable",
+    ThreadBusyError: "thread_busy",
+    StreamTimeoutError: "upstream_timeout",
+    ConnectTimeoutError: "upstream_timeout",
+    HTTPStatusError: "upstream_refused",
+    UnexpectedContentTypeError: "upstream_invalid",
+    TransportError: "upstream_unreachable",
+    IncompleteRunError: "upstream_incomplete",
+    ProtocolError: "upstream_invalid",
+}
+"""The codes by which callers and alerts tell failures apart, the narrower class first; docs/serving.md lists them."""
 _logger = logging.getLogger("agui_client.sse")
 
 
@@ -95,6 +119,8 @@ async def caller_events(
     except Exception as error:
         if not (isinstance(error, RunFailedError) and isinstance(last, RunErrorEvent)):
             last = failure_event(error, run_id, thread_id, expose_errors=expose_errors)
+        else:
+            last = reported_error(last, run, expose_errors=expose_errors)
     for event in _last_events(run, last, usage, {"thread_id": thread_id, "run_id": run_id}):
         yield one.feed(event)
 
@@ -118,6 +144,17 @@ def _last_events(
     return [*run.call.round.pipeline.verifier.ends(_STOPPED), last.model_copy(update=ids)]
 
 
+def reported_error(event: RunErrorEvent, run: AgentRun, *, expose_errors: bool) -> RunErrorEvent:
+    """Return the RUN_ERROR of an agent as its caller gets it.
+
+    An agent of this process speaks to the caller; what a server elsewhere has said is for its client, and is logged.
+    """
+    if expose_errors or run.call.agent.is_local:
+        return event
+    _logger.error("run %s of thread %s failed: %s", quoted(run.run_id), quoted(run.thread_id), printable(event.message))
+    return RunErrorEvent(message=_FAILED, code=event.code, usage=event.usage)
+
+
 def failure_event(error: Exception, run_id: str, thread_id: str, *, expose_errors: bool) -> RunErrorEvent:
     """Log an exception, and return the event that reports it.
 
@@ -129,9 +166,8 @@ def failure_event(error: Exception, run_id: str, thread_id: str, *, expose_error
     """
     _logger.error("run %s of thread %s failed", quoted(run_id), quoted(thread_id), exc_info=error)
     raised = (error.raised if isinstance(error, RunFailedError) else None) or error
-    return RunErrorEvent(
-        message=f"{type(raised).__name__}: {raised}" if expose_errors else _FAILED, code="agent_failed"
-    )
+    code = next((code for kind, code in _CODES.items() if isinstance(raised, kind)), "agent_failed")
+    return RunErrorEvent(message=f"{type(raised).__name__}: {raised}" if expose_errors else _FAILED, code=code)
 
 
 def _started(first: Event, thread_id: str, run_id: str) -> RunStartedEvent:

@@ -21,7 +21,7 @@ from agui_client._transport.client import CONNECT_HEADER
 from agui_client.agent import AbstractAgent
 from agui_client.asgi.caller_input import clone_for
 from agui_client.asgi.caller_interrupts import stored_interrupts
-from agui_client.asgi.caller_run import failure_event
+from agui_client.asgi.caller_run import failure_event, reported_error
 from agui_client.asgi.refusals import RequestRefusedError
 from agui_client.errors import RunFailedError
 
@@ -125,7 +125,10 @@ async def replayed_events(
     try:
         async with block:
             async for event in run:
-                yield event
+                if isinstance(event, RunErrorEvent):
+                    yield reported_error(event, run, expose_errors=expose_errors)
+                else:
+                    yield event
         if run.partial.aborted and (error := stopped_with()) is not None:
             yield error
     except Exception as error:

@@ -38,6 +38,7 @@ from agui_client import (
     HTTPStatusError,
     Resolve,
     RunFailedError,
+    Timeouts,
     TransportError,
     UsageError,
     tool,
@@ -53,7 +54,20 @@ from agui_client.asgi import (
     served_run_sync,
     sse_headers,
 )
-from agui_client.testing import Gate, ScriptedAgent, demo_agent, events_of, interrupt, serve, sse, text, tool_call, turn
+from agui_client.testing import (
+    Gate,
+    ScriptedAgent,
+    demo_agent,
+    events_of,
+    faults,
+    interrupt,
+    serve,
+    serve_bytes,
+    sse,
+    text,
+    tool_call,
+    turn,
+)
 from agui_client.threads import Threads
 from support.waiting import until
 
@@ -501,6 +515,58 @@ async def test_an_agent_that_cannot_send_a_thread_again_is_not_asked(agent: Abst
     with pytest.raises(HTTPStatusError, match="this agent cannot send a thread again") as caught:
         await caller.connect_agent()
     assert caught.value.status_code == 405
+
+
+_WHOLE = sse(turn(text("Hello")))
+
+
+@pytest.mark.parametrize(
+    ("reply", "code"),
+    [
+        (faults.unanswered(end="stall"), "upstream_timeout"),
+        (faults.stall(_WHOLE, events=2), "upstream_timeout"),
+        (faults.status(401), "upstream_refused"),
+        (faults.unanswered(), "upstream_unreachable"),
+        (faults.ended(_WHOLE, events=2), "upstream_incomplete"),
+        (faults.html_page(), "upstream_invalid"),
+        (faults.double_terminal(_WHOLE), "upstream_invalid"),
+        (faults.healthy(sse(turn(text("Hm"), RunErrorEvent(message="swordfish", code="full")))), "full"),
+    ],
+)
+async def test_a_caller_learns_the_cause_of_a_failure_behind_the_server_by_its_code(
+    reply: Any, code: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with serve_bytes(reply) as server, caplog.at_level(logging.ERROR), anyio.fail_after(_SECONDS):
+        limits = Timeouts(first_event=0.3, idle=0.3)
+        app = agent_app(HttpAgent(server.url, timeout=limits))
+        with pytest.raises(RunFailedError) as caught:
+            await HttpAgent("http://app/", app=app).run_agent("hello")
+    message = "The agent failed; the server's log has the reason."
+    assert (caught.value.code, caught.value.event.message) == (code, message)
+    assert "failed" in caplog.text
+    assert ("swordfish" in caplog.text) is (code == "full")
+
+
+@pytest.mark.parametrize("is_exposed", [False, True])
+async def test_what_a_server_behind_an_app_says_of_its_failure_is_for_callers_if_the_app_says_so(
+    is_exposed: bool,
+) -> None:
+    failing = turn(text("Hm"), RunErrorEvent(message="swordfish", code="full"))
+    with serve(ScriptedAgent(failing)) as server, anyio.fail_after(_SECONDS):
+        app = agent_app(HttpAgent(server.url), expose_errors=is_exposed)
+        with pytest.raises(RunFailedError) as asked:
+            await HttpAgent("http://app/", app=app).run_agent("hello")
+    assert (asked.value.code, "swordfish" in asked.value.event.message) == ("full", is_exposed)
+    assert asked.value.partial is not None
+    assert asked.value.partial.text == "Hm"
+    with anyio.fail_after(_SECONDS), pytest.raises(RunFailedError, match="swordfish"):
+        await _ask(ScriptedAgent(failing)).run_agent("hello")
+    failed = [*_run(1)[:-1], RunErrorEvent(message="swordfish", code="full")]
+    behind = HttpAgent("http://app/", app=agent_app(_replaying(failed)), connect_url="connect")
+    follower = HttpAgent("http://app/", app=agent_app(behind, expose_errors=is_exposed), connect_url="connect")
+    with anyio.fail_after(_SECONDS), pytest.raises(RunFailedError) as sent_again:
+        await follower.connect_agent()
+    assert (sent_again.value.code, "swordfish" in sent_again.value.event.message) == ("full", is_exposed)
 
 
 async def test_the_text_of_an_exception_stays_in_the_log(caplog: pytest.LogCaptureFixture) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ag_ui.core import RunAgentInput, RunErrorEvent, RunFinishedEvent, RunStartedEvent
 
-from agui_client import AGUIError, FunctionAgent, HttpAgent, ProtocolError, RunFailedError
+from agui_client import AGUIError, FunctionAgent, HttpAgent, IncompleteRunError, ProtocolError, RunFailedError
 from agui_client._protocol.decode import Decoder
 from agui_client._protocol.warnings import WarningLog
 from agui_client.asgi import ServedRequest, agent_app
@@ -58,7 +58,8 @@ def test_a_stream_comes_through_a_served_agent_unchanged(fixture: Fixture, serve
     agent, events, error = _read(fixture.agent(served.url + fixture.name), fixture)
     if isinstance(failure, ProtocolError):
         # What breaks the protocol reaches nobody: the run fails for the caller.
-        assert (type(error), getattr(error, "code", None)) == (RunFailedError, "agent_failed")
+        cause = "incomplete" if isinstance(failure, IncompleteRunError) else "invalid"
+        assert (type(error), getattr(error, "code", None)) == (RunFailedError, f"upstream_{cause}")
     else:
         assert (type(error), str(error)) == (type(failure), str(failure))
     assert _inside(fixture, events) == _inside(fixture, direct_events)
