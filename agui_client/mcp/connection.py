@@ -220,17 +220,21 @@ class _Live:
 
 
 @asynccontextmanager
-async def over_http(url: str, headers: Mapping[str, str], idle: float | None) -> AsyncGenerator[Any]:
+async def over_http(
+    url: str, headers: Mapping[str, str], auth: httpx2.Auth | None, idle: float | None
+) -> AsyncGenerator[Any]:
     """Open the streams of a connection over HTTP, which end with its client.
 
     Args:
         url: The address of the server.
         headers: Headers of every request.
+        auth: Signs requests; None for what the address says.
         idle: The longest silence of the server, in seconds; None for no limit.
     """
     parts = urlsplit(url)
     # The SDK and httpx2 log addresses: the password of one goes into the header, and the client adds the query.
-    auth = None if parts.username is None else (unquote(parts.username), unquote(parts.password or ""))
+    if auth is None and parts.username is not None:
+        auth = httpx2.BasicAuth(unquote(parts.username), unquote(parts.password or ""))
     timeout = httpx2.Timeout(_STEP_SECONDS, read=idle)
     http = _HttpClient(parts.query.encode(), headers=headers, auth=auth, timeout=timeout)
     async with http, streamable_http_client(address_of(url), http_client=http) as streams:

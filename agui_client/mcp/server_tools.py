@@ -10,11 +10,12 @@ from urllib.parse import urlsplit
 
 import anyio
 import anyio.lowlevel
+import httpx2
 import mcp_types
 from ag_ui.core import Tool
 from mcp import Client, MCPError, StdioServerParameters
 
-from agui_client._protocol.schema import is_object
+from agui_client._protocol.schema import is_a, is_object
 from agui_client._secrets import secrets_sent
 from agui_client._tools.questions import DeclinedError, UnansweredError
 from agui_client._tools.toolset import Toolset
@@ -52,6 +53,7 @@ class MCPToolset(Toolset):
         include: The tools to offer, by the server's names; None offers all.
         exclude: The tools not to offer.
         headers: Headers of every request to a URL, such as Authorization.
+        auth: Signs in at a server at a URL, such as an `OAuthClientProvider` of the SDK (`mcp.client.auth`).
         elicit: Answers questions of the server; by default they go to the agent's `answer=`.
         timeout: The time that the server has to start and to list its tools, in seconds; None waits for ever. The two
             minutes are for programs that are downloaded when they start. Calls of tools have `ToolLimits.timeout`.
@@ -60,7 +62,7 @@ class MCPToolset(Toolset):
         optional: Whether calls go on without the tools of a server that cannot be used, with a warning in the log.
 
     Raises:
-        UsageError: A time is no number above zero.
+        UsageError: A time is no number above zero, or auth= is of another library or for no URL.
     """
 
     def __init__(
@@ -72,6 +74,7 @@ class MCPToolset(Toolset):
         include: Sequence[str] | None = None,
         exclude: Sequence[str] = (),
         headers: Mapping[str, str] | None = None,
+        auth: httpx2.Auth | None = None,
         elicit: Elicit | None = None,
         timeout: float | None = 120.0,
         idle: float | None = 300.0,
@@ -81,9 +84,12 @@ class MCPToolset(Toolset):
             if seconds is not None and not is_duration(seconds):
                 what = "a number of seconds above zero, or None"
                 raise UsageError(f"{option}= of a tool server is {what}, not {seconds!r}")
+        if auth is not None and not (is_a(auth, httpx2.Auth) and isinstance(server, str)):
+            what = "an httpx2.Auth, such as an OAuthClientProvider of mcp.client.auth, for a server at a URL"
+            raise UsageError(f"auth= of a tool server is {what}, not {type(auth).__name__}")
         self._timeout, self._idle, self._is_optional = timeout, idle, optional
         self._server: Any = server
-        self._headers, self._elicit = headers, elicit
+        self._headers, self._auth, self._elicit = headers, auth, elicit
         self._name = name or _name_of(server)
         self._is_named = name is not None
         self._approval: ApprovalRule = approval
@@ -286,7 +292,7 @@ class MCPToolset(Toolset):
             await anyio.lowlevel.checkpoint()
 
         is_url = isinstance(self._server, str)
-        server = over_http(self._server, self._headers or {}, self._idle) if is_url else self._server
+        server = over_http(self._server, self._headers or {}, self._auth, self._idle) if is_url else self._server
         return Client(server, elicitation_callback=elicit, message_handler=take_note)
 
 

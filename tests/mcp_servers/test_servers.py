@@ -12,7 +12,7 @@ import socket
 import subprocess
 import sys
 from ast import literal_eval
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 from contextlib import AsyncExitStack, ExitStack, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,6 +20,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import anyio
+import httpx
+import httpx2
 import psutil
 import pytest
 from ag_ui.core import ImagePart, Interrupt
@@ -583,6 +585,41 @@ async def test_headers_reach_the_server_and_no_log_and_no_representation(
     # The SDK logs results when it is asked to, and no request's headers.
     logged = [record.getMessage() for record in caplog.records if "s3cret" in record.getMessage()]
     assert [line for line in logged if "uthorization" in line.replace("get_authorization", "")] == []
+
+
+class SignedIn(httpx2.Auth):
+    """Gets a token from the server itself, as an `OAuthClientProvider` does, before the first request."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        if not self.asked:
+            response = yield httpx2.Request("GET", request.url.join("/token"))
+            self.asked.append(f"{response.status_code} {response.url.query.decode()}")
+        request.headers["Authorization"] = "Bearer s3cret"
+        yield request
+
+
+@pytest.mark.anyio
+@on_asyncio
+async def test_a_class_of_the_sdk_signs_in_at_a_server(urls: dict[str, str], caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    signed_in = SignedIn()
+    tools = mcp_server(f"{urls['http']}?key=s3cret", auth=signed_in)
+    with anyio.fail_after(SECONDS):
+        assert results(await calling(("get_authorization", {}), tools=tools).run_agent("Hi")) == [
+            ("Bearer s3cret", None)
+        ]
+    # The query of the server's address is for the server alone.
+    assert signed_in.asked == ["404 "]
+    logged = [each.getMessage() for each in caplog.records if not each.name.startswith("uvicorn")]
+    assert "s3cret" not in f"{logged}{tools!r}"
+    wrong: Any = httpx.BasicAuth("ann", "s3cret")
+    for server, auth in ((urls["http"], wrong), (over_stdio(), signed_in)):
+        with pytest.raises(UsageError, match=r"auth= of a tool server is an httpx2\.Auth") as caught:
+            mcp_server(server, auth=auth)
+        assert "s3cret" not in str(caught.value)
 
 
 @pytest.mark.anyio
