@@ -450,8 +450,8 @@ def _records(input: RunAgentInput, answers: CallerAnswers) -> list[ToolCallRecor
             what = f"resume answers a question of tool {quoted(asking)} about call {quoted(call.id)}"
             raise UsageError(f"{what}, which is one of {quoted(call.function.name)} here")
     questions = {each.interrupt.tool_call_id: each for each in answers.questions}
-    asking = [each for each in input.messages if each.role == "assistant"] if answers.calls else []
-    messages = {call.id: each.id for each in asking for call in each.tool_calls or ()}
+    assistants = [each for each in input.messages if each.role == "assistant"] if answers.calls else []
+    messages = {call.id: each.id for each in assistants for call in each.tool_calls or ()}
     return [
         ToolCallRecord(
             tool_call_id=call.id,

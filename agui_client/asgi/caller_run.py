@@ -152,7 +152,7 @@ def reported_error(event: RunErrorEvent, run: AgentRun, *, expose_errors: bool) 
     if expose_errors or run.call.agent.is_local:
         return event
     _logger.error("run %s of thread %s failed: %s", quoted(run.run_id), quoted(run.thread_id), printable(event.message))
-    return RunErrorEvent(message=_FAILED, code=event.code, usage=event.usage)
+    return RunErrorEvent(message=_FAILED, code=event.code or "upstream_failed", usage=event.usage)
 
 
 def failure_event(error: Exception, run_id: str, thread_id: str, *, expose_errors: bool) -> RunErrorEvent:
