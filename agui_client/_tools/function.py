@@ -26,6 +26,7 @@ from agui_client._tools.approval_question import ApprovalQuestion, check_questio
 from agui_client._tools.context import BoundCall, ToolContext
 from agui_client._tools.json_schema import bound_by_schema
 from agui_client._tools.parameters import Parameters, takes_context
+from agui_client._transport.timeouts import check_seconds
 from agui_client.errors import UsageError
 
 P = ParamSpec("P")
@@ -327,10 +328,9 @@ def _check_question(definition: Tool, approval: ApprovalRule, ask: object) -> No
     check_question(definition.name, ask, properties if is_object(properties) else ())
 
 
-def _check_options(name: str, approval: object, timeout: float | None) -> None:
+def _check_options(name: str, approval: object, timeout: object) -> None:
     if not _NAME.fullmatch(name):
         raise UsageError(f"{name!r} cannot be a tool's name: agents take 1 to 64 letters, digits, _ and -; see name=")
     if approval not in ("never", "always") and not callable(approval):
         raise UsageError(f'approval of {name!r} is "never", "always" or a function, not {approval!r}')
-    if timeout is not None and not timeout > 0:
-        raise UsageError(f"timeout of {name!r} is a number of seconds above 0 or None, not {timeout!r}")
+    check_seconds(f"timeout of {name!r}", timeout, may_be_none=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, cast
 
 from agui_client._field_docs import Record
+from agui_client._transport.timeouts import check_seconds
 from agui_client.errors import UsageError
 
 
@@ -24,10 +25,7 @@ class People(Record):
     on the result, for an answer with a later run."""
 
     def __post_init__(self) -> None:
-        wait: object = self.wait
-        is_number = isinstance(wait, int | float) and not isinstance(wait, bool) and wait > 0
-        if not is_number and wait is not None:
-            raise UsageError(f"People.wait is a number of seconds above zero, or None, not {wait!r}")
+        check_seconds("People.wait", self.wait, may_be_none=True)
         if cast("object", self.fallback) not in ("deny", "leave"):
             raise UsageError(f"People.fallback is 'deny' or 'leave', not {self.fallback!r}")
 

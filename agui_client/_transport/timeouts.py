@@ -39,9 +39,7 @@ class Timeouts(Record):
 
     def __post_init__(self) -> None:
         for each in fields(self):
-            seconds: object = getattr(self, each.name)
-            if seconds is not None and not is_duration(seconds):
-                raise UsageError(f"Timeouts.{each.name} is a number of seconds above zero, or None, not {seconds!r}")
+            check_seconds(f"Timeouts.{each.name}", getattr(self, each.name), may_be_none=True)
 
     @classmethod
     def of(cls, value: object) -> Timeouts:
@@ -65,8 +63,20 @@ class Timeouts(Record):
         return cls(connect=value, first_event=value, idle=value, write=value, pool=value)
 
 
-UNLIMITED = Timeouts(connect=None, first_event=None, idle=None, write=None, pool=None)
-"""Time-outs that never pass."""
+def check_seconds(option: str, seconds: object, *, may_be_none: bool = False) -> None:
+    """Check a time that a caller gave.
+
+    Args:
+        option: The name of the option, for the error.
+        seconds: The value.
+        may_be_none: Whether None is accepted, which means no limit.
+
+    Raises:
+        UsageError: It is no number above zero.
+    """
+    if not (is_duration(seconds) or (may_be_none and seconds is None)):
+        meaning = "a number of seconds above zero" + (", or None" if may_be_none else "")
+        raise UsageError(f"{option} is {meaning}, not {seconds!r}")
 
 
 def is_duration(value: object) -> TypeGuard[float]:
@@ -77,3 +87,7 @@ def is_duration(value: object) -> TypeGuard[float]:
         return float(value) > 0
     except OverflowError:
         return False
+
+
+UNLIMITED = Timeouts(connect=None, first_event=None, idle=None, write=None, pool=None)
+"""Time-outs that never pass."""

@@ -22,7 +22,7 @@ from ag_ui.core import RunAgentInput
 from agui_client._conversation.state_base import STATE_BASE_HEADER
 from agui_client._protocol.schema import is_a
 from agui_client._run.defaults import INCOMING_TRACES
-from agui_client._transport.timeouts import is_duration
+from agui_client._transport.timeouts import check_seconds
 from agui_client.agent import AbstractAgent
 from agui_client.asgi.caller_input import answering_run, continued_run
 from agui_client.asgi.caller_run import caller_events
@@ -32,7 +32,7 @@ from agui_client.asgi.refusals import RequestRefusedError
 from agui_client.asgi.request_body import check_length, input_of, is_large, read_body
 from agui_client.asgi.served_request import ServedRequest
 from agui_client.asgi.signer import Signing
-from agui_client.asgi.sse_body import KEEP_ALIVE, check_keep_alive, frame_of, frames_of, sse_headers
+from agui_client.asgi.sse_body import KEEP_ALIVE, frame_of, frames_of, sse_headers
 from agui_client.asgi.stopping import SHUTTING_DOWN, STOP_WITHIN, Stopping, on_signals
 from agui_client.errors import (
     RequestRepeatedError,
@@ -141,10 +141,11 @@ class AgentApp:
         stop_within: float = STOP_WITHIN,
     ) -> None:
         _check(agent, authorize, max_body_bytes, body_timeout, when_left)
-        _check_coalesce(coalesce, runs)
-        if not is_duration(stop_within):
-            raise UsageError(f"stop_within= is a number of seconds above zero, not {stop_within!r}")
-        check_keep_alive(keep_alive)
+        check_seconds("coalesce=", coalesce, may_be_none=True)
+        if coalesce is not None and runs is not None:
+            raise UsageError("coalesce= is for runs that end with their connection: give either coalesce= or runs=")
+        check_seconds("stop_within=", stop_within)
+        check_seconds("keep_alive=", keep_alive)
         self.is_signing = secret is not None
         """Whether interrupts are signed with a key that the application gave."""
         # A key of the app's own, as an answer to another app's question must not be taken for one to its own.
@@ -423,15 +424,6 @@ agent_app = AgentApp
 """Makes an `AgentApp`: `app = agent_app(agent)`."""
 
 
-def _check_coalesce(seconds: object, runs: Runs | None) -> None:
-    if seconds is None:
-        return
-    if not is_duration(seconds):
-        raise UsageError(f"coalesce= is a number of seconds above zero or None, not {seconds!r}")
-    if runs is not None:
-        raise UsageError("coalesce= is for runs that end with their connection: give either coalesce= or runs=")
-
-
 def _check_chosen(chosen: object, *kinds: type[Any]) -> None:
     if not isinstance(chosen, kinds):
         raise TypeError(f"the function that chooses agents returned no agent, but {chosen!r}")
@@ -448,8 +440,7 @@ def _check(agent: Any, authorize: object, max_body_bytes: object, body_timeout: 
         )
     if not isinstance(max_body_bytes, int) or isinstance(max_body_bytes, bool) or max_body_bytes < 1:
         raise UsageError(f"max_body_bytes= is a whole number above zero, not {max_body_bytes!r}")
-    if body_timeout is not None and not is_duration(body_timeout):
-        raise UsageError(f"body_timeout= is a number of seconds above zero or None, not {body_timeout!r}")
+    check_seconds("body_timeout=", body_timeout, may_be_none=True)
     if authorize is not None and not callable(authorize):
         raise UsageError(f"authorize= takes a function of method, path and headers, not {authorize!r}")
     if when_left not in ("continue", "stop"):

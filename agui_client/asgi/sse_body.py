@@ -14,9 +14,8 @@ from ag_ui.encoder import EventEncoder
 from agui_client._concurrency import spawn
 from agui_client._protocol.delta_json import delta_json
 from agui_client._protocol.events import VALIDATOR, UnrecognizedEvent
-from agui_client._transport.timeouts import is_duration
+from agui_client._transport.timeouts import check_seconds
 from agui_client.asgi.caller_run import caller_events
-from agui_client.errors import UsageError
 
 if TYPE_CHECKING:
     from ag_ui.core import Event
@@ -64,16 +63,6 @@ async def frames_of(events: AsyncIterable[WireEvent]) -> AsyncGenerator[bytes]:
         yield frame_of(event)
 
 
-def check_keep_alive(seconds: object) -> None:
-    """Check the seconds of silence after which a comment is sent.
-
-    Raises:
-        UsageError: They are no number above zero.
-    """
-    if not is_duration(seconds):
-        raise UsageError(f"keep_alive= is a number of seconds above zero, not {seconds!r}")
-
-
 def sse_body(run: AgentRun, keep_alive: float, *, expose_errors: bool) -> AsyncGenerator[bytes]:
     """Return the body of an SSE response: a call as one run of its caller, made in a task of its own.
 
@@ -88,7 +77,7 @@ def sse_body(run: AgentRun, keep_alive: float, *, expose_errors: bool) -> AsyncG
     Raises:
         UsageError: The keep-alive is no number of seconds above zero.
     """
-    check_keep_alive(keep_alive)
+    check_seconds("keep_alive=", keep_alive)
     return _chunks(caller_events(run, expose_errors=expose_errors), keep_alive)
 
 

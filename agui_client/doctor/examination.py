@@ -14,7 +14,7 @@ from ag_ui.core import PROTOCOL_VERSION, TextMessageContentEvent
 from agui_client._protocol.rules import rule_of
 from agui_client._protocol.schema import is_a
 from agui_client._tools.tool_limits import ToolLimits
-from agui_client._transport.timeouts import Timeouts, is_duration
+from agui_client._transport.timeouts import Timeouts, check_seconds
 from agui_client._version import __version__
 from agui_client.doctor.diagnosis import SEVERITIES, Ability, Diagnosis, Finding, ProbeResult, Verdict
 from agui_client.doctor.evidence import evidence, frame_text, shown
@@ -77,8 +77,7 @@ class Setup:
             if not is_a(prompt, str) or not prompt.strip():
                 raise UsageError(f"the prompt {given!r} is no text")
         for name in ("timeout", "silence", "slow", "pause"):
-            if not is_duration(getattr(self, name)):
-                raise UsageError(f"{name}= is a number of seconds above zero, not {getattr(self, name)!r}")
+            check_seconds(f"{name}=", getattr(self, name))
 
 
 class Examination:

@@ -19,8 +19,8 @@ from agui_client._protocol.schema import is_a, is_object
 from agui_client._secrets import secrets_sent
 from agui_client._tools.questions import DeclinedError, UnansweredError
 from agui_client._tools.toolset import Toolset
-from agui_client._transport.timeouts import is_duration
-from agui_client.errors import ToolError, UsageError
+from agui_client._transport.timeouts import check_seconds
+from agui_client.errors import ToolError
 from agui_client.mcp.call_results import check, content
 from agui_client.mcp.connection import CALLING, LOST, Connection, over_http, quoted
 
@@ -80,10 +80,8 @@ class MCPToolset(Toolset):
         idle: float | None = 300.0,
         optional: bool = False,
     ) -> None:
-        for option, seconds in {"timeout": timeout, "idle": idle}.items():
-            if seconds is not None and not is_duration(seconds):
-                what = "a number of seconds above zero, or None"
-                raise UsageError(f"{option}= of a tool server is {what}, not {seconds!r}")
+        check_seconds("timeout= of a tool server", timeout, may_be_none=True)
+        check_seconds("idle= of a tool server", idle, may_be_none=True)
         if auth is not None and not (is_a(auth, httpx2.Auth) and isinstance(server, str)):
             what = "an httpx2.Auth, such as an OAuthClientProvider of mcp.client.auth, for a server at a URL"
             raise UsageError(f"auth= of a tool server is {what}, not {type(auth).__name__}")

@@ -160,9 +160,9 @@ def test_an_approval_that_says_nothing_is_refused(approval: Any) -> None:
         tool(add.function, approval=approval)
 
 
-@pytest.mark.parametrize("timeout", [0, -1, float("nan")])
-def test_a_time_out_is_longer_than_nothing(timeout: float) -> None:
-    with pytest.raises(UsageError, match="timeout of 'add' is a number of seconds above 0"):
+@pytest.mark.parametrize("timeout", [0, -1, float("nan"), "5", True])
+def test_a_time_out_is_longer_than_nothing(timeout: Any) -> None:
+    with pytest.raises(UsageError, match="timeout of 'add' is a number of seconds above zero, or None"):
         tool(add.function, timeout=timeout)
 
 
