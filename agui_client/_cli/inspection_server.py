@@ -26,6 +26,7 @@ from agui_client._transport.http_source import HttpSource
 from agui_client._transport.source import as_source
 from agui_client._transport.timeouts import Timeouts
 from agui_client.asgi import AgentApp, RequestRefusedError, ServedRequest
+from agui_client.asgi.serving import begin_response, cancel_on_disconnect
 from agui_client.asgi.sse_body import KEEP_ALIVE
 from agui_client.errors import AGUIError, HTTPStatusError
 from agui_client.http_agent import HttpAgent
@@ -126,7 +127,8 @@ class InspectorApp:
         elif (scope["method"], scope["path"]) == ("GET", "/"):
             # In a thread, as a long recording takes seconds, for which no run that passes should wait.
             page = await anyio.to_thread.run_sync(self.page)
-            await _respond(send, HTTPStatus.OK, "text/html; charset=utf-8", page)
+            await begin_response(send, HTTPStatus.OK, {"content-type": "text/html; charset=utf-8", **_SECURE})
+            await send({"type": "http.response.body", "body": page})
         elif (scope["method"], scope["path"]) == ("GET", "/rows"):
             await self._follow(_number(scope), receive, send)
         else:
@@ -135,9 +137,9 @@ class InspectorApp:
     async def _follow(self, after: int, receive: Receive, send: Send) -> None:
         """Send the rows behind a number of rows, and those that come, until the page is closed."""
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_cancel_on_disconnect, receive, tasks.cancel_scope)
+            tasks.start_soon(cancel_on_disconnect, receive, tasks.cancel_scope)
             with suppress(OSError):
-                await _begin(send, HTTPStatus.OK, "text/event-stream")
+                await begin_response(send, HTTPStatus.OK, {"content-type": "text/event-stream", **_SECURE})
                 silent = 0
                 while True:
                     await anyio.to_thread.run_sync(self._rows.catch_up)
@@ -241,20 +243,3 @@ def _reason(body: str) -> object:
 def _number(scope: Mapping[str, Any]) -> int:
     text = parse_qs(scope["query_string"].decode("latin-1")).get("after", ["0"])[0]
     return int(text) if text.isdecimal() and len(text) < 10 else 0
-
-
-async def _respond(send: Send, status: int, media_type: str, body: bytes) -> None:
-    await _begin(send, status, media_type)
-    await send({"type": "http.response.body", "body": body})
-
-
-async def _begin(send: Send, status: int, media_type: str) -> None:
-    fields = {"content-type": media_type, **_SECURE}
-    headers = [(name.encode(), value.encode()) for name, value in fields.items()]
-    await send({"type": "http.response.start", "status": int(status), "headers": headers})
-
-
-async def _cancel_on_disconnect(receive: Receive, scope: anyio.CancelScope) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-    scope.cancel()

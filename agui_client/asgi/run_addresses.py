@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Mapping
 from contextlib import (
-    AbstractAsyncContextManager,
     AsyncExitStack,
     aclosing,
     asynccontextmanager,
@@ -20,7 +19,7 @@ from contextlib import (
 )
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ag_ui.core import ResumeEntry, RunAgentInput
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -47,9 +46,8 @@ from agui_client.runs.records import (
 from agui_client.runs.runs import kept_by
 
 if TYPE_CHECKING:
-    from agui_client._protocol.events import WireEvent
-    from agui_client._run.async_run import AgentRun
     from agui_client._run.continuing import Continuation
+    from agui_client.asgi.serving import AgentApp
     from agui_client.runs import Runs
     from agui_client.runs.records import StoredRequest
     from agui_client.runs.run_log import RunLog
@@ -61,22 +59,6 @@ Command: TypeAlias = Callable[["ServedRequest", bytes], Awaitable[Any]]
 _CANNOT_CONNECT = 405
 _LONGEST_ID = 256
 """The characters of the longest id of a run, which is in the cursor of each event."""
-
-
-class Served(Protocol):
-    """The parts of a served agent that its kept runs need."""
-
-    def open(
-        self, request: ServedRequest, input: RunAgentInput
-    ) -> AbstractAsyncContextManager[AsyncIterator[WireEvent]]:
-        """Begin a run, as a block with its events."""
-        ...
-
-    async def enter(
-        self, request: ServedRequest, input: RunAgentInput, stack: AsyncExitStack, cut: Continuation | None = None
-    ) -> AgentRun:
-        """Enter a run in a stack of blocks."""
-        ...
 
 
 class _Named(BaseModel):
@@ -105,12 +87,14 @@ class RunAddresses:
         UsageError: Callers cannot stop the runs by leaving, or the name of the agent is taken.
     """
 
-    def __init__(self, runs: Runs, served: Served, how: StoredRequest, *, max_body_bytes: int) -> None:
+    def __init__(self, runs: Runs, served: AgentApp, how: StoredRequest, *, max_body_bytes: int) -> None:
         kept = kept_by(runs)
         if kept.is_durable and how.when_left == "stop":
             what = 'when_left="stop" is for runs of one process: with Runs(URL), nobody knows the callers of the others'
             raise UsageError(what)
-        self._runs, self._kept, self._served, self._how = runs, kept, served, how
+        self.kept = kept
+        """What keeps the runs."""
+        self._runs, self._served, self._how = runs, served, how
         self._max_body_bytes = max_body_bytes
         kept.name(how.agent, self)
         commands = {"/stop": self._stop, "/answer": self._answer, "/runs": self._list}
@@ -147,7 +131,7 @@ class RunAddresses:
             The run, and the place behind the events that the caller has; None if it has nothing of the thread. If no
             run is going on in a thread that is asked for, None, None and its latest run.
         """
-        owner = self._kept.owner_of(request.caller)
+        owner = self.kept.owner_of(request.caller)
         cursor = request.headers.get("last-event-id", "")
         if cursor:
             return *(await self._at(cursor, owner, input.thread_id)), None
@@ -156,37 +140,21 @@ class RunAddresses:
             check_wants_run(request)
             if not 0 < len(input.run_id) <= _LONGEST_ID:
                 raise RequestRefusedError(422, f"the runId of a run that is kept has 1 to {_LONGEST_ID} characters")
-            run = await self._kept.get(key) or await self._begin(key, request, input)
+            run = await self.kept.get(key) or await self._begin(key, request, input)
             _check_same(run.input, input)
             return run, Place(0), None
         # A caller whose stream was cut, and who has no cursor, names its run, which may have ended meanwhile.
-        if (named := await self._kept.get(key)) is not None:
+        if (named := await self.kept.get(key)) is not None:
             return named, None, None
-        latest = await self._kept.latest(owner, input.thread_id)
+        latest = await self.kept.latest(owner, input.thread_id)
         if latest is not None and await latest.log.is_followable():
             return latest, None, None
         # One that was refused is kept no longer, so there may be another latest one.
-        return None, None, await self._kept.latest(owner, input.thread_id)
-
-    def owner_of(self, caller: object) -> str:
-        """Return the owner of a caller's runs."""
-        return self._kept.owner_of(caller)
-
-    async def start(self) -> None:
-        """Begin to carry out runs that are stored, as the server starts."""
-        await self._kept.open()
+        return None, None, await self.kept.latest(owner, input.thread_id)
 
     def reenter_as(self, stored_request: StoredRequest, /) -> Reenter:
         """Return what enters a run that a request asked for."""
         return self._reenter(ServedRequest(stored_request.about["path"], {}, {}, caller=stored_request.about["caller"]))
-
-    def stop_all(self) -> None:
-        """Stop the runs, as the server stops."""
-        self._kept.stop_all()
-
-    async def aclose(self) -> None:
-        """End the runs, as the server stops."""
-        await self._kept.aclose()
 
     # --- inside
 
@@ -199,13 +167,13 @@ class RunAddresses:
 
     async def _begin(self, key: RunKey, request: ServedRequest, input: RunAgentInput) -> ServerRun:
         how, reenter = self._how, self._reenter(request)
-        if self._kept.is_durable:
+        if self.kept.is_durable:
             dumped = input.model_dump(mode="json", by_alias=True, exclude_none=True)
             how = replace(how, about={"path": request.path, "caller": _as_json(request.caller)}, input=dumped)
             # The run is the same in each process: the headers, which may have secrets, are not stored.
             reenter = self.reenter_as(how)
         try:
-            return await self._kept.begin(
+            return await self.kept.begin(
                 key,
                 input,
                 reenter(input),
@@ -217,13 +185,11 @@ class RunAddresses:
             )
         except RunInProgressError as error:
             # The same request may have come to another process just now.
-            if (run := await self._kept.get(key)) is not None:
+            if (run := await self.kept.get(key)) is not None:
                 return run
-            raise _busy() from error
-        except RequestRepeatedError as error:
-            raise RequestRefusedError(409, str(error)) from error
-        except RunsClosedError as error:
-            raise _shutting_down() from error
+            raise _refusal_of(error) from error
+        except (RequestRepeatedError, RunsClosedError) as error:
+            raise _refusal_of(error) from error
 
     async def _at(self, cursor: str, owner: str, thread_id: str) -> tuple[ServerRun, Place]:
         """Return the run and the place of a cursor."""
@@ -231,7 +197,7 @@ class RunAddresses:
             run_id, place = read_cursor(cursor)
         except UsageError as error:
             raise RequestRefusedError(422, f"Last-Event-ID: {error}") from None
-        run = await self._kept.get(RunKey(owner, thread_id, run_id))
+        run = await self.kept.get(RunKey(owner, thread_id, run_id))
         if run is None:
             raise RequestRefusedError(404, f"no run {run_id!r} of thread {thread_id!r} is kept here")
         return run, place
@@ -271,18 +237,12 @@ class RunAddresses:
         key = run.log.key
         try:
             info = await self._runs.answer(key.run_id, resume, thread_id=key.thread_id, owner=key.owner)
-        except RunInProgressError as error:
-            raise _busy() from error
-        except RequestRepeatedError as error:
-            raise RequestRefusedError(409, str(error)) from error
-        except RunsClosedError as error:
-            raise _shutting_down() from error
         except UsageError as error:
-            raise RequestRefusedError(422, str(error)) from error
+            raise _refusal_of(error) from error
         return info.to_dict()
 
     async def _list(self, request: ServedRequest, _: bytes) -> Any:
-        infos = await self._runs.list(owner=self._kept.owner_of(request.caller))
+        infos = await self._runs.list(owner=self.kept.owner_of(request.caller))
         return [each.to_dict() for each in infos]
 
     async def _named(self, request: ServedRequest, body: bytes) -> tuple[ServerRun, list[ResumeEntry]]:
@@ -292,25 +252,30 @@ class RunAddresses:
             RequestRefusedError: The caller has no such run, or the command names none.
         """
         named = await parsed(body, _validated, max_bytes=self._max_body_bytes)
-        owner = self._kept.owner_of(request.caller)
+        owner = self.kept.owner_of(request.caller)
         if named.run_id is not None:
             with _missing():
-                return await self._kept.find(named.run_id, named.thread_id, owner), named.resume
+                return await self.kept.find(named.run_id, named.thread_id, owner), named.resume
         if named.thread_id is None:
             raise RequestRefusedError(422, "name a run with threadId, runId or both")
-        latest = await self._kept.latest(owner, named.thread_id)
+        latest = await self.kept.latest(owner, named.thread_id)
         if latest is None:
             raise RequestRefusedError(404, f"no run of thread {named.thread_id!r} is kept here")
         return latest, named.resume
 
 
-def _busy() -> RequestRefusedError:
-    what = "a run is going on in this thread: follow it at /connect, or stop it at /stop"
-    return RequestRefusedError(409, what)
-
-
-def _shutting_down() -> RequestRefusedError:
-    return RequestRefusedError(503, "the server is shutting down", {"retry-after": "1"})
+def _refusal_of(error: UsageError) -> RequestRefusedError:
+    """Return the answer to a request that runs refuse."""
+    match error:
+        case RunInProgressError():
+            what = "a run is going on in this thread: follow it at /connect, or stop it at /stop"
+            return RequestRefusedError(409, what)
+        case RequestRepeatedError():
+            return RequestRefusedError(409, str(error))
+        case RunsClosedError():
+            return RequestRefusedError(503, "the server is shutting down", {"retry-after": "1"})
+        case _:
+            return RequestRefusedError(422, str(error))
 
 
 def _validated(data: Any) -> _Named:
@@ -359,7 +324,7 @@ def _reaching() -> Generator[None]:
     try:
         yield
     except TextRefusedError as error:
-        raise RequestRefusedError(422, str(error)) from None
+        raise _refusal_of(error) from None
     except RunsUnavailableError as error:
         raise RequestRefusedError(503, "the runs cannot be reached now", {"retry-after": "1"}) from error
 

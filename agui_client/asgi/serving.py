@@ -197,7 +197,7 @@ class AgentApp:
         """
         self._stopping = Stopping(self._stop_within)
         if self._addresses is not None:
-            await self._addresses.start()
+            await self._addresses.kept.open()
         with on_signals(self._begin_shutdown):
             try:
                 yield
@@ -213,13 +213,13 @@ class AgentApp:
         self._begin_shutdown()
         with anyio.CancelScope(shield=True):
             if self._addresses is not None:
-                await self._addresses.aclose()
+                await self._addresses.kept.aclose()
             await self._stopping.wait()
 
     def _begin_shutdown(self) -> None:
         self._stopping.begin()
         if self._addresses is not None:
-            self._addresses.stop_all()
+            self._addresses.kept.stop_all()
 
     async def _live(self, receive: Receive, send: Send) -> None:
         """Answer the server's lifespan messages."""
@@ -285,7 +285,7 @@ class AgentApp:
         """Answer a request with the events of a run, until the run ends or the caller leaves."""
         body, failure = _Body(send, self._keep_alive, self._own_headers), None
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_cancel_on_disconnect, receive, body, tasks.cancel_scope)
+            tasks.start_soon(cancel_on_disconnect, receive, tasks.cancel_scope, body.leave)
             try:
                 with self._stopping.response(tasks.cancel_scope):
                     async with self._chunks(request, input) as chunks:
@@ -401,7 +401,7 @@ class AgentApp:
 
     def _owner_of(self, caller: object) -> str:
         if self._addresses is not None:
-            return self._addresses.owner_of(caller)
+            return self._addresses.kept.owner_of(caller)
         return caller if isinstance(caller, str) else ""
 
     async def _choose(self, request: ServedRequest, input: RunAgentInput, stack: AsyncExitStack) -> AbstractAgent:
@@ -473,9 +473,7 @@ class _Body:
     async def begin(self, tasks: TaskGroup) -> None:
         """Send the headers, and from now on comments in silence."""
         self._is_open = True
-        await self._send(
-            {"type": "http.response.start", "status": 200, "headers": _raw({**sse_headers(), **self._headers})}
-        )
+        await begin_response(self._send, 200, {**sse_headers(), **self._headers})
         self._latest = time.monotonic()
         tasks.start_soon(self._send_comments)
 
@@ -510,10 +508,13 @@ class _Body:
                 await anyio.sleep(self._latest + self._keep_alive - time.monotonic())
 
 
-async def _cancel_on_disconnect(receive: Receive, body: _Body, scope: anyio.CancelScope) -> None:
+async def cancel_on_disconnect(
+    receive: Receive, scope: anyio.CancelScope, on_leave: Callable[[], object] = lambda: None
+) -> None:
+    """Cancel the work on a response when its caller leaves."""
     while (await receive())["type"] != "http.disconnect":
         pass
-    body.leave()
+    on_leave()
     scope.cancel()
 
 
@@ -538,10 +539,11 @@ async def _refuse(send: Send, refused: RequestRefusedError, headers: Mapping[str
 
 
 async def _send_json(send: Send, status: int, value: object, headers: Mapping[str, str]) -> None:
-    fields = {"content-type": "application/json", **headers}
-    await send({"type": "http.response.start", "status": status, "headers": _raw(fields)})
+    await begin_response(send, status, {"content-type": "application/json", **headers})
     await send({"type": "http.response.body", "body": json.dumps(value).encode()})
 
 
-def _raw(fields: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
-    return [(name.encode("latin-1"), value.encode("latin-1")) for name, value in fields.items()]
+async def begin_response(send: Send, status: int, fields: Mapping[str, str]) -> None:
+    """Send the status and the headers of a response."""
+    headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in fields.items()]
+    await send({"type": "http.response.start", "status": int(status), "headers": headers})
