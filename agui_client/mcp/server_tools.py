@@ -20,7 +20,7 @@ from agui_client._secrets import secrets_sent
 from agui_client._tools.questions import DeclinedError, UnansweredError
 from agui_client._tools.toolset import Toolset
 from agui_client._transport.timeouts import check_seconds
-from agui_client.errors import ToolError
+from agui_client.errors import ToolError, UsageError
 from agui_client.mcp.call_results import check, content
 from agui_client.mcp.connection import CALLING, LOST, Connection, over_http, quoted
 
