@@ -156,7 +156,15 @@ class RunInProgressError(UsageError):
 
 
 class InterruptsNotCoveredError(UsageError):
-    """A resume must answer every pending interrupt exactly once; nothing was sent (INT-3, INT-4, INT-5)."""
+    """A resume must answer every pending interrupt exactly once; nothing was sent (INT-3, INT-4, INT-5).
+
+    Args:
+        reason: What is missing or does not fit.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"nothing was sent: {reason}")
+        self.reason = reason
 
 
 class RequestRepeatedError(UsageError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from http import HTTPStatus
 
 from agui_client.errors import (
@@ -10,15 +9,13 @@ from agui_client.errors import (
     ConnectError,
     ConnectTimeoutError,
     HTTPStatusError,
+    IdleTimeoutError,
     IncompleteRunError,
+    StreamTimeoutError,
     TransportError,
     UnexpectedContentTypeError,
 )
 
-_QUESTION = re.compile(r"; is (the agent|this)\b[^?]*\?")
-"""A hint in the package's messages, which the advice below says in other words."""
-_TIMEOUT_OPTION = re.compile(r"Timeouts\.\w+")
-"""The options in the package's messages that are `--timeout` on the command line."""
 _BROKE = "the connection to the agent broke in the middle of its answer"
 _ADVICE_BY_STATUS = {
     HTTPStatus.UNAUTHORIZED: "give credentials: -H 'Authorization: Bearer ...', or AGUI_HEADERS",
@@ -40,15 +37,15 @@ def report(error: AGUIError, again: str = "what arrived is kept; ask again to be
     Returns:
         What happened in a sentence, then what to do, where there is advice, then the ids, where the server knows them.
     """
-    happened = _TIMEOUT_OPTION.sub("--timeout", str(error))
     if isinstance(error, IncompleteRunError):
         broke = isinstance(error.__cause__, TransportError)
         why = _BROKE if broke else "the agent ended its answer before the run was over"
-        return [why, again, f"{_ids(error)}: {happened}"]
+        return [why, again, f"{_ids(error)}: {error}"]
     if (advice := _advice(error)) is None:
-        return [happened]
+        return [str(error)]
     ids = [_ids(error)] if isinstance(error, TransportError) and error.may_have_started else []
-    return [_QUESTION.sub(".", happened).removesuffix("."), advice, *ids]
+    # Without what the error itself advises, which is for programs.
+    return [error.problem, advice, *ids]
 
 
 def _ids(error: AGUIError) -> str:
@@ -63,6 +60,10 @@ def _advice(error: AGUIError) -> str | None:
             return "start the agent, or check the address; `agui demo --serve` starts one to try"
         case ConnectError():
             return "the server's log says why; it may have begun the run"
+        case IdleTimeoutError():
+            return "wait longer with --timeout, or let the server send comments to keep the stream alive"
+        case StreamTimeoutError():
+            return "wait longer with --timeout"
         case UnexpectedContentTypeError():
             return "check the path of the address: a server answers there, but no agent"
         case HTTPStatusError(status_code=code) if code in _ADVICE_BY_STATUS:

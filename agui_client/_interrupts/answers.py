@@ -90,7 +90,7 @@ def cover(pending: Sequence[Interrupt], resume: Resume | None, how: str = _HOW) 
     entries = [_json_entry(entry) for entry in _entries(by_id, resume or {})]
     # All at once: who answers ten questions should not learn of the mistakes one by one.
     if problems := dict.fromkeys(_problems(by_id, entries, how)):
-        raise InterruptsNotCoveredError(f"nothing was sent: {'; '.join(problems)}")
+        raise InterruptsNotCoveredError("; ".join(problems))
     return entries
 
 
@@ -175,9 +175,8 @@ async def answer_question(answer: Answerer | None, people: People | None, questi
     try:
         return given_answer(question, given)
     except InterruptsNotCoveredError as error:
-        problem = str(error).removeprefix("nothing was sent: ")
-        _logger.warning("an %s does not fit: %s", what, problem)
-        raise ToolError(f"The person's answer could not be used: {problem}.") from error
+        _logger.warning("an %s does not fit: %s", what, error.reason)
+        raise ToolError(f"The person's answer could not be used: {error.reason}.") from error
 
 
 def given_answer(question: Interrupt, given: Answer) -> GivenAnswer:
@@ -242,7 +241,7 @@ def _entries(by_id: Mapping[str, Interrupt], resume: Resume) -> Sequence[ResumeE
         return resume
     if not isinstance(resume, Mapping) or not all(isinstance(key, str) for key in cast("Iterable[object]", resume)):
         ways = f"resume is {{interrupt_id: answer}} with {_ANSWERS}, or a list of ResumeEntry"
-        raise InterruptsNotCoveredError(f"nothing was sent: {ways}")
+        raise InterruptsNotCoveredError(ways)
     # An answer to an unknown interrupt has no schema to go by, and is refused in a moment.
     return [_entry(by_id.get(key) or Interrupt(id=key, reason=""), answer) for key, answer in resume.items()]
 

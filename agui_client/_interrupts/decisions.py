@@ -31,7 +31,7 @@ _BY_HAND = "write the payload yourself: Resolve(...)"
 
 def refusal(interrupt_id: str, problem: str) -> InterruptsNotCoveredError:
     """Return the error about an answer that cannot be sent."""
-    return InterruptsNotCoveredError(f"nothing was sent: the answer to {interrupt_id!r} {problem}")
+    return InterruptsNotCoveredError(f"the answer to {interrupt_id!r} {problem}")
 
 
 def decision_payload(interrupt: Interrupt, decision: Approve | Deny) -> Any:

@@ -109,7 +109,9 @@ def verdict_on_break(run: Round, error: Exception, *, is_aborted: bool) -> Excep
         return failure
     if isinstance(error, StreamTimeoutError):
         return error
-    cut = IncompleteRunError(f"the run was cut off, as {error}. {failure.problem}", rule=failure.rule, fix=failure.fix)
+    cut = IncompleteRunError(
+        f"the run was cut off, as {error.problem}. {failure.problem}", rule=failure.rule, fix=failure.fix
+    )
     cut.__cause__ = error
     return cut
 

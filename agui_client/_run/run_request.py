@@ -287,7 +287,7 @@ def _repeated(
     missing = [quoted(each) for each in open_ids if each not in given]
     if missing and not (conversation.is_abandoned and not given):
         how = "answer with resume={id: ...}, or call abandon_interrupts() to go on without"
-        raise InterruptsNotCoveredError(f"nothing was sent: no answer to {listed(missing)}; {how}")
+        raise InterruptsNotCoveredError(f"no answer to {listed(missing)}; {how}")
     return {key: each for key, each in asked.items() if each.interrupt.id in given}
 
 

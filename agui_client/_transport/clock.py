@@ -218,15 +218,20 @@ def _translated(error: Exception, limits: Timeouts, address: str, *, is_unsent: 
 
 def _no_connection(error: Exception, limits: Timeouts, address: str, *, is_unsent: bool) -> errors.TransportError:
     kind = ConnectTimeoutError if isinstance(error, httpx.ConnectTimeout) else ConnectError
+    what, fix = f"no connection to {address}", None
     if any(isinstance(each, ConnectionRefusedError) for each in _causes(error)):
-        return kind(f"no connection to {address}: nothing listens there{_proxies()}; is the agent running?")
-    if any("WRONG_VERSION_NUMBER" in str(each) for each in _causes(error)):
-        return kind(f"no connection to {address}: the server there does not speak TLS; is its address http://...?")
-    if not is_unsent:
-        return kind(f"no connection to {address}, or one that broke at once: {_text(error)}")
-    if kind is ConnectTimeoutError:
-        return kind(f"no connection to {address} within {limits.connect:g} s")
-    return kind(f"no connection to {address}{_proxies()}: {_text(error)}; is the agent running there?")
+        what, fix = f"{what}: nothing listens there{_proxies()}", "is the agent running?"
+    elif any("WRONG_VERSION_NUMBER" in str(each) for each in _causes(error)):
+        what, fix = f"{what}: the server there does not speak TLS", "is its address http://...?"
+    elif not is_unsent:
+        what = f"{what}, or one that broke at once: {_text(error)}"
+    elif kind is ConnectTimeoutError:
+        what = f"{what} within {limits.connect:g} s"
+    else:
+        what, fix = f"{what}{_proxies()}: {_text(error)}", "is the agent running there?"
+    failure = kind(what)
+    failure.fix = fix
+    return failure
 
 
 def _text(error: Exception) -> str:

@@ -10,6 +10,7 @@ import logging
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
+from http import HTTPStatus
 
 import anyio
 import httpx
@@ -191,10 +192,11 @@ class Delivery:
         """Return the error for a response that is no event stream: the run never started (SSE-3, SSE-8)."""
         where = f"{address_of(response.url)} answered {response.status_code} {response.reason_phrase}".rstrip()
         if response.is_success:
-            media_type = responses.media_type_of(response)
-            where += f" with {media_type or 'no content type'} instead of {self._wanted}; is this the agent's address?"
-            message = f"{where} The body starts: {body[:_SNIPPET]!r}"
-            return errors.UnexpectedContentTypeError(message, content_type=media_type, body=body[:_SNIPPET])
+            media_type, body = responses.media_type_of(response), body[:_SNIPPET]
+            what = f"{where} with {media_type or 'no content type'} instead of {self._wanted}, beginning with {body!r}"
+            unexpected = errors.UnexpectedContentTypeError(what, content_type=media_type, body=body)
+            unexpected.fix = "is this the agent's address?"
+            return unexpected
         location = None
         if response.next_request is not None:
             url = response.next_request.url
@@ -203,17 +205,21 @@ class Delivery:
             self._redirected_to = None if refusal else url.copy_with(userinfo=self._url.userinfo)
             location = address_of(url)
             where += f" and points to {location}{refusal}"
-        if response.status_code in _NOT_HERE and not (self._request.is_document or self._request.is_reconnect):
-            is_connect = self._request.is_replay
-            where += f"; is this the address that {'sends threads again' if is_connect else 'takes runs'}?"
         message, headers = f"{where}: {body[:_SNIPPET]}" if body else where, responses.headers_to_show(response)
-        advice = self._advice_on_credentials() if response.status_code == 401 else _ADVICE.get(response.status_code)
-        if advice is not None and not (advice is _BUSY and self._transport.retry.status):
-            message += f"; {advice}"
-        return HTTPStatusError(message, status_code=response.status_code, body=body, headers=headers, location=location)
+        error = HTTPStatusError(
+            message, status_code=response.status_code, body=body, headers=headers, location=location
+        )
+        error.fix = self._advice_on(response.status_code)
+        return error
 
-    def _advice_on_credentials(self) -> str:
-        """Return what to do about a 401."""
+    def _advice_on(self, status: int) -> str | None:
+        """Return what to do about a refusal; None if its status does not say."""
+        request = self._request
+        if status in _NOT_HERE and not (request.is_document or request.is_reconnect):
+            return f"is this the address that {'sends threads again' if request.is_replay else 'takes runs'}?"
+        if status != HTTPStatus.UNAUTHORIZED:
+            advice = _ADVICE.get(status)
+            return None if advice is _BUSY and self._transport.retry.status else advice
         if self._is_renewed:
             return "on_unauthorized= has renewed the credentials, and the server refuses the new ones, too"
         if not self._transport.is_of_agent(self._url):

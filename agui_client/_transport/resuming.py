@@ -82,7 +82,7 @@ class ResumableSource(HttpSource):
     async def read(self) -> Iterable[WireEvent] | None:
         """Wait for the next events; if the stream breaks off before the run has ended, take it up."""
         while True:
-            cut: Exception | None = None
+            cut: TransportError | None = None
             try:
                 batch = await super().read()
             except (ConnectError, IdleTimeoutError) as error:
@@ -103,7 +103,7 @@ class ResumableSource(HttpSource):
                     raise cut
                 return None
 
-    def _refuse_to_reconnect(self, clock: Clock | None, cut: Exception | None) -> None:
+    def _refuse_to_reconnect(self, clock: Clock | None, cut: TransportError | None) -> None:
         """Say why the policy cannot take the stream up.
 
         Raises:
@@ -113,7 +113,7 @@ class ResumableSource(HttpSource):
             return
         why = "the server gave the latest event no `id:`" if self._is_numbered else "the policy knows no request for it"
         failure = ConnectError("the stream stopped early") if cut is None else cut
-        failure.args = (f"{failure}; reconnect= could not take it up: {why}",)
+        failure.args = (f"{failure.problem}; reconnect= could not take it up: {why}",)
         raise failure
 
     @property
@@ -136,7 +136,7 @@ class ResumableSource(HttpSource):
         is_sent = self._reading is not None or self.delivery.may_have_started
         return self._plan.request(self._numbered.cursor) if is_sent else None
 
-    async def _reconnect(self, cut: Exception | None) -> bool:
+    async def _reconnect(self, cut: TransportError | None) -> bool:
         """Open the next response.
 
         Args:

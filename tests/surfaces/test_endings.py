@@ -115,7 +115,7 @@ FAILURES = {
     ),
     "500": Failure(Reply([b"oops"], status=500, content_type=None), HTTPStatusError, "answered 500 Internal"),
     "405 with an event stream": Failure(
-        Reply([WHOLE], status=405), HTTPStatusError, "answered 405 Method Not Allowed; is this the address"
+        Reply([WHOLE], status=405), HTTPStatusError, "; is this the address that takes runs?"
     ),
     "302": Failure(
         Reply(status=302, headers={"Location": "/agent/"}), HTTPStatusError, "/agent/, but the POST would become a GET"

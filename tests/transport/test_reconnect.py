@@ -203,6 +203,7 @@ async def test_a_policy_that_cannot_take_a_stream_up_says_why_however_the_stream
         with pytest.raises(AGUIError, match=_NO_ID) as caught:
             await agent.run_agent("hi")
     assert type(caught.value) is (IdleTimeoutError if end == "stall" else IncompleteRunError)
+    assert str(caught.value).count("raise Timeouts.idle") == (end == "stall")
     assert len(server.requests) == 1
 
 
