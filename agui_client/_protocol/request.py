@@ -98,7 +98,7 @@ def prepare_input(
     messages: Any = run_input.__dict__.get("messages")  # middleware may leave them out, or bring anything
     # Compiled: few conversations have activities, and many have thousands of messages.
     if isinstance(messages, list | tuple) and not set(map(type, cast("list[Any]", messages))) <= _SENT:
-        sent = [message for message in messages if not _is_activity(message)]
+        sent = [message for message in cast("list[Any]", messages) if not _is_activity(message)]
         run_input = run_input.model_copy(update={"messages": sent})
     prepared = _conforming(run_input, is_copied=is_copied) or _stripped(run_input, warnings)
     filled: dict[str, Any] = {name: make() for name, make in _WHOLE.items() if getattr(prepared, name) is None}

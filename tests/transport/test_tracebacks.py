@@ -112,7 +112,11 @@ def test_of_a_cell_that_is_interrupted_while_it_waits_only_the_cell_is_shown(
 
 
 FAULTS = {
-    "404": (Reply([b"no"], status=404), HTTPStatusError, r"answered 404 Not Found: no; is this the address that takes runs\?$"),
+    "404": (
+        Reply([b"no"], status=404),
+        HTTPStatusError,
+        r"answered 404 Not Found: no; is this the address that takes runs\?$",
+    ),
     "HTML": (
         Reply([b"<html>\n"], content_type="text/html"),
         UnexpectedContentTypeError,
