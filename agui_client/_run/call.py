@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from agui_client._protocol.warnings import WarningLog
 from agui_client._run.result import annotate, build_result, call_end
+from agui_client._run.scope import CURRENT_SCOPE
 from agui_client._run.state import CallState
 from agui_client._run.steering import Steering
 from agui_client._run.subagents import unreported_usage
@@ -41,6 +42,12 @@ if TYPE_CHECKING:
     from agui_client.options import RunOptions
 
 _LIMITS = ToolLimits()
+
+
+def _leaving() -> Leaving:
+    """Return what leaves a call, together with the team that it is made in, if it is one of a member."""
+    around = CURRENT_SCOPE.get()
+    return Leaving(around.leaving if around is not None and around.agent.is_team else None)
 
 
 # Without a repr: it would show prompts, headers and state wherever a call is logged.
@@ -103,7 +110,7 @@ class Call:
     """The exception that the call ended with; None while it goes on, or if it did not fail."""
     state: CallState = field(default_factory=CallState, init=False)
     """The phase of the call, and the reason why it stops."""
-    leaving: Leaving = field(default_factory=Leaving, init=False)
+    leaving: Leaving = field(default_factory=_leaving, init=False)
     """The functions at work, and what becomes of the call when the process is about to end."""
     is_detached: bool = field(default=False, init=False)
     """Whether the call was left so that the server goes on with its run."""

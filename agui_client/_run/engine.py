@@ -221,6 +221,7 @@ class Engine:
             # The input was made when the block was entered, before the calls had their results.
             run.renew_input()
         if not state.is_stopped:
+            await call.leaving.hold()
             run.started_at = perf_counter()
             call.observers.call("on_start", run)
             await run.call_hooks("on_run_initialized")

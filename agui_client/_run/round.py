@@ -71,6 +71,7 @@ class Round(RunScope):
             is_saved=call.is_saved or call.also_save is not None or (around is not None and around.is_saved),
             first=call.rounds[0] if call.rounds else None,
             parent=around,
+            leaving=call.leaving,
         )
         # Not the call itself: it holds its runs, and what is in a cycle stays in memory until the collector comes.
         self._subscribers, self._custom_models = call.subscribers, call.custom_models

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from agui_client._run.middleware import Middleware
     from agui_client._run.observers import Observers, RunEnd, RunObserver
     from agui_client._tools.approval import Approver
+    from agui_client._tools.leaving import Leaving
     from agui_client._tools.people import People
     from agui_client._tools.tool_limits import ToolLimits
     from agui_client._tools.toolset import ToolSource
@@ -103,6 +104,8 @@ class RunScope(Record):
     """The first run of the same call; None if this is it."""
     parent: RunScope | None = field(default_factory=CURRENT_SCOPE.get, repr=False)
     """The run inside which the call was made; None if there was none."""
+    leaving: Leaving | None = field(default=None, repr=False)
+    """The functions of the call that are at work."""
     requests: list[HttpSource] = field(default_factory=list["HttpSource"], repr=False)
     """The requests that were posted for this run, in order."""
     started_at: float = field(default_factory=perf_counter, repr=False)

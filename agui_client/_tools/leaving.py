@@ -8,10 +8,14 @@ import anyio
 
 
 class Leaving:
-    """The functions of a call that were begun and whose results are not saved, and what is done when there is none."""
+    """The functions of a call that were begun and whose results are not saved, and what is done when there is none.
 
-    def __init__(self) -> None:
-        self._at_work = 0
+    Args:
+        team: The same of the team that the call is one of: it has the functions of its members, too.
+    """
+
+    def __init__(self, team: Leaving | None = None) -> None:
+        self._team, self._at_work = team, 0
         self._leave: Callable[[], object] | None = None
 
     def begin(self, leave: Callable[[], object]) -> None:
@@ -26,22 +30,30 @@ class Leaving:
     @property
     def has_begun(self) -> bool:
         """Whether the call is being left."""
-        return self._leave is not None
+        return self._leave is not None or (self._team is not None and self._team.has_begun)
+
+    async def hold(self) -> None:
+        """Wait for the end of the call if it is being left; a member's goes on until its team has nothing at work."""
+        if self.has_begun:
+            await anyio.sleep_forever()
 
     async def admit(self) -> None:
         """Note that a function begins; wait for the end of the call if it is being left."""
-        if self._leave is not None:
-            await anyio.sleep_forever()
-        self._at_work += 1
+        await self.hold()
+        self._add(1)
 
     def note_saved(self) -> None:
         """Note that the result of a function is saved, or that there is none, as it was stopped."""
-        self._at_work -= 1
-        self._leave_if_quiet()
+        self._add(-1)
 
     def note_all_saved(self) -> None:
         """Note that the results of all functions are saved."""
-        self._at_work = 0
+        self._add(-self._at_work)
+
+    def _add(self, begun: int) -> None:
+        self._at_work += begun
+        if self._team is not None:
+            self._team._add(begun)
         self._leave_if_quiet()
 
     def _leave_if_quiet(self) -> None:

@@ -113,7 +113,7 @@ class AgentApp:
         stop_within: Seconds within which the runs are ended one after the other when the server stops, those that began
             last first; runs that are over before their turn are not cut. Functions of tools that are at work may end
             within that time. Callers have five seconds more to read the end, so the server needs this and some seconds
-            more before it is killed. Runs that are kept end at once, and their functions within five seconds.
+            more before it is killed. Runs that are kept end at once, and their functions within this time.
 
     Raises:
         UsageError: An argument has a wrong value.
@@ -213,13 +213,13 @@ class AgentApp:
         self._begin_shutdown()
         with anyio.CancelScope(shield=True):
             if self._addresses is not None:
-                await self._addresses.kept.aclose()
+                await self._addresses.kept.aclose(self._stop_within)
             await self._stopping.wait()
 
     def _begin_shutdown(self) -> None:
         self._stopping.begin()
         if self._addresses is not None:
-            self._addresses.kept.stop_all()
+            self._addresses.kept.stop_all(self._stop_within)
 
     async def _live(self, receive: Receive, send: Send) -> None:
         """Answer the server's lifespan messages."""

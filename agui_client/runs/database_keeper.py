@@ -151,12 +151,12 @@ class DatabaseKeeper:
         _ = self._spawn(self._live())
         _ = self._spawn(self._clean())
 
-    async def aclose(self) -> None:
+    async def aclose(self, within: float) -> None:
         """Leave all runs to other processes, and close the database. Idempotent."""
         if self._is_closing or self._opening is None:
             return
         self._is_closing = True
-        self.stop_all()
+        self.stop_all(within)
         assert self._leaving is not None
         with anyio.CancelScope(shield=True):
             await asyncio.wait([self._leaving])
@@ -167,23 +167,23 @@ class DatabaseKeeper:
         self._remote_runs.close()
         await self._database.close()
 
-    def stop_all(self) -> None:
+    def stop_all(self, within: float) -> None:
         """Leave the runs that are going on here to other processes, as soon as no function of theirs is at work."""
         if self._opening is not None and self._leaving is None:
             for attempt in list(self._own.values()):
                 attempt.run.leave()
-            self._leaving = self._spawn(self._leave())
+            self._leaving = self._spawn(self._leave(within))
 
-    async def _leave(self) -> None:
+    async def _leave(self, within: float) -> None:
         """Wait until the runs are left, and cut functions that take too long."""
-        if not await self._have_ended():
+        if not await self._have_ended(within):
             for attempt in list(self._own.values()):
                 attempt.run.give_up()
-            await self._have_ended()
+            await self._have_ended(STOP_WITHIN)
 
-    async def _have_ended(self) -> bool:
+    async def _have_ended(self, within: float) -> bool:
         """Wait for the ends of the attempts, and of functions of `on_waiting`; return whether they came in time."""
-        with anyio.move_on_after(STOP_WITHIN):
+        with anyio.move_on_after(within):
             # Their blocks are left first: threads give their leases back.
             while self._own or self._notifying:  # noqa: ASYNC110 - it is looked at once in the life of a process
                 await asyncio.sleep(0.01)

@@ -77,10 +77,14 @@ class RunKeeper(Protocol):
         """Stop a run that is going on, wherever it is carried out, and wait for its end."""
         ...
 
-    def stop_all(self) -> None:
-        """End the runs of this process, or leave them to others, without waiting for that."""
+    def stop_all(self, within: float) -> None:
+        """End the runs of this process, or leave them to others, without waiting for that.
+
+        Args:
+            within: Seconds within which functions that were begun may end.
+        """
         ...
 
-    async def aclose(self) -> None:
+    async def aclose(self, within: float) -> None:
         """Do what `stop_all` does, and wait for it. Idempotent."""
         ...

@@ -9,6 +9,7 @@ import anyio
 from ag_ui.core import RunAgentInput
 
 from agui_client._protocol.schema import is_a
+from agui_client.asgi.stopping import STOP_WITHIN
 from agui_client.errors import UsageError
 from agui_client.runs.memory_keeper import MemoryKeeper
 from agui_client.runs.on_waiting import WaitingFunction
@@ -98,15 +99,19 @@ class KeptRuns:
             raise RunsClosedError(_CLOSED)
         await self.keeper.open()
 
-    def stop_all(self) -> None:
+    def stop_all(self, within: float) -> None:
         """End the runs or leave them, as `aclose` does, without waiting for that; let no more begin."""
         self._is_closed = True
-        self.keeper.stop_all()
+        self.keeper.stop_all(within)
 
-    async def aclose(self) -> None:
-        """End the runs, or leave them to other processes, and let no more begin. Idempotent."""
+    async def aclose(self, within: float = STOP_WITHIN) -> None:
+        """End the runs, or leave them to other processes, and let no more begin. Idempotent.
+
+        Args:
+            within: Seconds within which functions that were begun may end.
+        """
         self._is_closed = True
-        await self.keeper.aclose()
+        await self.keeper.aclose(within)
 
     def name(self, name: str, agent: NamedAgent) -> None:
         """Name what enters runs, so that another process can go on with them.

@@ -11,7 +11,7 @@ import anyio
 
 from agui_client._concurrency import spawn
 from agui_client._run.scope import CURRENT_SCOPE
-from agui_client.asgi.stopping import SHUTTING_DOWN, STOP_WITHIN
+from agui_client.asgi.stopping import SHUTTING_DOWN
 from agui_client.errors import RunInProgressError
 from agui_client.runs.on_waiting import WaitingFunction, notify
 from agui_client.runs.records import RunStatus, WaitingRun
@@ -103,16 +103,16 @@ class MemoryKeeper:
         run.stop()
         await run.log.ended()
 
-    def stop_all(self) -> None:
+    def stop_all(self, within: float) -> None:
         """End the runs that are going on, as soon as no function of theirs is at work."""
         if going_on := [each for each in self._registry if each.log.is_going_on]:
             for run in going_on:
                 run.shut_down()
-            spawn(partial(self._cut, going_on), Context())
+            spawn(partial(self._cut, going_on, within), Context())
 
-    async def _cut(self, going_on: Sequence[ServerRun]) -> None:
+    async def _cut(self, going_on: Sequence[ServerRun], within: float) -> None:
         """Stop runs whose functions take too long."""
-        with anyio.move_on_after(STOP_WITHIN):
+        with anyio.move_on_after(within):
             await self._ended(going_on)
         for run in going_on:
             if run.log.is_going_on:
@@ -122,9 +122,9 @@ class MemoryKeeper:
         for run in runs:
             await run.log.ended()
 
-    async def aclose(self) -> None:
+    async def aclose(self, within: float) -> None:
         """End the runs that are going on, and wait for that."""
         going_on = [each for each in self._registry if each.log.is_going_on]
-        self.stop_all()
+        self.stop_all(within)
         with anyio.CancelScope(shield=True):
             await self._ended(going_on)

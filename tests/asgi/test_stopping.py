@@ -13,12 +13,14 @@ import anyio
 import anyio.to_thread
 import httpx
 import pytest
-from ag_ui.core import RunFinishedEvent, RunStartedEvent
+from ag_ui.core import RunFinishedEvent, RunStartedEvent, ToolCallResultEvent
 
-from agui_client import FunctionAgent, HttpAgent, RunFailedError, UsageError
+from agui_client import FunctionAgent, HttpAgent, RunFailedError, UsageError, tool
 from agui_client.asgi import ASGITransport, agent_app, stopping
-from agui_client.testing import Gate, ScriptedAgent, events_of, text, turn
+from agui_client.teams import ParallelAgent, SequentialAgent
+from agui_client.testing import Gate, ScriptedAgent, events_of, text, tool_call, turn
 from agui_client.threads import Threads
+from support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -183,6 +185,43 @@ async def test_runs_are_ended_one_after_the_other_and_those_that_are_over_before
     assert sorted(each for each, _ in ends[:2]) == ["a", "c"]
     assert ends[2][0] == "b"
     assert pause <= ends[2][1] - began
+
+
+async def test_the_tools_of_members_end_and_no_member_begins_anything_new() -> None:
+    gates, begun, threads = {"a": Gate(), "b": Gate()}, set[str](), Threads()
+
+    @tool
+    async def end(name: str) -> str:
+        """End in time."""
+        begun.add(name)
+        await gates[name].wait()
+        return f"{name} is done"
+
+    def member(name: str) -> ScriptedAgent:
+        calls = turn(tool_call("end", {"name": name}))
+        return ScriptedAgent(calls, turn(text("Never.")), agent_id=name, tools=[end])
+
+    team = SequentialAgent(ParallelAgent(member("a"), member("b"), agent_id="both"), agent_id="team")
+    app = agent_app(lambda request, input: threads.open(input.thread_id, team))
+
+    async def read() -> None:
+        async with HttpAgent("http://app/", app=app, thread_id="t").stream("Hi") as run:
+            while not isinstance(await anext(run), ToolCallResultEvent):
+                """The tool of the other member is at work."""
+            gates["b"].open()
+            with pytest.raises(RunFailedError, match="shutting_down"):
+                await run.result()
+
+    with anyio.fail_after(_SECONDS):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(read)
+            await until(lambda: len(begun) == 2, _SECONDS)
+            tasks.start_soon(app.shutdown)
+            await anyio.lowlevel.checkpoint()
+            gates["a"].open()
+    async with threads.open("t", team, wait=0) as agent:
+        assert [each.content for each in agent.messages if each.role == "tool"] == ["a is done", "b is done"]
+        assert [each.content for each in agent.messages if each.role == "assistant"] == [None, None]
 
 
 @pytest.mark.parametrize("stop_within", [0, -1, "5", True])

@@ -26,7 +26,7 @@ from agui_client import (
     tool,
 )
 from agui_client.asgi import ASGITransport, RequestRefusedError, agent_app
-from agui_client.runs import Runs, RunStatus, WaitingRun, memory_keeper, run_log
+from agui_client.runs import Runs, RunStatus, WaitingRun, run_log
 from agui_client.teams import ParallelAgent, SequentialAgent
 from agui_client.testing import Gate, ScriptedAgent, interrupt, text, tool_call, turn
 from agui_client.threads import Threads
@@ -687,11 +687,9 @@ async def test_runs_that_are_closed_end_with_an_error_and_give_back_their_thread
         assert [each.content for each in stored.messages] == ["Hi", "One. "]
 
 
-async def test_runs_that_are_closed_let_functions_end_for_a_while_and_begin_nothing_new(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(memory_keeper, "STOP_WITHIN", 0.5)
+async def test_runs_that_are_closed_let_functions_end_for_a_while_and_begin_nothing_new() -> None:
     runs, may_end, begun = Runs(), Gate(), list[str]()
+    app = agent_app(ScriptedAgent(turn()), runs=runs, stop_within=0.5)
 
     @tool
     async def end() -> str:
@@ -713,7 +711,7 @@ async def test_runs_that_are_closed_let_functions_end_for_a_while_and_begin_noth
             await runs.start(agent, "Hi", run_id=name)
         await until(lambda: len(begun) == 2, _SECONDS)
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(runs.aclose)
+            tasks.start_soon(app.shutdown)
             await anyio.lowlevel.checkpoint()
             may_end.open()
         ends = {name: [event.type.value async for _, event in runs.follow(name)] for name in begun}
