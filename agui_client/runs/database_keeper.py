@@ -384,11 +384,25 @@ class DatabaseKeeper:
         A run that no process carries out is taken over by one that lives, such as this one, and ends with that.
         """
         row_id = row_id_of(run.log.key)
-        await self._database.want_stop(row_id)
+        await self._database.want_stop(row_id=row_id)
         with run.log.followed():
             if row_id in self._own:
                 run.stop()
             await run.log.ended()
+
+    async def delete(self, owner: str | None) -> int:
+        """Stop the runs of an owner, or of all, wherever they are carried out, and remove them; return their number."""
+        await self.open()
+        removed = 0
+        while True:
+            removed += (some := await self._database.remove_ended(owner=owner))
+            if not some and not await self._database.want_stop(owner=owner):
+                break
+            await asyncio.sleep(0 if some else _BEAT)
+        for run in self._registry:
+            if owner in (None, run.log.key.owner) and not run.log.is_going_on:
+                self._registry.discard(run)
+        return removed
 
     # --- inside
 

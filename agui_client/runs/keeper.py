@@ -77,6 +77,10 @@ class RunKeeper(Protocol):
         """Stop a run that is going on, wherever it is carried out, and wait for its end."""
         ...
 
+    async def delete(self, owner: str | None, /) -> int:
+        """Stop the runs of an owner, or of all, and remove them; return their number."""
+        ...
+
     def stop_all(self, within: float) -> None:
         """End the runs of this process, or leave them to others, without waiting for that.
 

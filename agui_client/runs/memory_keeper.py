@@ -103,6 +103,18 @@ class MemoryKeeper:
         run.stop()
         await run.log.ended()
 
+    async def delete(self, owner: str | None) -> int:
+        """Stop the runs of an owner, or of all, and remove them; return their number."""
+        removed = 0
+        while runs := [each for each in self._registry if owner in (None, each.log.key.owner)]:
+            for run in runs:
+                run.stop()
+            await self._ended(runs)
+            for run in runs:
+                self._registry.discard(run)
+            removed += len(runs)
+        return removed
+
     def stop_all(self, within: float) -> None:
         """End the runs that are going on, as soon as no function of theirs is at work."""
         if going_on := [each for each in self._registry if each.log.is_going_on]:

@@ -259,17 +259,18 @@ class RunDatabase:
 
         await self._writes.do(delete)
 
-    async def remove_ended(self, *, older_than: float) -> int:
-        """Remove a set of ended runs with their events, unless they wait for an answer; return their number.
+    async def remove_ended(self, *, older_than: float | None = None, owner: str | None = None) -> int:
+        """Remove a set of ended runs with their events; return their number.
 
         The set is small enough that other transactions, such as the renewal of the lease, hardly wait for it.
 
         Args:
-            older_than: The seconds that must have passed since their end.
+            older_than: The seconds that must have passed since their end; then runs that wait for an answer stay. None
+                for all runs that have ended.
+            owner: The owner of the runs; None for those of all.
         """
-        ended = sa.select(RUN.c.row_id, RUN.c.event_count, _EVENTS_BEFORE).where(
-            RUN.c.ended_at < self.now - older_than, IS_OVER
-        )
+        which = [sa.not_(_IS_RUNNING)] if older_than is None else [RUN.c.ended_at < self.now - older_than, IS_OVER]
+        ended = sa.select(RUN.c.row_id, RUN.c.event_count, _EVENTS_BEFORE).where(*which, *_are_of(RUN.c.owner, owner))
         oldest = ended.order_by(RUN.c.ended_at).limit(_MOST_REMOVED).subquery()
         small = sa.select(oldest.c.row_id).where(oldest.c.before < _MOST_REMOVED)
         # Another process that cleans up at the same time removes others.
@@ -332,10 +333,16 @@ class RunDatabase:
         row = _row(mine["of_row"], mine["of_process"], mine["of_attempt"], values.get("status", ""))
         return bool(connection.execute(sa.select(RUN.c.row_id).where(row)).all())
 
-    async def want_stop(self, row_id: str) -> None:
-        """Have the process that has a run stop it."""
-        row = RUN.c.row_id == row_id
-        await self._writes.do(lambda db: db.execute(sa.update(RUN).where(row).values(is_stop_wanted=True)))
+    async def want_stop(self, *, row_id: str | None = None, owner: str | None = None) -> int:
+        """Have runs that are going on stopped by the processes that have them; return their number.
+
+        Args:
+            row_id: The id of the row of the run; None for any.
+            owner: The owner of the runs; None for any.
+        """
+        rows = (_IS_RUNNING, *_are_of(RUN.c.row_id, row_id), *_are_of(RUN.c.owner, owner))
+        wanted = sa.update(RUN).where(*rows).values(is_stop_wanted=True)
+        return await self._writes.do(lambda db: db.execute(wanted).rowcount)
 
     # --- looking
 
@@ -349,7 +356,7 @@ class RunDatabase:
     ) -> list[StoredRun]:
         """Return descriptions of runs, those that began last first; None stands for any."""
         wanted = {RUN.c.owner: owner, RUN.c.thread_id: thread_id, RUN.c.run_id: run_id}
-        conditions = [key == value for key, value in wanted.items() if value is not None]
+        conditions = [each for column, value in wanted.items() for each in _are_of(column, value)]
         is_queued = sa.and_(_IS_RUNNING, RUN.c.process_id.not_in(self._living)).label("is_queued")
         described = sa.select(*_DESCRIBED, is_queued).where(*conditions)
         chosen = described.order_by(RUN.c.number.desc()).limit(most)
@@ -451,6 +458,11 @@ def _settle(connection: sa.Connection, key: RunKey) -> None:
         if row.run_id != key.run_id:
             status = RunStatus.SUPERSEDED if answered.isdisjoint(_asked_ids(row)) else RunStatus.FINISHED
             connection.execute(_SETTLE, {"of_row": row.row_id, "of_status": status.value})
+
+
+def _are_of(column: sa.Column[Any], value: str | None) -> list[sa.ColumnElement[bool]]:
+    """Return the conditions of rows that have a value; none for any."""
+    return [] if value is None else [column == value]
 
 
 def _of(key: RunKey) -> dict[str, str]:

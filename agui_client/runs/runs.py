@@ -317,6 +317,26 @@ class Runs:
             raise UsageError(f"owner= is a text, or None for the runs of all, not {owner!r}")
         return [*await self._kept.keeper.infos(owner)]
 
+    async def delete(self, *, owner: str | None = None, everybody: bool = False) -> int:
+        """Remove all runs of an owner with their events and inputs: those that are going on are stopped before.
+
+        Runs that wait for an answer are removed, too, and no link to them can be answered any more. Runs that begin
+        meanwhile go as well. The conversations of stored threads are removed by `Threads.delete(owner=)`.
+
+        Args:
+            owner: The owner; "" for the runs without one.
+            everybody: Whether the runs of all owners are removed, which takes the place of `owner`.
+
+        Returns:
+            The number of runs that were removed.
+
+        Raises:
+            UsageError: Neither an owner nor everybody is named, or both are.
+        """
+        if everybody is (owner is not None) or not is_a(owner, str | None):
+            raise UsageError(f"delete takes owner=, a text, or everybody=True for the runs of all, not {owner!r}")
+        return await self._kept.keeper.delete(owner)
+
     def on_waiting(self, function: OnWaiting) -> OnWaiting:
         """Call a function with each run that has ended with interrupts; also a decorator.
 

@@ -211,6 +211,22 @@ class ThreadStoreContract:
 
         self._run(_check)
 
+    def test_all_threads_of_an_owner_are_deleted_with_their_forks(self) -> None:
+        """Nothing of the owner is left, and other owners have theirs."""
+
+        async def _check(store: ThreadStore, ann: str, bob: str) -> None:
+            await _saved(store, ann, "t", "1", "2")
+            await _forked(store, ann, "fork", "3", ("t", 1))
+            await _saved(store, bob, "t", "4")
+            assert (await store.delete_all(ann), await store.delete_all(ann)) == (2, 0)
+            assert (await store.read(ann, "t"), await store.read(ann, "fork")) == (None, None)
+            assert list(await store.list(ann, 10)) == []
+            assert await _entries(store, bob, "t") == ["4"]
+            await _saved(store, ann, "t", "5")
+            assert await _entries(store, ann, "t") == ["5"]
+
+        self._run(_check)
+
     def test_an_owner_has_nothing_to_do_with_the_threads_of_another(self) -> None:
         """Two owners may have threads of one id, and neither sees, writes or blocks the other's."""
 

@@ -84,6 +84,11 @@ class MemoryStore(ThreadStore):
         del self._threads[owner, thread_id]
         return thread.info is not None
 
+    async def delete_all(self, owner: str | None) -> int:
+        """Delete all threads of an owner, or of everybody."""
+        keys = [key for key in self._threads if owner in (None, key[0])]
+        return sum(self._threads.pop(key).info is not None for key in keys)
+
 
 def _age(info: ThreadInfo) -> tuple[float, str]:
     return info.updated_at.timestamp(), info.thread_id

@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from agui_client._field_docs import Record
+from agui_client.errors import ThreadBusyError, ThreadStoreError
 
 if TYPE_CHECKING:
     from ag_ui.core import TokenUsage
@@ -167,6 +168,32 @@ class ThreadStore(ABC):
         Returns:
             Whether there was such a thread.
         """
+
+    async def delete_all(self, owner: str | None) -> int:
+        """Delete all threads of an owner, also those that blocks have open: nothing more of these is saved.
+
+        Optional: this method deletes one thread after the other, refuses to if a block has one open, and knows no other
+        owners.
+
+        Args:
+            owner: The owner; None for the threads of everybody.
+
+        Returns:
+            The number of threads that were deleted.
+
+        Raises:
+            ThreadBusyError: A block has a thread open.
+            ThreadStoreError: The store cannot tell the threads of everybody.
+        """
+        if owner is None:
+            raise ThreadStoreError(f"{type(self).__name__} does not know its owners: override delete_all")
+        deleted = 0
+        while page := await self.list(owner, 100):
+            for each in page:
+                if (number := await self.lease(owner, each.thread_id, 60)) is None:
+                    raise ThreadBusyError(f"thread {each.thread_id!r} is in use elsewhere; {deleted} were deleted")
+                deleted += await self.delete(owner, each.thread_id, number)
+        return deleted
 
     async def aclose(self) -> None:
         """Close connections; does nothing unless a store has some."""

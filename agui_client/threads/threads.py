@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 from uuid import uuid4
 
 import anyio
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from agui_client.threads.sql import AsyncEngine, PoolOptions
 
 T = TypeVar("T")
+_ALL: Any = object()
+"""Stands for all threads: an id that is None by mistake deletes none."""
 
 _MOST_BYTES = 1000
 """The bytes of the longest owner or id: PostgreSQL indexes both together, in no more than 2,704."""
@@ -168,21 +170,39 @@ class Threads:
         """
         return self._call(self._rewind, owner, _checked("thread_id", thread_id), at, wait)
 
-    def delete(self, thread_id: str, *, owner: str = "", wait: float = 5.0) -> StoreCall[bool]:
-        """Delete a thread; forks of it keep what they share.
+    @overload
+    def delete(self, thread_id: str, *, owner: str = "", wait: float = 5.0) -> StoreCall[bool]: ...
+
+    @overload
+    def delete(self, *, owner: str) -> StoreCall[int]: ...
+
+    @overload
+    def delete(self, *, everybody: Literal[True]) -> StoreCall[int]: ...
+
+    def delete(
+        self, thread_id: Any = _ALL, *, owner: str | None = None, wait: float = 5.0, everybody: bool = False
+    ) -> StoreCall[bool] | StoreCall[int]:
+        """Delete a thread, or without its id all threads of an owner.
 
         Args:
-            thread_id: The thread.
-            owner: The owner.
-            wait: The most seconds to wait while a block has the thread open.
+            thread_id: The thread; forks of it keep what they share.
+            owner: The owner. Without the id of a thread, it has to be given: its threads are deleted with all forks,
+                also those that blocks have open, whose runs fail before they send or execute anything more.
+            wait: The most seconds to wait while a block has the one thread open.
+            everybody: Whether the threads of all owners are deleted.
 
         Returns:
-            Whether there was such a thread.
+            Whether there was such a thread; without an id, the number of threads that were deleted.
 
         Raises:
-            ThreadBusyError: A block has the thread open.
+            UsageError: Neither a thread, nor an owner, nor everybody is named.
+            ThreadBusyError: A block has the one thread open.
         """
-        return self._call(self._delete, owner, _checked("thread_id", thread_id), wait)
+        if thread_id is not _ALL:
+            return self._call(self._delete, owner or "", _checked("thread_id", thread_id), wait)
+        if everybody is (owner is not None):
+            raise UsageError("delete takes a thread, or owner= for all threads of an owner, or everybody=True")
+        return self._loop.call(partial(self._store.delete_all, None if everybody else _checked("owner", owner)))
 
     def export(self, thread_id: str, form: Format = "json", *, owner: str = "") -> StoreCall[str]:
         """Return a thread as text.

@@ -1,17 +1,22 @@
-"""Runs that are removed: those whose time has passed."""
+"""Runs that are removed: those whose time has passed, and those of an owner."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import anyio
 import pytest
 import sqlalchemy as sa
+from ag_ui.core import Event, RunFinishedCancelledOutcome, RunFinishedEvent
 
+from agui_client import Approve, UsageError
 from agui_client.runs import Runs, database_keeper
 from agui_client.runs.run_tables import GROUP, RUN, url_of
-from agui_client.testing import ScriptedAgent, interrupt, text, turn
+from agui_client.testing import Gate, ScriptedAgent, interrupt, text, turn
+from agui_client.threads import Threads
+from support.waiting import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
 _SECONDS = 30.0
@@ -21,6 +26,7 @@ def made(url: str | None, **options: Any) -> Runs:
     """Runs with an agent that asks before it speaks, and one that speaks."""
     runs = Runs(url, **options)
     runs.add("asking", ScriptedAgent(turn(interrupt("Proceed?", interrupt_id="i")), turn(text("Done."))))
+    runs.add("silent", ScriptedAgent(turn(text("One."), Gate())))
     runs.add("speaking", ScriptedAgent(turn(text("Hello."))))
     return runs
 
@@ -66,6 +72,48 @@ async def test_ended_runs_are_removed_in_sets_when_their_time_has_passed(
     assert (sum(deleted), len(deleted)) == (251, 3)
     assert left(engine) == [("asking", 2)]
     engine.dispose()
+
+
+async def test_all_runs_of_an_owner_are_stopped_and_removed_wherever_they_are(runs_url: str | None) -> None:
+    async with made(runs_url) as runs:
+        await runs.start("silent", "Hi", run_id="going on", thread_id="a", owner="ann")
+        for agent, owner in (("asking", "ann"), ("asking", "bob"), ("speaking", "ann")):
+            await run_to_its_end(runs, agent, f"{agent} {owner}", owner)
+        with anyio.fail_after(_SECONDS):
+            seen: list[Event] = []
+
+            async def follow() -> None:
+                async for _, event in runs.follow("going on"):
+                    seen.append(event)
+
+            # As from a script: with a URL, other Runs stop and remove those of this one.
+            async with Runs(runs_url) if runs_url else nullcontext(runs) as script, anyio.create_task_group() as tasks:
+                tasks.start_soon(follow)
+                await until(lambda: len(seen) > 2, _SECONDS)
+                assert (await script.delete(owner="ann"), await script.delete(owner="ann")) == (3, 0)
+                assert [each.run_id for each in await script.list()] == ["asking bob"]
+            assert isinstance(seen[-1], RunFinishedEvent)
+            assert seen[-1].outcome == RunFinishedCancelledOutcome()
+            for work in (runs.info("going on"), runs.info("speaking ann"), runs.answer("asking ann", {"i": Approve()})):
+                with pytest.raises(UsageError, match="no run"):
+                    await work
+            # Others keep theirs, and the owner may begin anew.
+            await runs.answer("asking bob", {"i": Approve()})
+            await run_to_its_end(runs, "speaking", "speaking ann", "ann")
+            assert await runs.delete(everybody=True) == 3
+            assert await runs.list() == []
+    if runs_url is not None:
+        engine = sa.create_engine(url_of(runs_url))
+        assert left(engine) == []
+        engine.dispose()
+
+
+@pytest.mark.parametrize("named", [{}, {"owner": None}, {"owner": 3}, {"owner": "ann", "everybody": True}])
+async def test_an_owner_or_everybody_is_named_before_runs_and_threads_are_deleted(named: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match=r"delete takes|owner= takes"):
+        await Runs().delete(**named)
+    with Threads() as threads, pytest.raises(UsageError, match=r"delete takes|owner= takes"):
+        _ = threads.delete(**named)
 
 
 def left(engine: sa.Engine) -> Sequence[tuple[str, int]]:

@@ -12,9 +12,9 @@ import pytest
 
 pytest.importorskip("sqlalchemy", reason="needs the extra threads: pip install 'agui-client[threads]'")
 
-from agui_client import ThreadStoreError
-from agui_client.testing import ThreadStoreContract
-from agui_client.threads import MemoryStore, SQLStore, ThreadInfo, ThreadStore
+from agui_client import ThreadBusyError, ThreadStoreError
+from agui_client.testing import ScriptedAgent, ThreadStoreContract, text, turn
+from agui_client.threads import MemoryStore, SQLStore, ThreadInfo, Threads, ThreadStore
 from support.postgres import PostgresServer
 
 
@@ -26,6 +26,26 @@ def anyio_backend() -> str:
 class TestMemoryStore(ThreadStoreContract):
     def new_store(self) -> ThreadStore:
         return MemoryStore()
+
+
+class _LeastStore(MemoryStore):
+    delete_all = ThreadStore.delete_all
+
+
+class TestWhatNoStoreNeedsToOverride(ThreadStoreContract):
+    def new_store(self) -> ThreadStore:
+        return _LeastStore()
+
+    @pytest.mark.anyio
+    async def test_threads_that_are_in_use_or_of_unknown_owners_are_not_deleted(self) -> None:
+        async with Threads(self.new_store()) as threads:
+            async with threads.open("t", ScriptedAgent(turn(text("Hello.")))) as agent:
+                await agent.run_agent("Hi")
+                with pytest.raises(ThreadBusyError, match="thread 't' is in use elsewhere; 0 were deleted"):
+                    await threads.delete(owner="")
+            with pytest.raises(ThreadStoreError, match="_LeastStore does not know its owners: override delete_all"):
+                await threads.delete(everybody=True)
+            assert await threads.delete(owner="") == 1
 
 
 class _SQLContract(ThreadStoreContract):

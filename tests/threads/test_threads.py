@@ -909,6 +909,28 @@ async def test_nobody_but_the_owner_reaches_a_thread(new_threads: NewThreads) ->
     assert [each.thread_id for each in await threads.list(owner="ann")] == ["t"]
 
 
+async def test_all_threads_of_an_owner_are_deleted_whoever_has_them_open(new_threads: NewThreads) -> None:
+    threads, agent = new_threads(), ScriptedAgent(turn(text("Hello.")))
+    for owner in ("ann", "bob"):
+        async with threads.open("t", agent, owner=owner) as opened:
+            await opened.run_agent("Hi")
+    await threads.fork("t", owner="ann")
+
+    async def go_on() -> None:
+        async with threads.open("t", agent, owner="ann") as opened:
+            assert await threads.delete(owner="ann") == 2
+            await opened.run_agent("What is saved no more is not sent.")
+
+    with pytest.raises(ThreadBusyError, match="'t' was taken over by another block, or deleted"):
+        await go_on()
+    assert list(await threads.list(owner="ann")) == []
+    assert [each.thread_id for each in await threads.list(owner="bob")] == ["t"]
+    assert threads.delete(everybody=True).result() == 1
+    no_id: Any = None
+    with pytest.raises(UsageError, match="thread_id= takes a text"):
+        _ = threads.delete(no_id, owner="bob")
+
+
 async def test_a_fork_has_a_result_that_came_later_for_a_call_before_its_last_message(new_threads: NewThreads) -> None:
     threads = new_threads()
     said = [tool_call("locate", tool_call_id="c"), text("B", message_id="b"), text("C", message_id="c3")]

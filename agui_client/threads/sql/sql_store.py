@@ -132,6 +132,10 @@ class SQLStore(ThreadStore):
         deleted = partial(statements.delete_thread, owner=owner, thread_id=thread_id, number=number)
         return await self._run(deleted, is_atomic=True)
 
+    async def delete_all(self, owner: str | None) -> int:
+        """Delete all threads of an owner, or of everybody, in one transaction."""
+        return await self._run(partial(statements.delete_all, owner=owner), is_atomic=True)
+
     async def aclose(self) -> None:
         """Close all connections."""
         await self._database.close()

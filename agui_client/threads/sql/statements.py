@@ -16,9 +16,11 @@ from uuid import uuid4
 from sqlalchemy import (
     BigInteger,
     Connection,
+    Delete,
     Executable,
     Integer,
     Row,
+    Table,
     Text,
     and_,
     bindparam,
@@ -353,6 +355,20 @@ def delete_thread(db: Connection, owner: str, thread_id: str, number: int) -> bo
     while line is not None:
         line = _delete_line(db, owner, line)
     return row is not None and row.entries != 0
+
+
+def delete_all(db: Connection, owner: str | None) -> int:
+    """Delete all threads of an owner, or of everybody; return their number."""
+
+    def deletion(table: Table) -> Delete:
+        """Make the statement that deletes the rows of a table."""
+        return delete(table) if owner is None else delete(table).where(table.c.owner == owner)
+
+    deleted = db.execute(deletion(THREADS).returning(THREADS.c.entries)).scalars().all()
+    for table in (ENTRIES, LINES):
+        # A thread may have been made since, with a line of its own.
+        db.execute(deletion(table).where(table.c.line.not_in(select(THREADS.c.line))))
+    return sum(each != 0 for each in deleted)
 
 
 def _delete_line(db: Connection, owner: str, line: str) -> str | None:
