@@ -10,6 +10,7 @@ import anyio
 import pytest
 import sqlalchemy as sa
 from ag_ui.core import Event, RunFinishedCancelledOutcome, RunFinishedEvent
+from sqlalchemy import event
 
 from agui_client import Approve, UsageError
 from agui_client.runs import Runs, database_keeper
@@ -58,7 +59,7 @@ async def test_ended_runs_are_removed_in_sets_when_their_time_has_passed(
         if statement.startswith("DELETE FROM agui_run "):
             deleted.append(cursor.rowcount)
 
-    sa.event.listen(sa.Engine, "after_cursor_execute", note)
+    event.listen(sa.Engine, "after_cursor_execute", note)
     monkeypatch.setattr(database_keeper, "_BETWEEN_CLEANINGS", 0.02)
     try:
         with anyio.fail_after(_SECONDS):
@@ -67,7 +68,7 @@ async def test_ended_runs_are_removed_in_sets_when_their_time_has_passed(
                     await anyio.sleep(0.01)
                 assert [(each.run_id, each.event_count) for each in await runs.list()] == [("asking", 2)]
     finally:
-        sa.event.remove(sa.Engine, "after_cursor_execute", note)
+        event.remove(sa.Engine, "after_cursor_execute", note)
     # A set has about a thousand events, so that nothing waits long for its end.
     assert (sum(deleted), len(deleted)) == (251, 3)
     assert left(engine) == [("asking", 2)]
@@ -83,8 +84,8 @@ async def test_all_runs_of_an_owner_are_stopped_and_removed_wherever_they_are(ru
             seen: list[Event] = []
 
             async def follow() -> None:
-                async for _, event in runs.follow("going on"):
-                    seen.append(event)
+                async for _, each in runs.follow("going on"):
+                    seen.append(each)
 
             # As from a script: with a URL, other Runs stop and remove those of this one.
             async with Runs(runs_url) if runs_url else nullcontext(runs) as script, anyio.create_task_group() as tasks:
@@ -113,7 +114,8 @@ async def test_an_owner_or_everybody_is_named_before_runs_and_threads_are_delete
     with pytest.raises(UsageError, match=r"delete takes|owner= takes"):
         await Runs().delete(**named)
     with Threads() as threads, pytest.raises(UsageError, match=r"delete takes|owner= takes"):
-        _ = threads.delete(**named)
+        deleting: Any = threads.delete(**named)
+        await deleting
 
 
 def left(engine: sa.Engine) -> Sequence[tuple[str, int]]:
