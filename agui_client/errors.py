@@ -5,6 +5,7 @@ AGUIError                          problem, fix, thread_id, run_id, may_have_sta
 │  ├─ RunInProgressError           a second run on one agent; clone() for parallel work
 │  ├─ CannotWaitError              the thread waits for what only it could bring
 │  ├─ RequestRepeatedError         a caller sent a request again that was carried out
+│  │  └─ RequestExpiredError       or answered when the time for it had passed
 │  └─ InterruptsNotCoveredError    missing, unknown, duplicate or expired answers
 ├─ TransportError                  nothing usable arrived
 │  ├─ ConnectError
@@ -58,6 +59,7 @@ __all__ = [
     "InvalidEventError",
     "ParseError",
     "ProtocolError",
+    "RequestExpiredError",
     "RequestRepeatedError",
     "RunFailedError",
     "RunInProgressError",
@@ -169,6 +171,10 @@ class InterruptsNotCoveredError(UsageError):
 
 class RequestRepeatedError(UsageError):
     """A caller of a served agent sent a request again: its run has begun before, or what it answers was answered."""
+
+
+class RequestExpiredError(RequestRepeatedError):
+    """A caller of a served agent answered an interrupt whose time has passed."""
 
 
 class CannotWaitError(UsageError):

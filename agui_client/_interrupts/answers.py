@@ -228,12 +228,17 @@ def answers_for_tools(
 
 def is_expired(interrupt: Interrupt) -> bool:
     """Whether `expiresAt` is a date that has come (INT-6); a text that is no ISO 8601 date never expires here."""
+    return expires_before(interrupt, datetime.now(UTC))
+
+
+def expires_before(interrupt: Interrupt, moment: datetime) -> bool:
+    """Whether `expiresAt` is a date that has come by some moment."""
     try:
         expires = datetime.fromisoformat(interrupt.expires_at or "")
     except ValueError:
         return False
     # A date without a zone is taken for UTC: the zone of this machine says nothing about the server's.
-    return (expires if expires.tzinfo else expires.replace(tzinfo=UTC)) <= datetime.now(UTC)
+    return (expires if expires.tzinfo else expires.replace(tzinfo=UTC)) <= moment
 
 
 def _entries(by_id: Mapping[str, Interrupt], resume: Resume) -> Sequence[ResumeEntry]:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from agui_client._interrupts.answers import is_expired
 from agui_client._protocol.open_items import quoted
 from agui_client.asgi.caller_interrupts import APPROVAL, PASSED_ON, QUESTION, approved_call, unpacked
-from agui_client.errors import RequestRepeatedError
+from agui_client.errors import RequestExpiredError, RequestRepeatedError
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Sequence
 
-    from ag_ui.core import Message, ResumeEntry
+    from ag_ui.core import Interrupt, Message, ResumeEntry
 
     from agui_client.conversation import Conversation
 
@@ -45,20 +46,27 @@ def refuse_answered(conversation: Conversation, resume: Iterable[ResumeEntry]) -
         raise _answered(interrupt_id)
 
 
-def refuse_answered_by_runs(given: Iterable[str], answered: Container[str], waiting: Container[str]) -> None:
-    """Refuse answers that a run of the thread that is kept has carried.
+def refuse_answered_by_runs(
+    resume: Iterable[ResumeEntry], answered: Container[str], waiting: Iterable[Interrupt]
+) -> None:
+    """Refuse answers that a run of the thread that is kept has carried, and those that come too late.
 
     Args:
-        given: The ids of the interrupts that are answered, as the caller got them.
-        answered: Those that the runs of the thread have answered.
-        waiting: Those that a run of the thread waits for, perhaps once more.
+        resume: The caller's answers, with the ids that it got.
+        answered: The ids of the interrupts that the runs of the thread have answered.
+        waiting: The interrupts that a run of the thread waits for, perhaps once more.
 
     Raises:
-        RequestRepeatedError: One of them was answered before.
+        RequestRepeatedError: An interrupt was answered before.
+        RequestExpiredError: The time of an interrupt has passed.
     """
-    for interrupt_id in given:
-        if interrupt_id in answered and interrupt_id not in waiting:
-            raise _answered(interrupt_id)
+    asked = {each.id: each for each in waiting}
+    for entry in resume:
+        if (interrupt := asked.get(entry.interrupt_id)) is None and entry.interrupt_id in answered:
+            raise _answered(entry.interrupt_id)
+        if interrupt is not None and entry.status == "resolved" and is_expired(interrupt):
+            what = f"resume answers {quoted(interrupt.id)}, which expired at {interrupt.expires_at}"
+            raise RequestExpiredError(f"{what}; nothing was done")
 
 
 def answered_before(conversation: Conversation, interrupt_ids: Iterable[str]) -> Iterator[str]:

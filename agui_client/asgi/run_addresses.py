@@ -33,7 +33,7 @@ from agui_client.asgi.refusals import RequestRefusedError
 from agui_client.asgi.request_body import parsed
 from agui_client.asgi.served_request import ServedRequest
 from agui_client.asgi.sse_body import frames_of
-from agui_client.errors import RequestRepeatedError, RunInProgressError, UsageError
+from agui_client.errors import RequestExpiredError, RequestRepeatedError, RunInProgressError, UsageError
 from agui_client.runs.records import (
     Place,
     RunKey,
@@ -270,6 +270,8 @@ def _refusal_of(error: UsageError) -> RequestRefusedError:
         case RunInProgressError():
             what = "a run is going on in this thread: follow it at /connect, or stop it at /stop"
             return RequestRefusedError(409, what)
+        case RequestExpiredError():
+            return RequestRefusedError(410, str(error))
         case RequestRepeatedError():
             return RequestRefusedError(409, str(error))
         case RunsClosedError():

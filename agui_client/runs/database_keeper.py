@@ -378,6 +378,10 @@ class DatabaseKeeper:
         await self.open()
         return await self._remote_runs.infos(owner)
 
+    async def overdue(self, seconds: float) -> Sequence[RunKey]:
+        """Return the identities of runs of this process's agents that have waited for an answer for some seconds."""
+        return await self._database.overdue(self._agents, seconds)
+
     async def stop(self, run: ServerRun) -> None:
         """Stop a run, wherever it is carried out, and wait for its end.
 

@@ -73,6 +73,10 @@ class RunKeeper(Protocol):
         """Return the descriptions of an owner's runs, or of all, those that began last first."""
         ...
 
+    async def overdue(self, seconds: float, /) -> Sequence[RunKey]:
+        """Return the identities of runs of this process's agents that have waited for an answer for some seconds."""
+        ...
+
     async def stop(self, run: ServerRun, /) -> None:
         """Stop a run that is going on, wherever it is carried out, and wait for its end."""
         ...

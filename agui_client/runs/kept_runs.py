@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from contextvars import Context
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
+from uuid import uuid4
 
 import anyio
-from ag_ui.core import RunAgentInput
+from ag_ui.core import ResumeEntry, RunAgentInput
 
+from agui_client._concurrency import spawn
+from agui_client._interrupts.answers import HOW_BY_ID, cover, is_expired
 from agui_client._protocol.schema import is_a
 from agui_client.asgi.stopping import STOP_WITHIN
-from agui_client.errors import UsageError
+from agui_client.errors import (
+    InterruptsNotCoveredError,
+    RequestExpiredError,
+    RequestRepeatedError,
+    RunInProgressError,
+    UsageError,
+)
 from agui_client.runs.memory_keeper import MemoryKeeper
 from agui_client.runs.on_waiting import WaitingFunction
 from agui_client.runs.program_runs import NamedOpener
-from agui_client.runs.records import RunsClosedError, StoredRequest
+from agui_client.runs.records import RunsClosedError, RunStatus, StoredRequest
 from agui_client.runs.run_log import RunLog
 from agui_client.runs.run_registry import RunRegistry
 from agui_client.runs.server_run import ServerRun
@@ -22,6 +36,7 @@ from agui_client.runs.server_run import ServerRun
 if TYPE_CHECKING:
     from contextlib import AsyncExitStack
 
+    from agui_client._interrupts.answers import Resume
     from agui_client._run.async_run import AgentRun
     from agui_client._run.continuing import Continuation
     from agui_client.runs.keeper import RunKeeper
@@ -38,6 +53,11 @@ _CLOSED = (
 )
 _KEEP, _KEEP_STORED = 300.0, 7 * 86400.0
 """The seconds for which ended runs are kept by default, in memory and in a database."""
+EXPIRED = "Nobody answered in time: the request has expired."
+"""The reason with which a call is denied that nobody has approved in time."""
+_LONGEST_LOOK = 10.0
+"""The seconds between two looks for runs that have waited for too long."""
+_logger = logging.getLogger("agui_client.runs")
 _KEEP_REMOTE = 60.0
 """The seconds for which a process has the events of an ended run at hand that are in a database."""
 
@@ -50,6 +70,7 @@ class KeptRuns:
         keep: Seconds for which ended runs are kept; None for the default.
         max_bytes: The bytes that all logs may take.
         at_once: The runs that go on in this process at one time; None for no limit.
+        answer_within: Seconds in which a run that waits for a person has to be answered; None for no limit.
         owner_of: Returns the owner of a caller's runs; None if the caller is the owner itself.
 
     Raises:
@@ -62,6 +83,7 @@ class KeptRuns:
         keep: float | None,
         max_bytes: int,
         at_once: int | None,
+        answer_within: float | None,
         owner_of: Callable[[Any], str] | None,
     ) -> None:
         self.on_waiting: list[WaitingFunction] = []
@@ -69,6 +91,7 @@ class KeptRuns:
         self.named: dict[str, NamedAgent] = {}
         """What enters the runs of agents with names."""
         self._turns = None if at_once is None else anyio.CapacityLimiter(at_once)
+        self._answer_within, self._is_watching = answer_within, False
         self._owner_of, self._is_closed = owner_of, False
         keep = keep if keep is not None else _KEEP if url is None else _KEEP_STORED
         self._registry = RunRegistry(keep if url is None else min(keep, _KEEP_REMOTE), max_bytes)
@@ -98,6 +121,9 @@ class KeptRuns:
         if self._is_closed:
             raise RunsClosedError(_CLOSED)
         await self.keeper.open()
+        if self._answer_within is not None and not self._is_watching:
+            self._is_watching = True
+            spawn(partial(self._expire, self._answer_within), Context())
 
     def stop_all(self, within: float) -> None:
         """End the runs or leave them, as `aclose` does, without waiting for that; let no more begin."""
@@ -146,6 +172,7 @@ class KeptRuns:
         expose_errors: bool = False,
         input_size: int = 0,
         stored_request: StoredRequest | None = None,
+        is_expiry: bool = False,
     ) -> ServerRun:
         """Begin a run in a task of its own.
 
@@ -158,6 +185,7 @@ class KeptRuns:
             expose_errors: Whether callers get the text of exceptions.
             input_size: The bytes of the input.
             stored_request: The name of the agent, and what it needs to know of the request, for other processes.
+            is_expiry: Whether the run only notes that nobody has answered.
 
         Returns:
             The run, which may yet be refused: `log.opened()` waits for that.
@@ -177,8 +205,69 @@ class KeptRuns:
             expose_errors=expose_errors,
             stored_request=stored_request,
             turns=self._turns,
+            answer_within=self._answer_within,
         )
+        run.is_expiry = is_expiry
         return await self.keeper.begin(run)
+
+    async def go_on(self, run: ServerRun, answers: Resume, *, is_expiry: bool = False) -> ServerRun:
+        """Begin the run that goes on with answers to the interrupts of another one.
+
+        Args:
+            run: The run that waits.
+            answers: The answers.
+            is_expiry: Whether the answers say that there are none, and the run ends with that.
+
+        Raises:
+            InterruptsNotCoveredError: The answers do not answer each interrupt once.
+            RequestExpiredError: The time to answer has passed.
+            RequestRepeatedError: The run waits for no answer, or an interrupt was answered at the same moment.
+            RunInProgressError: A run of the thread is going on.
+            UsageError: These runs were closed.
+        """
+        log, left = run.log, run.log.left_input
+        if log.status is not RunStatus.WAITING or left is None:
+            raise _refusal(log)
+        try:
+            resume = cover(log.interrupts, answers, HOW_BY_ID)
+        except InterruptsNotCoveredError as error:
+            if any(map(is_expired, log.interrupts)):
+                raise RequestExpiredError(str(error)) from error
+            raise
+        entries = [ResumeEntry.model_validate(each) for each in resume]
+        input = left.model_copy(update={"run_id": str(uuid4()), "resume": entries})
+        stored_request = run.stored_request
+        if stored_request is not None:
+            # Another process may carry the run out, from this input on.
+            stored_request = replace(
+                stored_request, input=input.model_dump(mode="json", by_alias=True, exclude_none=True)
+            )
+        return await self.begin(
+            log.key._replace(run_id=input.run_id),
+            input,
+            run.reenter(input),
+            run.reenter,
+            when_left=run.when_left,
+            expose_errors=run.expose_errors,
+            input_size=log.input_size,
+            stored_request=stored_request,
+            is_expiry=is_expiry,
+        )
+
+    async def _expire(self, seconds: float) -> None:
+        """Deny what nobody has answered in time, as long as the runs are in use."""
+        while not self._is_closed:
+            try:
+                for key in await self.keeper.overdue(seconds):
+                    if (run := await self.keeper.get(key)) is not None:
+                        denied: Any = {"status": "cancelled", "payload": {"reason": EXPIRED}}
+                        entries = [ResumeEntry(interrupt_id=each.id, **denied) for each in run.log.interrupts]
+                        # Another process may do the same, or a person write something else.
+                        with suppress(UsageError, RunInProgressError):
+                            await self.go_on(run, entries, is_expiry=True)
+            except Exception:
+                _logger.exception("the questions that nobody has answered in time cannot be denied now")
+            await anyio.sleep(min(seconds / 10, _LONGEST_LOOK))
 
     async def get(self, key: RunKey) -> ServerRun | None:
         """Return a run; None if it is not kept."""
@@ -226,7 +315,19 @@ class KeptRuns:
             expose_errors=stored_request.expose_errors,
             stored_request=stored_request,
             turns=self._turns,
+            answer_within=self._answer_within,
         )
+
+
+def _refusal(log: RunLog) -> RequestRepeatedError:
+    """Return the exception that says why a run waits for no answer."""
+    what = f"run {log.key.run_id!r} waits for no answer"
+    if log.status is RunStatus.SUPERSEDED:
+        return RequestRepeatedError(f"{what}: another run of its thread has begun instead")
+    if any(map(is_expired, log.interrupts)):
+        return RequestExpiredError(f"{what}: nobody answered in time")
+    is_answered = log.status is RunStatus.FINISHED and log.interrupts
+    return RequestRepeatedError(f"{what}: {'it was answered' if is_answered else f'it is {log.status.value}'}")
 
 
 def _database_keeper(

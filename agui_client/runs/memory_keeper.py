@@ -98,6 +98,11 @@ class MemoryKeeper:
         """Return the descriptions of runs, those that began last first."""
         return [each.log.info for each in self._registry if owner in (None, each.log.key.owner)][::-1]
 
+    async def overdue(self, seconds: float) -> Sequence[RunKey]:
+        """Return the identities of runs that have waited for an answer for longer than some seconds."""
+        logs = [each.log for each in self._registry]
+        return [each.key for each in logs if each.status is RunStatus.WAITING and each.age > seconds]
+
     async def stop(self, run: ServerRun) -> None:
         """Stop a run, and wait for its end."""
         run.stop()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields
 from functools import partial
 from typing import Any, NamedTuple
@@ -11,6 +11,7 @@ from uuid import uuid4
 
 import anyio.to_thread
 import sqlalchemy as sa
+from ag_ui.core import Interrupt, ResumeEntry
 from sqlalchemy import event
 from sqlalchemy.exc import IntegrityError
 
@@ -18,7 +19,17 @@ from agui_client._sql.versions import TablesRefusedError, advance
 from agui_client.asgi.repetition import refuse_answered_by_runs
 from agui_client.errors import AGUIError, RunInProgressError, UsageError
 from agui_client.runs.records import Place, RunKey, RunStatus, StoredRequest
-from agui_client.runs.run_tables import GROUP, IS_OVER, PROCESS, RUN, SCHEMA, UNNOTIFIED, EventGroup, StoredRun
+from agui_client.runs.run_tables import (
+    GROUP,
+    IS_OVER,
+    IS_WAITING,
+    PROCESS,
+    RUN,
+    SCHEMA,
+    UNNOTIFIED,
+    EventGroup,
+    StoredRun,
+)
 from agui_client.runs.transactions import Transactions
 
 _BUSY_MILLISECONDS = 5000
@@ -203,6 +214,18 @@ class RunDatabase:
         mine = {"of_process": self.process_id}
         return await self._writes.do(lambda db: [*map(StoredRun.of, db.execute(taken, mine).mappings())])
 
+    async def overdue(self, agents: Collection[str], seconds: float) -> list[RunKey]:
+        """Return the identities of runs that have waited for an answer for longer than some seconds.
+
+        Args:
+            agents: The names of the agents that this process has.
+            seconds: The seconds.
+        """
+        asked = sa.select(RUN.c.owner, RUN.c.thread_id, RUN.c.run_id).where(
+            IS_WAITING, RUN.c.ended_at < self.now - seconds, RUN.c.agent.in_(agents)
+        )
+        return await self._reads.do(lambda db: [RunKey(*row) for row in db.execute(asked.limit(_MOST_GROUPS)).all()])
+
     async def note_notified(self, row_id: str) -> None:
         """Note that the functions of `on_waiting` were called with a run."""
         row = RUN.c.row_id == row_id
@@ -223,7 +246,7 @@ class RunDatabase:
             RequestRepeatedError: The run answers what another run of the thread has answered.
             RunInProgressError: A run of the thread is going on, or the run is stored already.
         """
-        answered_ids = [each["interruptId"] for each in stored_request.input.get("resume") or ()]
+        resume = [ResumeEntry.model_validate(each) for each in stored_request.input.get("resume") or ()]
         values: dict[str, Any] = {
             **key._asdict(),
             "row_id": row_id,
@@ -234,15 +257,15 @@ class RunDatabase:
             ),
             "process_id": "" if is_left else self.process_id,
             "attempt": 0 if is_left else 1,
-            "answers": json.dumps(answered_ids),
+            "answers": json.dumps([each.interrupt_id for each in resume]),
         }
 
         def insert(connection: sa.Connection) -> None:
             """Add the row, and take it back if the answers were given before."""
             connection.execute(self._insert_run, values)
             # Behind that: of two processes with the same answer, the second one now sees the run of the first.
-            if answered_ids:
-                _refuse_answered(connection, key, answered_ids)
+            if resume:
+                _refuse_answered(connection, key, resume)
 
         try:
             await self._writes.do(insert)
@@ -413,11 +436,8 @@ _DESCRIBED = (
 _ASKED = sa.select(RUN.c.row_id, RUN.c.run_id, RUN.c.status, RUN.c.interrupts, RUN.c.answers).where(
     RUN.c.owner == sa.bindparam("of_owner"), RUN.c.thread_id == sa.bindparam("of_thread_id")
 )
-_IS_WAITING = RUN.c.status == RunStatus.WAITING.value
-_SELECT_OTHER_ASKED = _ASKED.where(
-    RUN.c.run_id != sa.bindparam("of_run_id"), sa.or_(_IS_WAITING, RUN.c.answers != "[]")
-)
-_SELECT_WAITING_AND_SELF = _ASKED.where(sa.or_(_IS_WAITING, RUN.c.run_id == sa.bindparam("of_run_id")))
+_SELECT_OTHER_ASKED = _ASKED.where(RUN.c.run_id != sa.bindparam("of_run_id"), sa.or_(IS_WAITING, RUN.c.answers != "[]"))
+_SELECT_WAITING_AND_SELF = _ASKED.where(sa.or_(IS_WAITING, RUN.c.run_id == sa.bindparam("of_run_id")))
 _SETTLE = (
     sa.update(RUN)
     .where(RUN.c.row_id == sa.bindparam("of_row"))
@@ -438,16 +458,16 @@ order by e.row_id, e.attempt, e.position limit :most
 """
 
 
-def _refuse_answered(connection: sa.Connection, key: RunKey, given: Collection[str]) -> None:
-    """Refuse a run that answers what another run of its thread has answered.
+def _refuse_answered(connection: sa.Connection, key: RunKey, resume: Sequence[ResumeEntry]) -> None:
+    """Refuse a run that answers what another run of its thread has answered, or answers too late.
 
     Raises:
         RequestRepeatedError: It does.
     """
     others = connection.execute(_SELECT_OTHER_ASKED, _of(key)).all()
     answered = {each for row in others for each in json.loads(row.answers)}
-    waiting = {each for row in others if row.status == RunStatus.WAITING for each in _asked_ids(row)}
-    refuse_answered_by_runs(given, answered, waiting)
+    waiting = [each for row in others if row.status == RunStatus.WAITING for each in json.loads(row.interrupts)]
+    refuse_answered_by_runs(resume, answered, [Interrupt.model_validate(each) for each in waiting])
 
 
 def _settle(connection: sa.Connection, key: RunKey) -> None:

@@ -80,8 +80,8 @@ class RunRegistry:
         key = run.log.key
         others = self._threads.get((key.owner, key.thread_id), ())
         answered = {each for other in others for each in other.answered_ids}
-        asked = {each.id for other in self.waiting(key) for each in other.log.interrupts}
-        refuse_answered_by_runs(run.answered_ids, answered, asked)
+        asked = [each for other in self.waiting(key) for each in other.log.interrupts]
+        refuse_answered_by_runs(run.input.resume or (), answered, asked)
 
     def waiting(self, key: RunKey) -> Sequence[ServerRun]:
         """Return the runs of the same thread that wait for a person."""

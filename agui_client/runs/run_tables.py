@@ -70,7 +70,10 @@ sa.Index(
     postgresql_where=RUN.c.status == RunStatus.RUNNING.value,
 )
 # A literal, as an index with a condition serves no statement with a parameter in its place.
-UNNOTIFIED = sa.and_(RUN.c.status == sa.literal_column(f"'{RunStatus.WAITING}'"), RUN.c.is_notified.is_(False))
+IS_WAITING = RUN.c.status == sa.literal_column(f"'{RunStatus.WAITING}'")
+"""The condition of a run that waits for a person."""
+sa.Index("agui_run_waiting", RUN.c.ended_at, sqlite_where=IS_WAITING, postgresql_where=IS_WAITING)
+UNNOTIFIED = sa.and_(IS_WAITING, RUN.c.is_notified.is_(False))
 """The condition of a run that waits for a person, while no function of `on_waiting` has returned."""
 IS_OVER = RUN.c.status.not_in([sa.literal_column(f"'{each}'") for each in (RunStatus.RUNNING, RunStatus.WAITING)])
 """The condition of a run that has ended, and waits for no answer."""

@@ -7,9 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
 from uuid import uuid4
 
-from ag_ui.core import ResumeEntry, RunAgentInput
+from ag_ui.core import RunAgentInput
 
-from agui_client._interrupts.answers import HOW_BY_ID, cover
 from agui_client._protocol.schema import is_a
 from agui_client._transport.timeouts import is_duration
 from agui_client.agent import AbstractAgent
@@ -24,7 +23,6 @@ from agui_client.runs.records import (
     Place,
     RunInfo,
     RunKey,
-    RunStatus,
     StoredRequest,
     WaitingRun,
     check_on_crash,
@@ -38,7 +36,6 @@ if TYPE_CHECKING:
     from agui_client._interrupts.answers import Resume
     from agui_client.messages import Prompt
     from agui_client.options import RunOptions
-    from agui_client.runs.run_log import RunLog
 
 OnWaiting = TypeVar("OnWaiting", bound=Callable[[WaitingRun], object])
 
@@ -71,6 +68,9 @@ class Runs:
         at_once: The runs that go on in this process at one time; further ones wait for their turn, in the order in
             which they were asked for. None for no limit. A run that waits for a person's answer has ended, and takes
             no turn.
+        answer_within: Seconds in which a run that waits for a person has to be answered; its interrupts have that time
+            as `expires_at`. After it, tool calls that wait for approval are denied, and the run that says so to the
+            thread ends cancelled, without its agent. None for no limit.
         owner_of: A function that returns the owner of a caller's runs, of what `authorize=` of the app returned. By
             default that is the owner itself if it is a text, and there is none if it is None or True. Nobody can
             follow, list, stop or answer runs of another owner over HTTP.
@@ -86,6 +86,7 @@ class Runs:
         keep: float | None = None,
         max_bytes: int = _DEFAULT_MAX_BYTES,
         at_once: int | None = None,
+        answer_within: float | None = None,
         owner_of: Callable[[Any], str] | None = None,
     ) -> None:
         if keep not in (None, 0) and not is_duration(keep):
@@ -94,9 +95,11 @@ class Runs:
             raise UsageError(f"max_bytes= is a whole number above zero, not {max_bytes!r}")
         if at_once is not None and (not is_a(at_once, int) or at_once < 1):
             raise UsageError(f"at_once= is a whole number above zero, or None for no limit, not {at_once!r}")
+        if answer_within is not None and not is_duration(answer_within):
+            raise UsageError(f"answer_within= is a number of seconds above zero or None, not {answer_within!r}")
         if owner_of is not None and not callable(cast("object", owner_of)):
             raise UsageError(f"owner_of= is a function of what authorize= returned, not {owner_of!r}")
-        self._kept = KeptRuns(url, keep, max_bytes, at_once, owner_of)
+        self._kept = KeptRuns(url, keep, max_bytes, at_once, answer_within, owner_of)
 
     async def start(
         self,
@@ -264,27 +267,7 @@ class Runs:
             UsageError: No such run is kept, several are, it waits for no answer, or the answers are refused.
         """
         run = await self._kept.find(run_id, thread_id, owner)
-        log, left = run.log, run.log.left_input
-        if log.status is not RunStatus.WAITING or left is None:
-            raise UsageError(f"run {run_id!r} waits for no answer: {_reason(log)}")
-        entries = [ResumeEntry.model_validate(each) for each in cover(log.interrupts, answers, HOW_BY_ID)]
-        input = left.model_copy(update={"run_id": str(uuid4()), "resume": entries})
-        stored_request = run.stored_request
-        if stored_request is not None:
-            # Another process may carry the run out, from this input on.
-            stored_request = replace(
-                stored_request, input=input.model_dump(mode="json", by_alias=True, exclude_none=True)
-            )
-        next_run = await self._kept.begin(
-            log.key._replace(run_id=input.run_id),
-            input,
-            run.reenter(input),
-            run.reenter,
-            when_left=run.when_left,
-            expose_errors=run.expose_errors,
-            input_size=log.input_size,
-            stored_request=stored_request,
-        )
+        next_run = await self._kept.go_on(run, answers)
         await next_run.log.opened()
         return next_run.log.info
 
@@ -390,10 +373,3 @@ class Runs:
 def kept_by(runs: Runs) -> KeptRuns:
     """Return what other parts of the package use of runs."""
     return runs._kept  # pyright: ignore[reportPrivateUsage] # private to programs
-
-
-def _reason(log: RunLog) -> str:
-    """Return the reason why a run waits for no answer."""
-    if log.status is RunStatus.SUPERSEDED:
-        return "another run of its thread has begun instead"
-    return "it was answered" if log.status is RunStatus.FINISHED and log.interrupts else f"it is {log.status.value}"

@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack, aclosing, nullcontext
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
@@ -16,9 +17,11 @@ from ag_ui.core import (
     RunAgentInput,
     RunErrorEvent,
     RunFinishedEvent,
+    RunFinishedInterruptOutcome,
     RunStartedEvent,
 )
 
+from agui_client._interrupts.answers import expires_before
 from agui_client._protocol.open_items import quoted
 from agui_client.asgi.caller_input import StoredThreadRequest
 from agui_client.asgi.caller_run import caller_events, failure_event
@@ -100,6 +103,7 @@ class ServerRun:
         expose_errors: Whether callers get the text of exceptions.
         stored_request: All that another process needs to carry out the run; None if it ends with this one.
         turns: Limits the runs that are carried out at one time; None for no limit.
+        answer_within: Seconds after the end of the run in which its interrupts may be answered; None for no limit.
     """
 
     def __init__(
@@ -113,6 +117,7 @@ class ServerRun:
         expose_errors: bool,
         stored_request: StoredRequest | None = None,
         turns: anyio.CapacityLimiter | None = None,
+        answer_within: float | None = None,
     ) -> None:
         self.log = log
         """The log that the run writes."""
@@ -128,11 +133,13 @@ class ServerRun:
         """Whether callers get the text of exceptions."""
         self.stored_request = stored_request
         """All that another process needs to carry out the run; None if it ends with this one."""
+        self.is_expiry = False
+        """Whether the run only notes that nobody has answered in time: it ends before its agent goes on."""
         self.is_taken_over = False
         """Whether another process began the run."""
         self.journal: Journal | None = None
         """Stores what the run needs to go on in another process; None if it ends with this one."""
-        self._enter, self._is_given_up, self._turns = enter, False, turns
+        self._enter, self._is_given_up, self._turns, self._answer_within = enter, False, turns, answer_within
         self._run: AgentRun | None = None
         self._scope = anyio.CancelScope()
         self._last: RunErrorEvent | None = None
@@ -257,6 +264,9 @@ class ServerRun:
                     await self._finish(event, run)
                 elif self.log.phase is Phase.OPEN:
                     self.log.append(event)
+                    if self.is_expiry and not number:
+                        # The calls are denied by now, and the agent is about to be asked.
+                        run.cancel()
                 number += 1
                 if number % _BEFORE_OTHERS == 0:
                     await anyio.lowlevel.checkpoint()
@@ -271,7 +281,23 @@ class ServerRun:
         if self.answered_ids and status_after(event) in (RunStatus.FAILED, RunStatus.STOPPED):
             self.answered_ids = _taken(self.answered_ids, run)
         if self.log.phase is Phase.OPEN and not self._is_given_up:
+            if self._answer_within is not None:
+                event = _expiring(event, datetime.now(UTC) + timedelta(seconds=self._answer_within))
             await self.finish(event, _left(self.input, run) if interrupts_in(event) else None)
+
+
+def _expiring(event: Event, at: datetime) -> Event:
+    """Return the end of a run, with the time when its interrupts expire unless they do so before."""
+    if not isinstance(event, RunFinishedEvent) or not (interrupts := interrupts_in(event)):
+        return event
+    expires_at = at.isoformat(timespec="seconds")
+    outcome = RunFinishedInterruptOutcome(
+        interrupts=[
+            each if expires_before(each, at) else each.model_copy(update={"expires_at": expires_at})
+            for each in interrupts
+        ]
+    )
+    return event.model_copy(update={"outcome": outcome})
 
 
 def _taken(answered_ids: frozenset[str], run: AgentRun) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""Runs that are removed: those whose time has passed, and those of an owner."""
+"""Runs that are removed, as their time has passed or with all of their owner, and questions whose time has passed."""
 
 from __future__ import annotations
 
@@ -7,15 +7,22 @@ from contextlib import nullcontext
 from typing import Any
 
 import anyio
+import httpx
 import pytest
 import sqlalchemy as sa
-from ag_ui.core import Event, RunFinishedCancelledOutcome, RunFinishedEvent
+from ag_ui.core import Event, RunFinishedCancelledOutcome, RunFinishedEvent, ToolCallResultEvent
 from sqlalchemy import event
 
-from agui_client import Approve, UsageError
-from agui_client.runs import Runs, database_keeper
+from agui_client import Approve, HttpAgent, Resolve, UsageError, tool
+from agui_client._interrupts.answers import is_expired
+from agui_client.asgi import ASGITransport, agent_app
+from agui_client.runs import Runs, RunStatus, database_keeper
+from agui_client.runs.database_keeper import DatabaseKeeper
+from agui_client.runs.kept_runs import EXPIRED
+from agui_client.runs.memory_keeper import MemoryKeeper
+from agui_client.runs.records import RunKey
 from agui_client.runs.run_tables import GROUP, RUN, url_of
-from agui_client.testing import Gate, ScriptedAgent, interrupt, text, turn
+from agui_client.testing import Gate, ScriptedAgent, interrupt, text, tool_call, turn
 from agui_client.threads import Threads
 from support.waiting import until
 
@@ -113,9 +120,9 @@ async def test_all_runs_of_an_owner_are_stopped_and_removed_wherever_they_are(ru
 async def test_an_owner_or_everybody_is_named_before_runs_and_threads_are_deleted(named: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match=r"delete takes|owner= takes"):
         await Runs().delete(**named)
-    with Threads() as threads, pytest.raises(UsageError, match=r"delete takes|owner= takes"):
-        deleting: Any = threads.delete(**named)
-        await deleting
+    deleted: Any = Threads().delete
+    with pytest.raises(UsageError, match=r"delete takes|owner= takes"):
+        await deleted(**named)
 
 
 def left(engine: sa.Engine) -> Sequence[tuple[str, int]]:
@@ -125,3 +132,74 @@ def left(engine: sa.Engine) -> Sequence[tuple[str, int]]:
     )
     with engine.connect() as database:
         return [(row[0], int(row[1])) for row in database.execute(counted.group_by(RUN.c.run_id))]
+
+
+@pytest.mark.parametrize("place", ["plain", "stored"])
+async def test_a_question_that_nobody_answers_in_time_is_denied_and_its_run_ends_cancelled(
+    runs_url: str | None, place: str
+) -> None:
+    paid: list[str] = []
+
+    @tool(approval="always")
+    def pay() -> str:
+        """Pay."""
+        paid.append("paid")
+        return "paid"
+
+    payer = ScriptedAgent(turn(tool_call("pay", tool_call_id="c")), turn(text("Never.")), agent_id="payer", tools=[pay])
+    runs, threads = Runs(runs_url, answer_within=0.2), Threads()
+    agent = (lambda _, asked: threads.open(asked.thread_id, payer)) if place == "stored" else payer
+    app = agent_app(agent, runs=runs, secret="a secret of these tests")
+    page = HttpAgent("http://app/", app=app, thread_id="t", connect_url="http://app/connect")
+    async with runs, httpx.AsyncClient(transport=ASGITransport(app), base_url="http://app/") as client:
+        result = await page.run_agent("Pay.", run_id="r")
+        [asked] = result.interrupts
+        assert asked.expires_at is not None
+        with anyio.fail_after(_SECONDS):
+            while len(infos := await runs.list()) < 2 or infos[0].status is RunStatus.RUNNING:  # noqa: ASYNC110
+                await anyio.sleep(0.02)
+        ended = [event async for _, event in runs.follow(infos[0].run_id)]
+        entry = {"interruptId": asked.id, "status": "resolved", "payload": {"approved": True}}
+        link = await client.post("answer", json={"runId": "r", "resume": [entry]})
+        given = {
+            "threadId": "t",
+            "runId": "late",
+            "messages": [each.model_dump(by_alias=True) for each in page.messages],
+        }
+        late = await client.post("", json={**given, "resume": [entry]})
+    assert [each.status.value for each in infos] == ["stopped", "finished"]
+    assert [each.content for each in ended if isinstance(each, ToolCallResultEvent)] == [EXPIRED]
+    assert isinstance(ended[-1], RunFinishedEvent)
+    assert ended[-1].outcome == RunFinishedCancelledOutcome()
+    assert (link.status_code, late.status_code, paid) == (410, 409, [])
+    if place == "stored":
+        saved = await threads.get("t")
+        assert saved is not None
+        assert [each.content for each in saved.conversation.messages] == ["Pay.", None, EXPIRED]
+        assert saved.conversation.pending_interrupts == []
+
+
+async def test_an_answer_that_comes_too_late_is_refused_before_anybody_has_looked(
+    runs_url: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def overdue(self: object, seconds: float) -> list[RunKey]:
+        return []
+
+    for keeper in (MemoryKeeper, DatabaseKeeper):
+        monkeypatch.setattr(keeper, "overdue", overdue)
+    runs = Runs(runs_url, answer_within=0.01)
+    asking_agent = ScriptedAgent(turn(interrupt("Proceed?", interrupt_id="i")), turn(text("Done.")))
+    app = agent_app(asking_agent, runs=runs)
+    async with runs, httpx.AsyncClient(transport=ASGITransport(app), base_url="http://app/") as client:
+        asking = {"threadId": "t", "runId": "r", "messages": [{"id": "u", "role": "user", "content": "Hi"}]}
+        await client.post("", json=asking)
+        [asked] = (await runs.info("r")).interrupts
+        await until(lambda: is_expired(asked), _SECONDS)
+        entry = {"interruptId": asked.id, "status": "resolved", "payload": True}
+        answers = [await client.post("answer", json={"runId": "r", "resume": [entry]})]
+        answers.append(await client.post("", json={**asking, "runId": "late", "resume": [entry]}))
+        with pytest.raises(UsageError, match="expired at"):
+            await runs.answer("r", {asked.id: Resolve(True)})
+        # Whoever gives up may still say so.
+        answers.append(await client.post("answer", json={"runId": "r", "resume": [{**entry, "status": "cancelled"}]}))
+    assert [each.status_code for each in answers] == [410, 410, 200]
