@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
+from weakref import WeakValueDictionary
 
 import anyio
 from ag_ui.core import ResumeEntry, RunAgentInput
@@ -70,6 +71,7 @@ class KeptRuns:
         keep: Seconds for which ended runs are kept; None for the default.
         max_bytes: The bytes that all logs may take.
         at_once: The runs that go on in this process at one time; None for no limit.
+        at_once_per_owner: The same of each owner.
         answer_within: Seconds in which a run that waits for a person has to be answered; None for no limit.
         owner_of: Returns the owner of a caller's runs; None if the caller is the owner itself.
 
@@ -83,6 +85,7 @@ class KeptRuns:
         keep: float | None,
         max_bytes: int,
         at_once: int | None,
+        at_once_per_owner: int | None,
         answer_within: float | None,
         owner_of: Callable[[Any], str] | None,
     ) -> None:
@@ -90,7 +93,10 @@ class KeptRuns:
         """The functions to call with each run that waits for a person."""
         self.named: dict[str, NamedAgent] = {}
         """What enters the runs of agents with names."""
-        self._turns = None if at_once is None else anyio.CapacityLimiter(at_once)
+        self._turns = [] if at_once is None else [anyio.CapacityLimiter(at_once)]
+        self._at_once_per_owner = at_once_per_owner
+        # As long as a run of the owner has it.
+        self._turns_by_owner = WeakValueDictionary[str, anyio.CapacityLimiter]()
         self._answer_within, self._is_watching = answer_within, False
         self._owner_of, self._is_closed = owner_of, False
         keep = keep if keep is not None else _KEEP if url is None else _KEEP_STORED
@@ -204,7 +210,7 @@ class KeptRuns:
             when_left=when_left,
             expose_errors=expose_errors,
             stored_request=stored_request,
-            turns=self._turns,
+            turns=self._turns_of(key.owner),
             answer_within=self._answer_within,
         )
         run.is_expiry = is_expiry
@@ -300,6 +306,14 @@ class KeptRuns:
             raise TypeError(f"{what}; Runs(owner_of=...) takes a function that makes one of what authorize= returned")
         return owner
 
+    def _turns_of(self, owner: str) -> Sequence[anyio.CapacityLimiter]:
+        """Return the limits of the runs of an owner: one that waits for its owner's turn takes none of others."""
+        if self._at_once_per_owner is None:
+            return self._turns
+        if (own := self._turns_by_owner.get(owner)) is None:
+            own = self._turns_by_owner[owner] = anyio.CapacityLimiter(self._at_once_per_owner)
+        return [own, *self._turns]
+
     def _rebuilt(self, row: StoredRun, log: RunLog, cut: Continuation | None, kind: type[K]) -> K:
         """Return the run of a row, to be carried out or followed in this process."""
         stored_request = StoredRequest(**row.stored_request)
@@ -314,7 +328,7 @@ class KeptRuns:
             when_left=stored_request.when_left,
             expose_errors=stored_request.expose_errors,
             stored_request=stored_request,
-            turns=self._turns,
+            turns=self._turns_of(log.key.owner),
             answer_within=self._answer_within,
         )
 

@@ -32,7 +32,7 @@ class RunRegistry:
         self._threads: dict[tuple[str, str], list[ServerRun]] = {}
         # In the order in which they ended.
         self._ended: dict[RunKey, ServerRun] = {}
-        self._size = 0
+        self._size, self._sizes = 0, dict[str, int]()  # of all, and by owner
 
     def __iter__(self) -> Iterator[ServerRun]:
         self._drop_expired()
@@ -43,14 +43,12 @@ class RunRegistry:
         key = run.log.key
         self._runs[key] = run
         self._threads.setdefault((key.owner, key.thread_id), []).append(run)
-        self.on_growth(run.log, run.log.size)
+        self._count(run, run.log.size)
 
     def replace(self, run: ServerRun) -> None:
         """Add a run, in the place of one of the same identity if there is any."""
         if (earlier := self._runs.get(run.log.key)) is not None:
             self._take_out(earlier)
-            if earlier.log is run.log:
-                self._size -= run.log.size
         self.add(run)
         if not run.log.is_going_on:
             self._ended[run.log.key] = run
@@ -115,17 +113,10 @@ class RunRegistry:
     # --- what the logs report
 
     def on_growth(self, log: RunLog, size: int) -> None:
-        """Note that a log takes more bytes; drop ended runs if all take too many, the first that ended first."""
-        self._size += size
-        if size <= 0 or self._size <= self._max_bytes:
-            return
-        while self._size > self._max_bytes and self._ended:
-            self._drop(next(iter(self._ended.values())))
-        if self._size > self._max_bytes:
-            going_on = (each for each in self._runs.values() if each.log.is_going_on)
-            largest = max(going_on, key=lambda each: each.log.size, default=None)
-            if largest is not None:
-                largest.stop(LOG_FULL)
+        """Note that a log takes more bytes."""
+        run = self._runs.get(log.key)
+        if run is not None and run.log is log:
+            self._count(run, size)
 
     def on_end(self, log: RunLog) -> None:
         """Note that a run has ended; one that was refused is kept no longer."""
@@ -145,6 +136,26 @@ class RunRegistry:
 
     # --- inside
 
+    def _count(self, run: ServerRun, size: int) -> None:
+        """Count the bytes of a run; if all take too many, the owner that has most of them loses runs."""
+        owner = run.log.key.owner
+        self._size += size
+        self._sizes[owner] = self._sizes.get(owner, 0) + size
+        if not self._sizes[owner]:
+            del self._sizes[owner]
+        while size > 0 and self._size > self._max_bytes:
+            owner = max(self._sizes, key=lambda each: self._sizes[each])
+            if (ended := self._first_to_drop(owner)) is None:
+                theirs = (each for each in self._runs.values() if each.log.key.owner == owner)
+                max(theirs, key=lambda each: each.log.size).stop(LOG_FULL)
+                break
+            self._drop(ended)
+
+    def _first_to_drop(self, owner: str) -> ServerRun | None:
+        """Return the run of an owner that ended first, one that waits for a person only if there is no other."""
+        theirs = [each for each in self._ended.values() if each.log.key.owner == owner]
+        return next((each for each in theirs if each.log.status is not RunStatus.WAITING), next(iter(theirs), None))
+
     def _drop_expired(self) -> None:
         # The others are not looked at: there may be very many.
         for key, run in list(takewhile(lambda each: each[1].log.age >= self._keep, self._ended.items())):
@@ -160,6 +171,7 @@ class RunRegistry:
 
     def _take_out(self, run: ServerRun) -> None:
         key = run.log.key
+        self._count(run, -run.log.size)
         self._ended.pop(key, None)
         self._runs.pop(key, None)
         thread = self._threads[key.owner, key.thread_id]

@@ -62,12 +62,13 @@ class Runs:
     Args:
         url: The URL of an SQLite or PostgreSQL database, such as `sqlite:///runs.db`; None keeps runs in memory.
         keep: Seconds for which the events of a run are kept after its end: 300 by default, and seven days with a URL.
-        max_bytes: The approximate bytes that all logs and the inputs of their runs may take. If they take more, ended
-            runs are dropped, those that ended first before others; if that is not enough, the largest run ends with
-            RUN_ERROR (`log_full`).
+        max_bytes: The approximate bytes that all logs and the inputs of their runs may take. If they take more, the
+            owner who takes most loses ended runs, those that ended first before others, and those that wait for a
+            person last; if that is not enough, the owner's largest run ends with RUN_ERROR (`log_full`).
         at_once: The runs that go on in this process at one time; further ones wait for their turn, in the order in
             which they were asked for. None for no limit. A run that waits for a person's answer has ended, and takes
             no turn.
+        at_once_per_owner: The same for the runs of one owner, so that one with many runs leaves turns to others.
         answer_within: Seconds in which a run that waits for a person has to be answered; its interrupts have that time
             as `expires_at`. After it, tool calls that wait for approval are denied, and the run that says so to the
             thread ends cancelled, without its agent. None for no limit.
@@ -86,6 +87,7 @@ class Runs:
         keep: float | None = None,
         max_bytes: int = _DEFAULT_MAX_BYTES,
         at_once: int | None = None,
+        at_once_per_owner: int | None = None,
         answer_within: float | None = None,
         owner_of: Callable[[Any], str] | None = None,
     ) -> None:
@@ -93,13 +95,14 @@ class Runs:
             raise UsageError(f"keep= is a number of seconds from 0 up, not {keep!r}")
         if not is_a(max_bytes, int) or max_bytes < 1:
             raise UsageError(f"max_bytes= is a whole number above zero, not {max_bytes!r}")
-        if at_once is not None and (not is_a(at_once, int) or at_once < 1):
-            raise UsageError(f"at_once= is a whole number above zero, or None for no limit, not {at_once!r}")
+        for name, bound in (("at_once", at_once), ("at_once_per_owner", at_once_per_owner)):
+            if bound is not None and (not is_a(bound, int) or bound < 1):
+                raise UsageError(f"{name}= is a whole number above zero, or None for no limit, not {bound!r}")
         if answer_within is not None and not is_duration(answer_within):
             raise UsageError(f"answer_within= is a number of seconds above zero or None, not {answer_within!r}")
         if owner_of is not None and not callable(cast("object", owner_of)):
             raise UsageError(f"owner_of= is a function of what authorize= returned, not {owner_of!r}")
-        self._kept = KeptRuns(url, keep, max_bytes, at_once, answer_within, owner_of)
+        self._kept = KeptRuns(url, keep, max_bytes, at_once, at_once_per_owner, answer_within, owner_of)
 
     async def start(
         self,

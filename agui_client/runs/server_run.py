@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
-from contextlib import AsyncExitStack, aclosing, nullcontext
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeAlias
@@ -102,7 +102,7 @@ class ServerRun:
         when_left: Says what becomes of the run when its last caller has left.
         expose_errors: Whether callers get the text of exceptions.
         stored_request: All that another process needs to carry out the run; None if it ends with this one.
-        turns: Limits the runs that are carried out at one time; None for no limit.
+        turns: Limit the runs that are carried out at one time; the run takes a turn of each, in this order.
         answer_within: Seconds after the end of the run in which its interrupts may be answered; None for no limit.
     """
 
@@ -116,7 +116,7 @@ class ServerRun:
         when_left: WhenLeft,
         expose_errors: bool,
         stored_request: StoredRequest | None = None,
-        turns: anyio.CapacityLimiter | None = None,
+        turns: Sequence[anyio.CapacityLimiter] = (),
         answer_within: float | None = None,
     ) -> None:
         self.log = log
@@ -154,7 +154,7 @@ class ServerRun:
         refusal: Exception | None = None
         try:
             with self._scope:
-                async with self._turns or nullcontext(), AsyncExitStack() as stack:
+                async with _turn_of_each(self._turns), AsyncExitStack() as stack:
                     try:
                         run = await self._entered(stack)
                     except Exception as error:
@@ -284,6 +284,15 @@ class ServerRun:
             if self._answer_within is not None:
                 event = _expiring(event, datetime.now(UTC) + timedelta(seconds=self._answer_within))
             await self.finish(event, _left(self.input, run) if interrupts_in(event) else None)
+
+
+@asynccontextmanager
+async def _turn_of_each(limits: Iterable[anyio.CapacityLimiter]) -> AsyncGenerator[None]:
+    """Take a turn of each of some limits, for a block."""
+    async with AsyncExitStack() as stack:
+        for each in limits:
+            await stack.enter_async_context(each)
+        yield
 
 
 def _expiring(event: Event, at: datetime) -> Event:

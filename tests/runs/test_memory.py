@@ -370,7 +370,7 @@ async def test_a_request_that_is_refused_gets_the_reason() -> None:
             "a run is going on in this thread: follow it at /connect, or stop it at /stop",
             await caller.post(runId="other"),
         ),
-        (422, "run 'r' waits for no answer: it is running", await caller.post("answer", runId=None, resume=[])),
+        (409, "run 'r' waits for no answer: it is running", await caller.post("answer", runId=None, resume=[])),
         (404, "no run 'x' of thread 't' is kept here", await caller.post(headers={"last-event-id": "0-x"})),
         (
             404,
@@ -483,6 +483,46 @@ async def test_runs_beyond_a_limit_wait_for_their_turn_and_may_be_stopped_while_
             gate.open()
         assert [event.type async for _, event in runs.follow(first.run_id)][-1] == "RUN_FINISHED"
     assert (later["t2"][-1], later["t3"]) == ("RUN_FINISHED", ["RUN_ERROR"])
+
+
+async def test_an_owner_with_many_runs_takes_no_turns_of_others() -> None:
+    runs, gate = Runs(at_once=3, at_once_per_owner=2), Gate()
+    with anyio.fail_after(_SECONDS):
+        async with anyio.create_task_group() as tasks:
+            for number in range(5):
+                tasks.start_soon(partial(runs.start, _gated(gate), "Hi", run_id=f"a{number}", owner="ann"))
+            while len(await runs.list()) < 5:
+                await anyio.lowlevel.checkpoint()
+            await runs.start(ScriptedAgent(turn(text("Hello."))), "Hi", run_id="b", owner="bob")
+            *_, (_, last) = [each async for each in runs.follow("b")]
+            begun = [each.run_id for each in await runs.list(owner="ann") if each.event_count]
+            gate.open()
+        ends = [[each async for _, each in runs.follow(f"a{number}")][-1].type for number in range(5)]
+    assert (last.type, len(begun), ends) == ("RUN_FINISHED", 2, ["RUN_FINISHED"] * 5)
+
+
+async def test_the_owner_who_takes_most_memory_loses_runs_and_questions_go_last() -> None:
+    runs = Runs(max_bytes=100_000)
+
+    async def run(agent: ScriptedAgent, run_id: str, owner: str) -> None:
+        await runs.start(agent, "Hi", run_id=run_id, thread_id=run_id, owner=owner)
+        async for _ in runs.follow(run_id):
+            pass
+
+    asking = ScriptedAgent(turn(text("x" * 10_000), interrupt("Proceed?", interrupt_id="i")), turn(text("Done.")))
+    with anyio.fail_after(_SECONDS):
+        for owner in ("ann", "bob"):
+            await run(asking.clone(), f"{owner} asks", owner)
+        for number in range(9):
+            await run(ScriptedAgent(turn(text("x" * 20_000))), f"r{number}", "bob")
+        assert [each.run_id for each in await runs.list()] == ["r8", "r7", "bob asks", "ann asks"]
+        # Questions pay where an owner has nothing else.
+        for number in range(9):
+            await run(asking.clone(), f"q{number}", "bob")
+        infos = await runs.list()
+        assert {each.run_id for each in infos if each.status is RunStatus.WAITING} >= {"ann asks", "q8", "q7"}
+        assert "bob asks" not in {each.run_id for each in infos}
+        assert (await runs.answer("ann asks", {"i": Resolve(True)})).owner == "ann"
 
 
 async def test_a_run_that_is_stopped_before_it_has_begun_ends_with_an_error() -> None:
