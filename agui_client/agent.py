@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from agui_client._conversation.log import PastRuns
     from agui_client._protocol.events import WireEvent
     from agui_client._run.async_run import AgentRun, RunLoop, Start
+    from agui_client._run.continuing import StoredCall
     from agui_client._run.custom_models import CustomModels
     from agui_client._run.ending import Checkpoint, Save
     from agui_client._run.engine import Engine
@@ -133,6 +134,7 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
         self._subscribers: list[Subscriber] = []
         self._observers: list[RunObserver] = []
         self._save: Save | None = None
+        self._find_call: Callable[[str], Awaitable[StoredCall | None]] | None = None
         self.use(*options.get("middleware", ()))
         for observer in options.get("observers", ()):
             self.add_observer(observer)
@@ -467,7 +469,13 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
         """
         self._conversation.set_state(state)
 
-    def save_with(self, save: Save | None, *, past: PastRuns | None = None) -> Self:
+    def save_with(
+        self,
+        save: Save | None,
+        *,
+        past: PastRuns | None = None,
+        find_call: Callable[[str], Awaitable[StoredCall | None]] | None = None,
+    ) -> Self:
         """Have the conversation saved whenever something must not be lost; clones of the agent are not saved.
 
         The function is awaited before a run is sent and when it has ended, before a function is called and after it
@@ -477,12 +485,22 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
         Args:
             save: A coroutine function that takes a `Checkpoint`; None ends it.
             past: The runs that the log of a stored thread knows, for the agent to be served; None without a log.
+            find_call: A coroutine function that finds a call in that log by the id of its first run, and returns None
+                if nothing of it was saved.
 
         Returns:
             The agent itself.
         """
-        self._save, self._conversation.past = save, past
+        self._save, self._conversation.past, self._find_call = save, past, find_call
         return self
+
+    async def stored_call(self, call_id: str) -> StoredCall | None:
+        """Return a call of this agent's stored thread, which may have been cut; None if nothing of it was saved.
+
+        Args:
+            call_id: The id of the call's first run.
+        """
+        return None if self._find_call is None else await self._find_call(call_id)
 
     def checkpoint(self) -> Checkpoint:
         """Return what the function of `save_with` would get now, also in the middle of a run; the state is a copy."""
@@ -525,7 +543,7 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
         twin.tools = _own_list(self.tools)
         twin._middleware, twin._observers = list(self._middleware), list(self._observers)
         # Two conversations that are saved as one thread would overwrite each other.
-        twin._subscribers, twin._save = list(self._subscribers), None
+        twin._subscribers, twin._save, twin._find_call = list(self._subscribers), None, None
         twin._conversation = self._conversation.clone(thread_id)
         return twin
 

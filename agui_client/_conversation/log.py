@@ -35,9 +35,12 @@ from agui_client._protocol.schema import successor
 from agui_client.errors import ThreadStoreError, UsageError
 
 Members = dict[str, Any]
-"""The members of a `ConversationSnapshot` without thread and version, with "results" and "run" of a `Checkpoint`."""
+"""The members of a `ConversationSnapshot` without thread and version, with "results", "run" and "call_id" of a
+`Checkpoint`."""
 
 _NEW = ConversationSnapshot(thread_id="")
+BETWEEN_CALLS: Members = {"results": [], "run": None, "call_id": None}
+"""The members that say what a call has in progress, of a conversation in which none has anything."""
 _STATES = 50
 """The number of states that are remembered of a log."""
 
@@ -63,6 +66,7 @@ class _Values(TypedDict, total=False):
     state_base: str | None
     approved_tools: list[str]
     run: OpenRun | None
+    call_id: str | None
 
 
 class Entry(TypedDict, total=False):
@@ -102,7 +106,7 @@ def empty_members() -> Members:
 def members_of_document(document: ConversationSnapshot) -> Members:
     """Return the members to save of a conversation outside runs."""
     members = {name: getattr(document, name) for name in ConversationSnapshot.model_fields}
-    return {**members, "results": [], "run": None}
+    return {**members, **BETWEEN_CALLS}
 
 
 def entry_of(old: Members, new: Members, number: int) -> str | None:
@@ -303,6 +307,11 @@ class Log:
         """The conversation so far, as members of their own."""
         own = {"messages": list(self._members["messages"]), "tool_calls": list(self._calls.values())}
         return {**self._members, **own}
+
+    @property
+    def latest(self) -> Mapping[str, Any]:
+        """The members so far but for the records of calls, to be read before the next entry."""
+        return self._members
 
     @property
     def messages(self) -> Sequence[Message]:

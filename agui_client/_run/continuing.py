@@ -8,7 +8,7 @@ idempotent (TOOL-10, SEC-3), and then the next run is sent.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ag_ui.core import ResumeEntry
 from pydantic import BaseModel
@@ -22,7 +22,7 @@ from agui_client._tools.context import BoundCall
 from agui_client.errors import ToolError
 
 if TYPE_CHECKING:
-    from ag_ui.core import ToolCall
+    from ag_ui.core import Message, ToolCall
 
     from agui_client._run.ending import Checkpoint
     from agui_client._tools.toolset import CallTools, OfferedTool
@@ -46,6 +46,12 @@ class Continuation(BaseModel, RequestSource):
         resume, is_between_runs = list(checkpoint.resume), checkpoint.run_id is None
         return cls(document=checkpoint.snapshot(), resume=resume, is_between_runs=is_between_runs)
 
+    @property
+    def key(self) -> str:
+        """A text that tells the place from the other places of its run."""
+        begun = [each.tool_call_id for each in self.document.tool_calls if each.is_begun]
+        return f"{len(self.document.messages)} {self.is_between_runs} {' '.join(begun)}"
+
     def request(self, conversation: Conversation, options: RunOptions) -> RunRequest:
         """Return the request of the call.
 
@@ -54,6 +60,15 @@ class Continuation(BaseModel, RequestSource):
             options: The keywords of the call.
         """
         return ContinuedRequest(conversation, self, options)
+
+
+class StoredCall(NamedTuple):
+    """A call as the log of its thread has it."""
+
+    beginning: tuple[Sequence[Message], Any]
+    """The messages and the state with which the call began."""
+    place: Continuation
+    """The place where it goes on."""
 
 
 class ContinuedRequest(RunRequest):

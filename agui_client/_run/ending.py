@@ -241,6 +241,9 @@ class Checkpoint(Record):
     of that run is unknown."""
     resume: Sequence[ResumeEntry] = ()
     """The answers to interrupts that the run carries, as long as it is unknown whether the agent got them."""
+    call_id: str | None = None
+    """The id of the first run of the call that is going on, while it has a run open, or tools that were begun; None
+    otherwise. A program that takes the call up finds its place by it."""
 
     def snapshot(self) -> ConversationSnapshot:
         """Return the conversation as a document that can be restored, with the results in it."""
@@ -320,9 +323,10 @@ def checkpoint_of(call: Call, following: str | None = None) -> Checkpoint:
     if call.is_replay and is_run_open:
         conversation.end_replay(has_ended=False)
         return Checkpoint(conversation.members())
+    call_id = call.rounds[0].run_id
     if following is not None:
         conversation.unreceived = None
-        return Checkpoint(conversation.members(), run_id=following)
+        return Checkpoint(conversation.members(), run_id=following, call_id=call_id)
     has_started = call.round.outcome.started is not None
     if is_run_open and has_started:
         adopt_pending(call, conversation, WarningLog())
@@ -331,9 +335,12 @@ def checkpoint_of(call: Call, following: str | None = None) -> Checkpoint:
         conversation.unreceived = None
     # A tool that has ended while others go on: its result is among the messages only when all have.
     done = [each.message for each in call.executions if each.message is not None]
+    results = [message for message in done if conversation.message(message.id) is None]
+    is_at_work = is_run_open or results or any(each.is_begun for each in conversation.open_records)
     return Checkpoint(
         members=conversation.members(),
-        results=[message for message in done if conversation.message(message.id) is None],
+        results=results,
         run_id=run_input.run_id if is_run_open else None,
         resume=run_input.resume or () if is_run_open and not has_started else (),
+        call_id=call_id if is_at_work else None,
     )

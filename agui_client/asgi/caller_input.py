@@ -135,6 +135,32 @@ def trusted_run(agent: AbstractAgent, input: RunAgentInput, given: RunOptions | 
     return agent.stream(prompt, **all_options)
 
 
+class CutRun:
+    """A run whose process ended, as another one takes it up.
+
+    Args:
+        run_id: The id of the run.
+        place: The place where the run goes on, as it was stored with the run; None if its thread has it, or none was.
+    """
+
+    def __init__(self, run_id: str, place: Continuation | None) -> None:
+        self.place = place
+        """The place where the run goes on; None if it begins, or as long as it was not looked for."""
+        self.beginning: tuple[Sequence[Message], Any] | None = None
+        """The messages and the state with which it began, if its thread has them."""
+        self._run_id = run_id
+
+    async def find(self, agent: AbstractAgent) -> Continuation | None:
+        """Return the place where the run goes on; None if it begins.
+
+        Args:
+            agent: The agent, which may be that of a stored thread.
+        """
+        if self.place is None and (call := await agent.stored_call(self._run_id)) is not None:
+            self.beginning, self.place = call
+        return self.place
+
+
 def continued_run(agent: AbstractAgent, input: RunAgentInput, cut: Continuation, signing: Signing) -> AgentRun:
     """Return the run that goes on where the one of a caller's input was cut, as its process ended.
 

@@ -46,7 +46,7 @@ from agui_client.runs.records import (
 from agui_client.runs.runs import kept_by
 
 if TYPE_CHECKING:
-    from agui_client._run.continuing import Continuation
+    from agui_client.asgi.caller_input import CutRun
     from agui_client.asgi.serving import AgentApp
     from agui_client.runs import Runs
     from agui_client.runs.records import StoredRequest
@@ -159,7 +159,7 @@ class RunAddresses:
     # --- inside
 
     def _reenter(self, request: ServedRequest) -> Reenter:
-        def reenter(asked: RunAgentInput, cut: Continuation | None = None, /) -> Enter:
+        def reenter(asked: RunAgentInput, cut: CutRun | None = None, /) -> Enter:
             """Return what enters the run of an input."""
             return partial(self._served.enter, request, asked, cut=cut)
 

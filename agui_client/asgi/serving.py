@@ -24,7 +24,7 @@ from agui_client._protocol.schema import is_a
 from agui_client._run.defaults import INCOMING_TRACES
 from agui_client._transport.timeouts import check_seconds
 from agui_client.agent import AbstractAgent
-from agui_client.asgi.caller_input import answering_run, continued_run
+from agui_client.asgi.caller_input import CutRun, answering_run, continued_run
 from agui_client.asgi.caller_run import caller_events
 from agui_client.asgi.connecting import check_wants_run, connected_run, replayed_events
 from agui_client.asgi.in_process import Receive, Send
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 
     from agui_client._protocol.events import WireEvent
     from agui_client._run.async_run import AgentRun
-    from agui_client._run.continuing import Continuation
     from agui_client.asgi.run_addresses import Command, RunAddresses
     from agui_client.runs import Runs
     from agui_client.runs.records import OnCrash, WhenLeft
@@ -361,7 +360,7 @@ class AgentApp:
                 yield events
 
     async def enter(
-        self, request: ServedRequest, input: RunAgentInput, stack: AsyncExitStack, cut: Continuation | None = None
+        self, request: ServedRequest, input: RunAgentInput, stack: AsyncExitStack, cut: CutRun | None = None
     ) -> AgentRun:
         """Enter a run, with the block that its agent may come in.
 
@@ -369,7 +368,7 @@ class AgentApp:
             request: The request that asks for the run.
             input: The input.
             stack: The stack of blocks in which both are entered.
-            cut: The place where the run goes on, as its process ended; None if it begins.
+            cut: What is known of the run if its process ended; None if it begins.
 
         Raises:
             RequestRefusedError: The run cannot be begun.
@@ -383,8 +382,8 @@ class AgentApp:
             if request.is_connect and not agent.can_connect and agent.thread_id != input.thread_id:
                 raise RequestRefusedError(405, "this agent cannot send a thread again", {"allow": ""})
             begin = partial(answer, agent, input, signing)
-            if cut is not None:
-                begin = partial(continued_run, agent, input, cut, signing)
+            if cut is not None and (place := await cut.find(agent)) is not None:
+                begin = partial(continued_run, agent, input, place, signing)
             # The conversation of a large input is copied, which takes some tenths of a second.
             run = await anyio.to_thread.run_sync(begin) if is_large(request.headers) else begin()
             return await stack.enter_async_context(run)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -35,21 +35,21 @@ _logger = logging.getLogger("agui_client.runs")
 
 
 class Attempt:
-    """Stores the events and the checkpoints of one attempt at a run.
+    """Stores the events of one attempt at a run, and the places where another attempt would go on.
 
     While the database cannot be reached, the run goes on until it has to store something before it does the next thing:
-    before its input is sent, before a tool is called, and before its end.
+    before its input is sent, before a tool is called, and before its end. Of a run in a stored thread, the thread has
+    the places.
 
     Args:
         database: The tables.
         claim: The run and the number of the attempt.
         run: The run.
-        place: The place behind the events that are stored already.
-        last: The event with which the run ends at once, as it does not go on.
+        go_back: Takes the log back to the place where the run goes on, and returns the place in it; None if it begins.
     """
 
     def __init__(
-        self, database: RunDatabase, claim: Claim, run: ServerRun, place: Place, last: Event | None = None
+        self, database: RunDatabase, claim: Claim, run: ServerRun, go_back: Callable[[], Place] | None = None
     ) -> None:
         self.claim = claim
         """The run and the number of the attempt."""
@@ -57,28 +57,38 @@ class Attempt:
         """The run."""
         self.is_ending = False
         """Whether the end of the run is stored, or about to be."""
-        self._database, self._place, self._last = database, place, last
+        self._database, self._go_back = database, go_back
+        self._place, self._position = Place(0), 0
         self._sent_run_id: str | None = None
-        self._has_ended = False
+        self._has_thread = self._has_ended = False
         self._answers: RunKey | None = run.log.key
         self._turns = asyncio.Lock()
-        run.log.show(place.position)
 
     async def carry_out(self) -> None:
         """Carry the run out, until it ends or is given up."""
         self.run.journal = self
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._write)
-            if self._last is not None:
-                await self.run.finish(self._last)
+        async with anyio.create_task_group() as self._tasks:
+            if self.run.ends_with is not None:
+                await self.run.finish(self.run.ends_with)
             else:
                 await self.run.carry_out(())
             # All is stored, or not to be stored.
-            tasks.cancel_scope.cancel()
+            self._tasks.cancel_scope.cancel()
 
     async def begin(self, run: AgentRun) -> None:
-        """Have the run saved where it can go on."""
+        """Have the run saved where it can go on, and its events stored."""
+        self._has_thread = run.call.conversation.past is not None
         run.call.save_also(self._save)
+        self._begin_log()
+        self._tasks.start_soon(self._write)
+
+    def _begin_log(self) -> None:
+        """Begin the log, or go on with that of the attempt before."""
+        go_back, self._go_back = self._go_back, None
+        if go_back is not None:
+            self._place = go_back()
+            self._position = self._place.position
+        self.run.log.show(self._place.position)
 
     async def _write(self) -> None:
         """Store the events as they come, those that come soon after each other as one group, until the log ends."""
@@ -99,6 +109,7 @@ class Attempt:
         self.is_ending = True
         try:
             with anyio.CancelScope(shield=True):
+                self._begin_log()
                 asked = [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in interrupts_in(last)]
                 values: dict[str, Any] = {"status": status_after(last).value, "interrupts": json.dumps(asked)}
                 values["event_count"] = self.run.log.end.position + 1
@@ -114,16 +125,19 @@ class Attempt:
     async def _save(self, checkpoint: Checkpoint) -> None:
         """Store a checkpoint, if a run can go on from it: before it is sent, and while tools or members are at work."""
         is_sent = checkpoint.run_id is not None and checkpoint.run_id == self._sent_run_id
-        if is_sent and not _has_journal(checkpoint):
-            return
-        if checkpoint.run_id is None and not _has_begun_tools(checkpoint):
+        # The thread has the journal of a team, and leaves the place in the log as it is.
+        if checkpoint.call_id is None or (is_sent and (self._has_thread or not _has_journal(checkpoint))):
             return
         self._sent_run_id = checkpoint.run_id
-        values: dict[str, Any] = {"checkpoint": Continuation.of(checkpoint).model_dump_json(by_alias=True)}
+        place, values = Continuation.of(checkpoint), dict[str, Any]()
+        if self._has_thread:
+            values = {"place_key": place.key, "position_before": self._position}
+        else:
+            values["checkpoint"] = place.model_dump_json(by_alias=True)
         # Members of a team speak side by side, so there is no place between their events where the log could be cut:
         # all of the team's run is, and the conversation that takes its place has what the members have said.
         if not is_sent:
-            values["checkpoint_position"] = self.run.log.end.position
+            values["checkpoint_position"] = self._position = self.run.log.end.position
         # The first checkpoint is made when the run is certain: what its thread waited for is answered.
         answers, self._answers = self._answers, None
         try:
@@ -179,8 +193,3 @@ def _has_journal(checkpoint: Checkpoint) -> bool:
     """Return whether a team is at work that goes on, if it is run again, behind the members that have finished."""
     state = checkpoint.members["state"]
     return isinstance(state, dict) and JOURNAL in state
-
-
-def _has_begun_tools(checkpoint: Checkpoint) -> bool:
-    """Return whether a tool was called since the run before, whose call must not be lost."""
-    return bool(checkpoint.results) or any(each.status == "executing" for each in checkpoint.members["tool_calls"])

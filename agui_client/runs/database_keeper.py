@@ -20,6 +20,7 @@ import logging
 from collections.abc import Collection, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from contextvars import Context
+from functools import partial
 from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -28,12 +29,12 @@ import anyio
 from ag_ui.core import Event, RunErrorEvent, RunFinishedCancelledOutcome, RunFinishedEvent
 
 from agui_client._run.continuing import Continuation
+from agui_client.asgi.caller_input import CutRun
 from agui_client.asgi.stopping import STOP_WITHIN
 from agui_client.errors import RunInProgressError, UsageError
 from agui_client.runs.attempts import Attempt
 from agui_client.runs.on_waiting import WaitingFunction, notify
 from agui_client.runs.records import (
-    Place,
     RunInfo,
     RunKey,
     RunsClosedError,
@@ -234,12 +235,12 @@ class DatabaseKeeper:
     async def _recover(self, row: StoredRun) -> None:
         """Carry out a run that another process has left."""
         log = await self._remote_runs.taken_over(row)
-        cut = None if row.checkpoint is None else Continuation.model_validate_json(row.checkpoint)
+        place = None if row.checkpoint is None else Continuation.model_validate_json(row.checkpoint)
+        cut = CutRun(row.key.run_id, place)
         run = self._rebuild(row, log, cut, ServerRun)
-        run.is_taken_over = True
+        run.is_taken_over, run.ends_with = True, _last_of(row, log)
         self._registry.replace(run)
-        place = go_back(log, row, cut)
-        self._start(Attempt(self._database, Claim(row.row_id, row.attempt), run, place, _last_of(row, log)))
+        self._start(Attempt(self._database, Claim(row.row_id, row.attempt), run, partial(go_back, log, row, cut)))
 
     def _notify(self, waiting: Mapping[str, WaitingRun]) -> None:
         """Begin to call the functions for runs that wait for a person, by the ids of their rows."""
@@ -281,7 +282,7 @@ class DatabaseKeeper:
         if run.stored_request.agent not in self._agents:
             await self._database.add(claim.row_id, run.log.key, run.stored_request, is_left=True)
             return await self._begun_elsewhere(claim.row_id, run.stored_request.agent)
-        attempt = Attempt(self._database, claim, run, Place(0))
+        attempt = Attempt(self._database, claim, run)
         earlier = self._own.get(claim.row_id)
         if earlier is not None and earlier.run.log.refusal is None:
             raise RunInProgressError(f"run {run.log.key.run_id!r} has begun already")
@@ -420,7 +421,8 @@ class DatabaseKeeper:
 
 def _last_of(row: StoredRun, log: RunLog) -> Event | None:
     """Return the event with which a run ends that another process has left; None if it goes on."""
-    if row.attempt > _MOST_ATTEMPTS or (row.checkpoint and row.stored_request["on_crash"] == "fail"):
+    has_begun = row.checkpoint is not None or row.place_key is not None
+    if row.attempt > _MOST_ATTEMPTS or (has_begun and row.stored_request["on_crash"] == "fail"):
         return CRASHED
     if not row.is_stop_wanted:
         return None

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from agui_client._interrupts.answers import Resume
     from agui_client._run.async_run import AgentRun
-    from agui_client._run.continuing import Continuation
+    from agui_client.asgi.caller_input import CutRun
     from agui_client.runs.keeper import RunKeeper
     from agui_client.runs.records import RunKey, WhenLeft
     from agui_client.runs.remote_runs import Rebuild
@@ -314,7 +314,7 @@ class KeptRuns:
             own = self._turns_by_owner[owner] = anyio.CapacityLimiter(self._at_once_per_owner)
         return [own, *self._turns]
 
-    def _rebuilt(self, row: StoredRun, log: RunLog, cut: Continuation | None, kind: type[K]) -> K:
+    def _rebuilt(self, row: StoredRun, log: RunLog, cut: CutRun | None, kind: type[K]) -> K:
         """Return the run of a row, to be carried out or followed in this process."""
         stored_request = StoredRequest(**row.stored_request)
         agent = self.named.get(stored_request.agent)
@@ -367,7 +367,7 @@ def _database_keeper(
 def _unknown(name: str) -> Reenter:
     """Return what refuses to enter a run, as this process does not know its agent."""
 
-    def reenter(input: RunAgentInput, cut: Continuation | None = None, /) -> Enter:
+    def reenter(input: RunAgentInput, cut: CutRun | None = None, /) -> Enter:
         """Return the refusal."""
 
         async def enter(stack: AsyncExitStack) -> AgentRun:

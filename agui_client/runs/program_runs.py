@@ -12,13 +12,12 @@ from uuid import uuid4
 from ag_ui.core import RunAgentInput
 
 from agui_client.agent import AbstractAgent
-from agui_client.asgi.caller_input import TRUSTING, continued_run, trusted_run
+from agui_client.asgi.caller_input import TRUSTING, CutRun, continued_run, trusted_run
 from agui_client.errors import UsageError
 from agui_client.options import IN_INPUT
 
 if TYPE_CHECKING:
     from agui_client._run.async_run import AgentRun
-    from agui_client._run.continuing import Continuation
     from agui_client.messages import Prompt
     from agui_client.options import RunOptions
     from agui_client.runs.records import OnCrash, StoredRequest
@@ -67,22 +66,21 @@ class NamedOpener:
         """Return what enters a run of the agent: of the prompt, of answers, or one that was cut."""
         given = RunAgentInput.model_validate(stored_request.input)
 
-        def reenter(input: RunAgentInput, cut: Continuation | None = None, /) -> Enter:
+        def reenter(input: RunAgentInput, cut: CutRun | None = None, /) -> Enter:
             """Return what enters a run."""
             if self._plain is not None:
                 return partial(self._enter_plain, input, cut)
             options: RunOptions = {"run_id": input.run_id, "context": input.context or []}
             options["forwarded_props"] = input.forwarded_props
             prompt = next(iter(given.messages), None)
-            begun = ProgramRun(self._open, input.thread_id, prompt, options)
-            is_prompt = cut is None and not input.resume
-            return begun.enter if is_prompt else begun.reenter(input, cut)
+            return ProgramRun(self._open, input.thread_id, prompt, options).reenter(input, cut)
 
         return reenter
 
-    async def _enter_plain(self, input: RunAgentInput, cut: Continuation | None, stack: AsyncExitStack) -> AgentRun:
+    async def _enter_plain(self, input: RunAgentInput, cut: CutRun | None, stack: AsyncExitStack) -> AgentRun:
         assert self._plain is not None
-        run = trusted_run(self._plain, input) if cut is None else continued_run(self._plain, input, cut, TRUSTING)
+        place = None if cut is None else await cut.find(self._plain)
+        run = trusted_run(self._plain, input) if place is None else continued_run(self._plain, input, place, TRUSTING)
         return await stack.enter_async_context(run)
 
 
@@ -107,33 +105,35 @@ class ProgramRun:
         """The input that asks for the run, as far as the runs that answer its interrupts have the same."""
         self._open, self._thread_id, self._prompt, self._options = open_agent, thread_id, prompt, options
 
-    async def enter(self, stack: AsyncExitStack) -> AgentRun:
-        """Enter the run of the prompt."""
-        agent = await self._enter_agent(stack)
-        return await stack.enter_async_context(agent.stream(self._prompt, **self._options))
+    async def enter(
+        self, stack: AsyncExitStack, input: RunAgentInput | None = None, cut: CutRun | None = None
+    ) -> AgentRun:
+        """Enter the run of the prompt, or of an input with answers, or go on with a run that was cut.
 
-    def reenter(self, input: RunAgentInput, cut: Continuation | None = None, /) -> Enter:
-        """Return what enters the run of an input with answers, or one that was cut."""
-        if cut is not None:
-            return partial(self._enter_cut, input, cut)
-        # The agent has the conversation, and so has the thread that the function opens.
-        return partial(self._enter_answers, input.model_copy(update={"messages": [], "state": None}))
-
-    async def _enter_cut(self, input: RunAgentInput, cut: Continuation, stack: AsyncExitStack) -> AgentRun:
-        agent = await self._enter_agent(stack)
-        return await stack.enter_async_context(continued_run(agent, input, cut, TRUSTING))
-
-    async def _enter_answers(self, input: RunAgentInput, stack: AsyncExitStack) -> AgentRun:
-        agent = await self._enter_agent(stack)
-        # The input has the others: an answer is about the same run, with the same tools, headers and time-outs.
-        given = {name: value for name, value in self._options.items() if value is not None}
-        beside: Any = {name: given[name] for name in given.keys() - IN_INPUT}
-        return await stack.enter_async_context(trusted_run(agent, input, beside))
-
-    async def _enter_agent(self, stack: AsyncExitStack) -> Agent:
+        Args:
+            stack: The stack of blocks in which it is entered.
+            input: The input; None stands for the prompt alone.
+            cut: What is known of the run if its process ended; None if it begins.
+        """
         chosen = self._open(self._thread_id)
         agent: Agent = chosen if isinstance(chosen, AbstractAgent) else await stack.enter_async_context(chosen)
         if agent.thread_id != self._thread_id:
             what = f"the function opened thread {agent.thread_id!r}, not {self._thread_id!r}"
             raise UsageError(f"{what}, which it was called with")
-        return agent
+        place = None if cut is None else await cut.find(agent)
+        if input is not None and place is not None:
+            run = continued_run(agent, input, place, TRUSTING)
+        elif input is not None and input.resume:
+            # The agent has the conversation, and so has the thread that the function opens. The input has the others:
+            # an answer is about the same run, with the same tools, headers and time-outs.
+            input = input.model_copy(update={"messages": [], "state": None})
+            given = {name: value for name, value in self._options.items() if value is not None}
+            beside: Any = {name: given[name] for name in given.keys() - IN_INPUT}
+            run = trusted_run(agent, input, beside)
+        else:
+            run = agent.stream(self._prompt, **self._options)
+        return await stack.enter_async_context(run)
+
+    def reenter(self, input: RunAgentInput, cut: CutRun | None = None, /) -> Enter:
+        """Return what enters the run of an input with answers, or one that was cut."""
+        return partial(self.enter, input=input, cut=cut)

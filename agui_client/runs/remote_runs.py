@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from ag_ui.core import Interrupt, Message, MessagesSnapshotEvent, RunAgentInput, StateSnapshotEvent
@@ -20,7 +20,7 @@ from agui_client.runs.run_log import Phase, RunLog
 from agui_client.runs.server_run import ServerRun
 
 if TYPE_CHECKING:
-    from agui_client._run.continuing import Continuation
+    from agui_client.asgi.caller_input import CutRun
     from agui_client.runs.run_database import RunDatabase
     from agui_client.runs.run_registry import RunRegistry
     from agui_client.runs.run_tables import EventGroup, StoredRun
@@ -40,13 +40,13 @@ _logger = logging.getLogger("agui_client.runs")
 class Rebuild(Protocol):
     """Makes the run of a row in this process."""
 
-    def __call__(self, row: StoredRun, log: RunLog, cut: Continuation | None, kind: type[K], /) -> K:
+    def __call__(self, row: StoredRun, log: RunLog, cut: CutRun | None, kind: type[K], /) -> K:
         """Return the run.
 
         Args:
             row: The row.
             log: The log of the run.
-            cut: The place where the run goes on; None for its beginning.
+            cut: What is known of the run if its process ended; None otherwise.
             kind: The class of the run.
         """
         ...
@@ -246,23 +246,22 @@ def interrupts_of(row: StoredRun) -> list[Interrupt]:
     return [Interrupt.model_validate(each) for each in row.interrupts]
 
 
-def go_back(log: RunLog, row: StoredRun, cut: Continuation | None) -> Place:
-    """Take the events of a log back to the checkpoint, and show the conversation as it was then.
+def go_back(log: RunLog, row: StoredRun, cut: CutRun) -> Place:
+    """Take the events of a log back to the place where its run goes on, and show the conversation as it was then.
 
     Returns:
-        The place of the checkpoint.
+        The place in the log.
     """
     log.is_remote = False
     if log.phase is Phase.OPENING:
         log.attempt = row.attempt
         return log.end
-    log.begin_again(row.attempt, max(1, row.checkpoint_position))
-    place = log.end
-    if cut is not None:
-        before: tuple[Sequence[Message], Any] = (cut.document.messages, cut.document.state)
-    else:
-        before = log.before or ([], None)
-    messages, state = before
-    log.append(MessagesSnapshotEvent(messages=list(messages)))
-    log.append(StateSnapshotEvent(snapshot=state))
-    return place
+    # The place of a run in a stored thread was stored here before it was there, or was about to be.
+    is_there = row.place_key is None or (cut.place is not None and cut.place.key == row.place_key)
+    log.begin_again(row.attempt, max(1, row.checkpoint_position if is_there else row.position_before))
+    at, log.before = log.end, cut.beginning or log.before
+    shown = log.before if cut.place is None else (cut.place.document.messages, cut.place.document.state)
+    if shown is not None:
+        log.append(MessagesSnapshotEvent(messages=[*shown[0]]))
+        log.append(StateSnapshotEvent(snapshot=shown[1]))
+    return at

@@ -95,7 +95,7 @@ class RunDatabase:
             is_stop_wanted=False,
             is_notified=False,
             event_count=0,
-            **{"interrupts": "[]", "checkpoint_position": 0, **now},
+            **{"interrupts": "[]", "checkpoint_position": 0, "position_before": 0, **now},
         )
         # The lock lets a process that takes the run over wait for the events, or lets these events find it gone.
         self._insert_group = sa.text(_INSERT_GROUP.format(lock="" if is_sqlite else "for share"))

@@ -116,7 +116,8 @@ class RunLog:
         self._frames: list[bytes] = []
         self._shown: int | None = None
         self._earlier = EarlierAttempts()
-        self._before: tuple[Sequence[Message], Any] | None = None
+        self.before: tuple[Sequence[Message], Any] | None = None
+        """The messages and the state that the run began with; None if it has not begun, or they are not known here."""
         self._followers = 0
         self._change: anyio.Event | None = None
 
@@ -150,7 +151,7 @@ class RunLog:
             messages: The conversation that the run begins with.
             state: Its state.
         """
-        self._before = messages, state
+        self.before = messages, state
         self.phase = Phase.OPEN
         self._grow(sum(map(_size_of, messages)) + len(to_json(state, inf_nan_mode="constants")))
         self._announce()
@@ -227,7 +228,7 @@ class RunLog:
     def drop(self) -> None:
         """Forget the events."""
         self._grow(-self.size)
-        self.phase, self._before, self.left_input = Phase.DROPPED, None, None
+        self.phase, self.before, self.left_input = Phase.DROPPED, None, None
         self._frames, self._earlier = [], EarlierAttempts()
         self._announce()
 
@@ -268,11 +269,6 @@ class RunLog:
     def frames_behind(self, position: int) -> Sequence[bytes]:
         """Return the frames behind a number of events, as far as there are any now."""
         return self._frames[position:]
-
-    @property
-    def before(self) -> tuple[Sequence[Message], Any] | None:
-        """The messages and the state that the run began with; None if it has not begun, or they are forgotten."""
-        return self._before
 
     def check(self, place: Place) -> None:
         """Check a place that a follower names.
@@ -332,9 +328,9 @@ class RunLog:
             UsageError: The run has no events, or they are no longer kept.
         """
         first = await self.read(Place(0, self.attempt))
-        if not first or self._before is None:
+        if not first or self.before is None:
             raise UsageError(f"run {self.key.run_id!r} has no events")
-        messages, state = self._before
+        messages, state = self.before
         shown = frame_of(MessagesSnapshotEvent(messages=list(messages)))
         return first[0][1], shown, frame_of(StateSnapshotEvent(snapshot=state))
 

@@ -48,6 +48,8 @@ RUN = sa.Table(
     sa.Column("left_input", sa.Text),
     sa.Column("checkpoint", sa.Text),
     sa.Column("checkpoint_position", sa.Integer, nullable=False),
+    sa.Column("place_key", sa.Text),
+    sa.Column("position_before", sa.Integer, nullable=False),
 )
 GROUP = sa.Table(
     "agui_run_events",
@@ -110,9 +112,13 @@ class StoredRun:
     left_input: str | None
     """The conversation that it has left, for answers, as JSON."""
     checkpoint: str | None
-    """The place where it goes on, as JSON."""
+    """The place where it goes on, as JSON; None if it has not begun, or its thread is stored, and has the place."""
     checkpoint_position: int
-    """The number of events before that."""
+    """The number of events before the place."""
+    place_key: str | None
+    """The key of the place that the stored thread of the run has, or was about to get; None of any other run."""
+    position_before: int
+    """The number of events before the place that the thread had until then."""
     is_queued: bool
     """In descriptions, whether it is going on, and no living process has it; elsewhere False."""
 
@@ -135,6 +141,8 @@ class StoredRun:
             left_input=row["left_input"],
             checkpoint=row["checkpoint"],
             checkpoint_position=row["checkpoint_position"],
+            place_key=row["place_key"],
+            position_before=row["position_before"],
             is_queued=bool(row.get("is_queued")),
         )
 

@@ -33,7 +33,7 @@ from agui_client.runs.run_log import STOPPED, Phase, RunLog, interrupts_in, stat
 
 if TYPE_CHECKING:
     from agui_client._run.async_run import AgentRun
-    from agui_client._run.continuing import Continuation
+    from agui_client.asgi.caller_input import CutRun
 
 Enter: TypeAlias = Callable[[AsyncExitStack], Awaitable["AgentRun"]]
 """Enters the run in a stack of blocks, which is left when the run is over."""
@@ -42,12 +42,12 @@ Enter: TypeAlias = Callable[[AsyncExitStack], Awaitable["AgentRun"]]
 class Reenter(Protocol):
     """Returns what enters a run of the thread that an input asks for, such as one with answers."""
 
-    def __call__(self, input: RunAgentInput, cut: Continuation | None = None, /) -> Enter:
+    def __call__(self, input: RunAgentInput, cut: CutRun | None = None, /) -> Enter:
         """Return what enters the run.
 
         Args:
             input: The input.
-            cut: The place where the run goes on, as its process ended; None if it begins.
+            cut: What is known of the run if its process ended; None if it begins.
         """
         ...
 
@@ -137,6 +137,8 @@ class ServerRun:
         """Whether the run only notes that nobody has answered in time: it ends before its agent goes on."""
         self.is_taken_over = False
         """Whether another process began the run."""
+        self.ends_with: Event | None = None
+        """The event with which a run that was taken over ends at once; None if it goes on."""
         self.journal: Journal | None = None
         """Stores what the run needs to go on in another process; None if it ends with this one."""
         self._enter, self._is_given_up, self._turns, self._answer_within = enter, False, turns, answer_within

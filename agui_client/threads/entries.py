@@ -12,16 +12,21 @@ from ag_ui.core import Message, ToolMessage
 
 from agui_client._conversation.ledger import CallStatus, ToolCallRecord
 from agui_client._conversation.log import (
+    BETWEEN_CALLS,
     Entry,
     Log,
     Members,
+    OpenRun,
+    add_up,
     empty_members,
     members_of_document,
     read_entries,
 )
 from agui_client._conversation.snapshot import ConversationSnapshot
 from agui_client._protocol.placeholders import is_placeholder
+from agui_client._run.continuing import Continuation, StoredCall
 from agui_client._run.ending import Checkpoint
+from agui_client._run.subagents import has_journal
 from agui_client.errors import ThreadStoreError, ThreadStoreUnavailableError, UsageError
 
 
@@ -62,7 +67,8 @@ class Cut:
 def members_of(checkpoint: Checkpoint) -> Members:
     """Return the members to save of a checkpoint."""
     run = checkpoint.run_id and {"run_id": checkpoint.run_id, "resume": list(checkpoint.resume)}
-    return {**checkpoint.members, "results": list(checkpoint.results), "run": run or None}
+    in_progress = {"results": list(checkpoint.results), "run": run or None, "call_id": checkpoint.call_id}
+    return {**checkpoint.members, **in_progress}
 
 
 def is_identical(one: Members, other: Members) -> bool:
@@ -83,15 +89,51 @@ def document_and_members(thread_id: str, members: Members) -> tuple[Conversation
     The members are what a save is compared with. In them, results that a killed program had stored are still apart
     from the messages: compared with the document, in which they are among the messages, a save would drop them.
     """
-    inner = {key: value for key, value in members.items() if key not in ("results", "run")}
-    checkpoint = Checkpoint({**inner, "thread_id": thread_id}, members["results"])
+    checkpoint = checkpoint_of(thread_id, members)
     stored = members_of_document(replace(checkpoint, results=()).snapshot())
-    return checkpoint.snapshot(), {**stored, "results": members["results"], "run": members["run"]}
+    return checkpoint.snapshot(), {**stored, **{name: members[name] for name in BETWEEN_CALLS}}
+
+
+def checkpoint_of(thread_id: str, members: Members) -> Checkpoint:
+    """Return the checkpoint that was saved as some members."""
+    inner = {name: value for name, value in members.items() if name not in BETWEEN_CALLS}
+    run: OpenRun = members["run"] or {"run_id": "", "resume": []}
+    about = run["run_id"] or None, run["resume"], members["call_id"]
+    return Checkpoint({**inner, "thread_id": thread_id}, members["results"], *about)
 
 
 def document_of(thread_id: str, members: Members) -> ConversationSnapshot:
     """Return a stored conversation as a document."""
     return document_and_members(thread_id, members)[0]
+
+
+def call_of(thread_id: str, entries: Sequence[str], call_id: str) -> StoredCall | None:
+    """Return a call of a thread; None if nothing of it was saved.
+
+    Its place is the last save before a run of it was sent, or, behind that, one with begun tools or their results; of a
+    team that is at work also one with its journal, which says what its members have done.
+
+    Args:
+        thread_id: The id of the thread.
+        entries: The thread.
+        call_id: The id of the call's first run.
+    """
+    log, first, place, run_id = Log(), 0, 0, None
+    for number, entry in enumerate(read_entries(entries), 1):
+        log.add(entry)
+        members = log.latest
+        if members["call_id"] != call_id:
+            run_id = None
+            continue
+        before, run_id = run_id, members["run"] and members["run"]["run_id"]
+        first = first or number
+        if run_id is None or run_id != before or has_journal(members["state"]):
+            place = number
+    if not place:
+        return None
+    beginning = add_up(entries[:first])
+    going_on = Continuation.of(checkpoint_of(thread_id, add_up(entries[:place])))
+    return StoredCall((beginning["messages"], beginning["state"]), going_on)
 
 
 def cut(entries: Sequence[str], at: str | None) -> Cut:
@@ -113,7 +155,7 @@ def cut(entries: Sequence[str], at: str | None) -> Cut:
         _note_origins(origins, number, entry)
     if at is None:
         members = whole.members
-        return Cut(len(read), members, {**members, "run": None, "unreceived_ids": None})
+        return Cut(len(read), members, {**members, "run": None, "call_id": None, "unreceived_ids": None})
     there: Sequence[Message] = whole.members["messages"]
     end = _up_to(there, at)
     kept, log, shared, beyond = {each.id for each in there[:end]}, Log(), 0, 0
@@ -126,7 +168,7 @@ def cut(entries: Sequence[str], at: str | None) -> Cut:
     before = log.members
     # Results that came later stand before messages that were there already, so this is not their number in the whole.
     messages = before["messages"][: _up_to(before["messages"], at)]
-    members = {**before, "messages": messages, "run": None, "unreceived_ids": None}
+    members = {**before, "messages": messages, "run": None, "call_id": None, "unreceived_ids": None}
     if beyond:
         # The message was never the end of the thread at a save: what was pending then belongs to later messages.
         pending = ("pending_interrupts", "answered_interrupts", "kept_answers", "abandoned")

@@ -33,7 +33,7 @@ from agui_client._protocol.open_items import quoted
 from agui_client._run.observers import RunObserver
 from agui_client.agent import AbstractAgent
 from agui_client.errors import ThreadBusyError, ThreadStoreError, UsageError, sendable
-from agui_client.threads.entries import document_and_members, is_identical, members_of, reading
+from agui_client.threads.entries import call_of, document_and_members, is_identical, members_of, reading
 from agui_client.threads.leases import take_thread
 from agui_client.threads.store import ThreadInfo, ThreadStore
 
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from agui_client._conversation.snapshot import ConversationSnapshot
+    from agui_client._run.continuing import StoredCall
     from agui_client._run.ending import Checkpoint
     from agui_client._run.observers import RunEnd
     from agui_client._run.scope import RunScope
@@ -237,7 +238,8 @@ class OpenThread(Generic[AgentT]):
             self._new_members = members_of(agent.checkpoint())
         else:
             self._warn(agent)
-        agent.add_observer(_UsageObserver(agent, self._usage)).save_with(self._save, past=self._past)
+        agent.add_observer(_UsageObserver(agent, self._usage))
+        agent.save_with(self._save, past=self._past, find_call=self._find_call)
         self._agent = agent
         return agent
 
@@ -251,6 +253,14 @@ class OpenThread(Generic[AgentT]):
         for call in (each for each in agent.unknown_tool_calls if each.id in pending):
             about = quoted(call.function.name), quoted(call.id)
             _logger.warning("thread %s: tool %s was stopped in call %s; its effect is unknown", thread, *about)
+
+    async def _find_call(self, call_id: str) -> StoredCall | None:
+        """Find a call in the thread as it is stored."""
+        found = await self._loop.call(partial(self._store.read, self.owner, self.thread_id))
+        with reading(self.thread_id):
+            if found is None:
+                return None
+            return await anyio.to_thread.run_sync(call_of, self.thread_id, found[1], call_id)
 
     async def _save(self, checkpoint: Checkpoint) -> None:
         """Save the conversation of the agent."""

@@ -400,9 +400,10 @@ async def test_whenever_servers_are_killed_each_run_is_whole_and_no_payment_is_b
 
     while kills > 0:
         number += 1
-        # A plain run, one of a team, one that ends with a question, and one that calls tools of the caller.
-        kind = ("plain", "team", "asking", "calling")[number % 4]
-        path, is_asking, is_calling = "team/" if kind == "team" else "", kind == "asking", kind == "calling"
+        # A run, a team, one that ends with a question, one that calls tools of its caller, and two of stored threads.
+        kind = ("plain", "team", "asking", "calling", "stored", "stored-team")[number % 6]
+        path = f"{kind}/" if kind in ("team", "stored", "stored-team") else ""
+        is_asking, is_calling = kind == "asking", kind == "calling"
         words = [*["pay", "look"] * rounds, *["book"] * is_asking]
         words = [*words[:3], "ask", *words[3:], "ask"] if is_calling else words
         thread_id, before = f"t{number}", len(servers.calls)
@@ -421,7 +422,8 @@ async def test_whenever_servers_are_killed_each_run_is_whole_and_no_payment_is_b
             await kill_some(thread_id)
         follower = page(chance.choice(workers)[1] + path, thread_id)
         with anyio.fail_after(_SECONDS):
-            following = follower.connect_agent() if is_calling else follower.run_agent(" ".join(words), run_id="r")
+            is_connecting = is_calling or "stored" in kind
+            following = follower.connect_agent() if is_connecting else follower.run_agent(" ".join(words), run_id="r")
             result = await following
         if is_asking:
             [asked] = result.interrupts
@@ -435,7 +437,14 @@ async def test_whenever_servers_are_killed_each_run_is_whole_and_no_payment_is_b
         said = [str(each.content) for each in follower.messages if each.role == "assistant"]
         assert "".join(each for each in said if each[0].isdecimal()) == told(len(words) + 1)
         by_members = sorted(each for each in said if not each[0].isdecimal())
-        assert by_members == ["".join(f"{name}.{each} " for each in range(6)) for name in ("abc" if path else "")]
+        names = "abc" if "team" in kind else ""
+        assert by_members == ["".join(f"{name}.{each} " for each in range(6)) for name in names]
+        if "stored" in kind:
+            # Ids of calls in a team are longer in its thread: what its members own has their names.
+            stored = await servers.stored_messages(thread_id)
+            assert [(each.role, each.content) for each in stored] == [
+                (each.role, each.content) for each in follower.messages
+            ]
         results = [str(each.content) for each in follower.messages if isinstance(each, ToolMessage)]
         begun = servers.calls[before:]
         # A server may be killed before the payment that it has marked as begun.

@@ -263,6 +263,45 @@ async def test_a_result_that_one_program_was_shown_is_shown_to_all_that_follow(n
     assert [str(each.content)[:10] for each in producer.inputs[0].messages if each.role == "tool"][:1] == ["receipt 77"]
 
 
+async def test_the_log_has_the_place_of_a_call_that_was_cut_also_behind_a_rewind_and_a_turn_of_another_program() -> (
+    None
+):
+    threads, copies = Threads(), list[Threads]()
+
+    @tool
+    async def look() -> str:
+        """Looks."""
+        copies.append(await left_by_a_killed_program(threads))
+        return "seen"
+
+    script = [turn(text("One.", message_id="m"), tool_call("look", tool_call_id="c")), turn(text("Two."))]
+    async with threads.open("t", ScriptedAgent(*script, tools=[look])) as agent:
+        await agent.run_agent("Hi", run_id="r")
+        whole = await agent.stored_call("r")
+    copy = copies[0]
+    places = []
+    for change in ("nothing", "a rewind", "a turn", "a fork"):
+        if change == "a rewind":
+            await copy.rewind("t", (await saved(copy)).conversation.messages[0].id)
+        if change == "a fork":
+            await copy.fork("t", new_id="f")
+        async with copy.open("f" if change == "a fork" else "t", ScriptedAgent(turn(text("Three.")))) as agent:
+            if change == "a turn":
+                await agent.run_agent("And?", run_id="s")
+            assert await agent.stored_call("other") is None
+            cut = await agent.stored_call("r")
+        assert cut is not None
+        assert (roles(cut.beginning[0]), cut.place.is_between_runs) == (["user"], True)
+        assert [(each.tool_call_id, each.status) for each in cut.place.document.tool_calls] == [("c", "executing")]
+        places.append(
+            cut.place.model_copy(update={"document": cut.place.document.model_copy(update={"thread_id": ""})})
+        )
+    assert places == places[:1] * 4
+    assert whole is not None
+    assert roles(whole.place.document.messages) == ["user", "assistant", "assistant", "tool"]
+    assert not whole.place.is_between_runs
+
+
 @on_both
 async def test_calls_that_were_approved_while_the_agent_was_down_can_be_approved_again_in_a_later_block(
     new_threads: NewThreads,
