@@ -8,6 +8,7 @@ idempotent (TOOL-10, SEC-3), and then the next run is sent.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ag_ui.core import ResumeEntry
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
     from agui_client._tools.toolset import CallTools, OfferedTool
     from agui_client.conversation import Conversation
     from agui_client.options import RunOptions
+
+
+READS_ONLY: ContextVar[bool] = ContextVar("READS_ONLY", default=False)
+"""Whether a stored thread that is opened in this context is only read, also while another block has its lease."""
 
 
 class Continuation(BaseModel, RequestSource):

@@ -8,8 +8,9 @@ that there is nothing to send.
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import (
     AsyncExitStack,
     aclosing,
@@ -28,6 +29,7 @@ from pydantic_core import to_json
 
 from agui_client._protocol.fail_fast import failing_fast
 from agui_client._protocol.open_items import quoted
+from agui_client._run.continuing import READS_ONLY
 from agui_client.asgi.connecting import check_wants_run
 from agui_client.asgi.refusals import RequestRefusedError
 from agui_client.asgi.request_body import parsed
@@ -46,6 +48,8 @@ from agui_client.runs.records import (
 from agui_client.runs.runs import kept_by
 
 if TYPE_CHECKING:
+    from ag_ui.core import Message
+
     from agui_client.asgi.caller_input import CutRun
     from agui_client.asgi.serving import AgentApp
     from agui_client.runs import Runs
@@ -119,6 +123,8 @@ class RunAddresses:
                 await run.log.opened()
             with _missing():
                 run.log.check(place or Place(0))
+            if place is None and run.log.before is None:
+                run.log.before = await self._beginning(request, input, run.log.key.run_id)
             async with aclosing(_chunks(run.log, place)) as chunks:
                 yield chunks
 
@@ -141,7 +147,7 @@ class RunAddresses:
             if not 0 < len(input.run_id) <= _LONGEST_ID:
                 raise RequestRefusedError(422, f"the runId of a run that is kept has 1 to {_LONGEST_ID} characters")
             run = await self.kept.get(key) or await self._begin(key, request, input)
-            _check_same(run.input, input)
+            _check_same(run, input)
             return run, Place(0), None
         # A caller whose stream was cut, and who has no cursor, names its run, which may have ended meanwhile.
         if (named := await self.kept.get(key)) is not None:
@@ -168,8 +174,9 @@ class RunAddresses:
     async def _begin(self, key: RunKey, request: ServedRequest, input: RunAgentInput) -> ServerRun:
         how, reenter = self._how, self._reenter(request)
         if self.kept.is_durable:
-            dumped = input.model_dump(mode="json", by_alias=True, exclude_none=True)
-            how = replace(how, about={"path": request.path, "caller": _as_json(request.caller)}, input=dumped)
+            dumped = _dumped(input)
+            about = {"path": request.path, "caller": _as_json(request.caller)}
+            how = replace(how, about=about, input=dumped, asked=_asked(dumped))
             # The run is the same in each process: the headers, which may have secrets, are not stored.
             reenter = self.reenter_as(how)
         try:
@@ -190,6 +197,19 @@ class RunAddresses:
             raise _refusal_of(error) from error
         except (RequestRepeatedError, RunsClosedError) as error:
             raise _refusal_of(error) from error
+
+    async def _beginning(
+        self, request: ServedRequest, input: RunAgentInput, run_id: str
+    ) -> tuple[Sequence[Message], Any] | None:
+        """Return what a run began with, as its stored thread has it, which another process may have open."""
+        reads = READS_ONLY.set(True)
+        try:
+            async with AsyncExitStack() as stack:
+                agent = await self._served.choose(request, input, stack)
+                call = await agent.stored_call(run_id)
+                return None if call is None else call.beginning
+        finally:
+            READS_ONLY.reset(reads)
 
     async def _at(self, cursor: str, owner: str, thread_id: str) -> tuple[ServerRun, Place]:
         """Return the run and the place of a cursor."""
@@ -289,22 +309,29 @@ def _validated(data: Any) -> _Named:
     return named
 
 
-def _check_same(begun: RunAgentInput, input: RunAgentInput) -> None:
+def _check_same(run: ServerRun, input: RunAgentInput) -> None:
     """Check that a request for a run that has begun asks for the same.
 
     Raises:
         RequestRefusedError: It does not.
     """
-    if begun is not input and _asked(begun) != _asked(input):
+    if run.input is input:
+        return
+    begun = run.stored_request.asked if run.stored_request is not None else ""
+    if (begun or _asked(_dumped(run.input))) != _asked(_dumped(input)):
         what = f"run {quoted(input.run_id)} of this thread was begun with other messages, tools or answers"
         raise RequestRefusedError(409, f"{what}; a new request needs a runId of its own")
 
 
-def _asked(input: RunAgentInput) -> Any:
-    """Return what an input asks for, without the ids of messages, which a page may make anew."""
-    what = {"messages": {"__all__": {"id"}}}
-    asked = input.model_dump(mode="json", exclude_none=True, include={"messages", "tools", "resume"}, exclude=what)
-    return {name: value for name, value in asked.items() if value}
+def _dumped(input: RunAgentInput) -> dict[str, Any]:
+    return input.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def _asked(dumped: Mapping[str, Any]) -> str:
+    """Return the hash of what an input asks for, without the ids of messages, which a page may make anew."""
+    messages = [{**each, "id": None} for each in dumped["messages"]]
+    asked = [messages, dumped.get("tools") or [], dumped.get("resume") or []]
+    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
 
 
 def _as_json(caller: Any) -> Any:

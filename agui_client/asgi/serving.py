@@ -378,7 +378,7 @@ class AgentApp:
         path = request.path.rstrip("/") if callable(self._agent) else ""
         signing = replace(self._signing, path=path, owner=self._owner_of(request.caller))
         try:
-            agent = await self._choose(request, input, stack)
+            agent = await self.choose(request, input, stack)
             if request.is_connect and not agent.can_connect and agent.thread_id != input.thread_id:
                 raise RequestRefusedError(405, "this agent cannot send a thread again", {"allow": ""})
             begin = partial(answer, agent, input, signing)
@@ -403,7 +403,7 @@ class AgentApp:
             return self._addresses.kept.owner_of(caller)
         return caller if isinstance(caller, str) else ""
 
-    async def _choose(self, request: ServedRequest, input: RunAgentInput, stack: AsyncExitStack) -> AbstractAgent:
+    async def choose(self, request: ServedRequest, input: RunAgentInput, stack: AsyncExitStack) -> AbstractAgent:
         """Return the agent for a request; the block that it may come in is left with the stack."""
         if not callable(self._agent):
             return self._agent

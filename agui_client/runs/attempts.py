@@ -45,11 +45,12 @@ class Attempt:
         database: The tables.
         claim: The run and the number of the attempt.
         run: The run.
-        go_back: Takes the log back to the place where the run goes on, and returns the place in it; None if it begins.
+        go_back: Takes the log back to the place where the run goes on, and returns the number of events before it; None
+            if the run begins.
     """
 
     def __init__(
-        self, database: RunDatabase, claim: Claim, run: ServerRun, go_back: Callable[[], Place] | None = None
+        self, database: RunDatabase, claim: Claim, run: ServerRun, go_back: Callable[[], int] | None = None
     ) -> None:
         self.claim = claim
         """The run and the number of the attempt."""
@@ -58,7 +59,8 @@ class Attempt:
         self.is_ending = False
         """Whether the end of the run is stored, or about to be."""
         self._database, self._go_back = database, go_back
-        self._place, self._position = Place(0), 0
+        # Numbers of events: before the attempt, that are stored, and before the place where another one would go on.
+        self._first = self._stored = self._position = 0
         self._sent_run_id: str | None = None
         self._has_thread = self._has_ended = False
         self._answers: RunKey | None = run.log.key
@@ -86,15 +88,14 @@ class Attempt:
         """Begin the log, or go on with that of the attempt before."""
         go_back, self._go_back = self._go_back, None
         if go_back is not None:
-            self._place = go_back()
-            self._position = self._place.position
-        self.run.log.show(self._place.position)
+            self._first = self._stored = self._position = go_back()
+        self.run.log.show(self._stored)
 
     async def _write(self) -> None:
         """Store the events as they come, those that come soon after each other as one group, until the log ends."""
         log = self.run.log
         try:
-            while await log.has_more(self._place.position) and not self.is_ending:
+            while await log.has_more(self._stored) and not self.is_ending:
                 if log.is_going_on:
                     await asyncio.sleep(_SECONDS)
                 await self._store()
@@ -115,7 +116,9 @@ class Attempt:
                 values["event_count"] = self.run.log.end.position + 1
                 values["answers"] = json.dumps(sorted(self.run.answered_ids))
                 left = None if left_input is None else left_input.model_dump_json(by_alias=True, exclude_none=True)
-                await self._store({**values, "left_input": left, "checkpoint": None}, last=frame_of(last))
+                assert self.run.stored_request is not None
+                values |= {"left_input": left, "stored_request": self.run.stored_request.of_ended_run().as_text()}
+                await self._store({**values, "checkpoint": None}, last=frame_of(last))
         except (RunLostError, RunsUnavailableError):
             self.run.give_up()
         except Exception:
@@ -157,14 +160,12 @@ class Attempt:
         async with self._turns:
             if self._has_ended:
                 return
-            log, position = self.run.log, self._place.position
-            frames = log.frames_behind(position)
-            group = None
-            if frames or last:
-                body = b"".join((*frames, last))
-                group = EventGroup(self.claim.row_id, self._place, body, self._beginning(), is_end=bool(last))
-            elif not values:
+            log, position = self.run.log, self._first if last else self._stored
+            frames = [*log.frames_behind(position), *([last] if last else ())]
+            if not frames and not values:
                 return
+            place, beginning = Place(position, self.claim.attempt), None if position else self._beginning()
+            group = EventGroup(self.claim.row_id, place, frames, beginning, is_end=bool(last)) if frames else None
             is_repeated = False
             while True:
                 try:
@@ -177,13 +178,14 @@ class Attempt:
                         _logger.warning("run %r waits for its database: %s", log.key.run_id, error.__cause__)
                     is_repeated = True
                 await asyncio.sleep(_BETWEEN_TRIES)
-            self._place, self._has_ended = Place(position + len(frames), self._place.attempt), bool(last)
-            log.show(self._place.position)
+            self._has_ended, self._stored = bool(last), position + len(frames) - bool(last)
+            log.show(self._stored)
 
     def _beginning(self) -> str | None:
         """Return the messages and the state before the run, for its first group."""
         before = self.run.log.before
-        if self._place.position > 0 or before is None:
+        # Entries of its thread have it.
+        if before is None or self._has_thread:
             return None
         messages, state = before
         return json.dumps([MESSAGES.dump_python([*messages], mode="json", by_alias=True, exclude_none=True), state])

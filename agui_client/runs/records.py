@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from enum import StrEnum
 from itertools import pairwise
@@ -170,6 +171,17 @@ class StoredRequest:
     """Whether callers get the text of exceptions."""
     on_crash: OnCrash = "again"
     """Says what becomes of the run if its process ends."""
+    asked: str = ""
+    """The hash of what the input asks for, by which a repeated request is known; empty where none is expected."""
+
+    def as_text(self) -> str:
+        """Return the request as JSON."""
+        # Not `asdict`, which copies the whole input.
+        return json.dumps({each.name: getattr(self, each.name) for each in fields(self)})
+
+    def of_ended_run(self) -> StoredRequest:
+        """Return what is kept of the request when the run has ended: its conversation is elsewhere."""
+        return replace(self, input={**self.input, "messages": [], "state": None})
 
 
 class Place(NamedTuple):

@@ -66,19 +66,22 @@ class RemoteRun(ServerRun):
 
     def take_in(self, group: EventGroup) -> None:
         """Add a group of events to the log, unless it was read before."""
-        if group.place.order <= self.place.order:
+        if group.key.order <= self.place.order:
             return
-        self.place, log = group.place, self.log
+        self.place, log = group.key, self.log
         position, attempt = group.place.position, group.place.attempt
         if log.phase is Phase.OPENING:
-            before: Any = json.loads(group.beginning) if group.beginning else ([], None)
-            log.open(MESSAGES.validate_python(before[0]), before[1])
+            if group.beginning is not None:
+                messages, state = json.loads(group.beginning)
+                log.open(MESSAGES.validate_python(messages), state)
+            else:
+                log.open([], None)
+                log.before = None
             log.attempt = attempt
         if attempt > log.attempt:
             log.begin_again(attempt, position)
         if attempt == log.attempt:
-            frames = [each + b"\n\n" for each in group.frames.split(b"\n\n")[:-1]]
-            log.extend(frames, is_end=group.is_end)
+            log.extend(group.frames[log.end.position - position :], is_end=group.is_end)
 
 
 class RemoteRuns:
@@ -246,22 +249,22 @@ def interrupts_of(row: StoredRun) -> list[Interrupt]:
     return [Interrupt.model_validate(each) for each in row.interrupts]
 
 
-def go_back(log: RunLog, row: StoredRun, cut: CutRun) -> Place:
+def go_back(log: RunLog, row: StoredRun, cut: CutRun) -> int:
     """Take the events of a log back to the place where its run goes on, and show the conversation as it was then.
 
     Returns:
-        The place in the log.
+        The number of events before the place.
     """
     log.is_remote = False
     if log.phase is Phase.OPENING:
         log.attempt = row.attempt
-        return log.end
+        return 0
     # The place of a run in a stored thread was stored here before it was there, or was about to be.
     is_there = row.place_key is None or (cut.place is not None and cut.place.key == row.place_key)
     log.begin_again(row.attempt, max(1, row.checkpoint_position if is_there else row.position_before))
-    at, log.before = log.end, cut.beginning or log.before
+    position, log.before = log.end.position, cut.beginning or log.before
     shown = log.before if cut.place is None else (cut.place.document.messages, cut.place.document.state)
     if shown is not None:
         log.append(MessagesSnapshotEvent(messages=[*shown[0]]))
         log.append(StateSnapshotEvent(snapshot=shown[1]))
-    return at
+    return position

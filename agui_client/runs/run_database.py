@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import fields
 from functools import partial
 from typing import Any, NamedTuple
 from uuid import uuid4
@@ -251,10 +250,7 @@ class RunDatabase:
             **key._asdict(),
             "row_id": row_id,
             "agent": stored_request.agent,
-            # Not `asdict`, which copies the whole input.
-            "stored_request": json.dumps(
-                {each.name: getattr(stored_request, each.name) for each in fields(stored_request)}
-            ),
+            "stored_request": stored_request.as_text(),
             "process_id": "" if is_left else self.process_id,
             "attempt": 0 if is_left else 1,
             "answers": json.dumps([each.interrupt_id for each in resume]),
@@ -335,11 +331,10 @@ class RunDatabase:
         def write(connection: sa.Connection) -> bool:
             """Write; return whether the run is this process's."""
             if group is not None:
-                row = {"position": group.place.position, "frames": group.frames}
-                row |= {"beginning": group.beginning, "is_end": group.is_end}
-                row["event_count"] = group.frames.count(b"\n\n")
-                if not connection.execute(self._insert_group, {**row, **mine}).rowcount:
+                if not connection.execute(self._insert_group, {**group.columns, **mine}).rowcount:
                     return is_repeated and self._is_over(connection, mine, values)
+                if group.is_end:
+                    connection.execute(_DELETE_GROUPS, mine)
             if answers is not None:
                 _settle(connection, answers)
             if not values:
@@ -395,7 +390,7 @@ class RunDatabase:
         wanted = {name: [place.attempt, place.position] for name, place in places.items()}
         asked = {"wanted": json.dumps(wanted), "most": _MOST_GROUPS}
         rows = await self._reads.do(lambda db: db.execute(self._select_groups, asked).all())
-        return [EventGroup(row[0], Place(row[2], row[1]), row[3], row[4], bool(row[5])) for row in rows]
+        return [EventGroup.of(row) for row in rows]
 
     async def existing(self, row_ids: Collection[str]) -> set[str]:
         """Return those of some ids whose runs are stored."""
@@ -450,6 +445,10 @@ where row_id = :of_row and attempt = :of_attempt and process_id = :of_process an
 {lock} on conflict (row_id, attempt, position) do update set frames = excluded.frames
 """
 """Stores events if the run is the process's; the same ones once more if the answer to an earlier try was lost."""
+_DELETE_GROUPS = sa.delete(GROUP).where(
+    GROUP.c.row_id == sa.bindparam("of_row"), GROUP.c.attempt == sa.bindparam("of_attempt"), GROUP.c.is_end.is_(False)
+)
+"""Removes the groups of an attempt whose events are all in its last group."""
 _SELECT_GROUPS = """
 select e.row_id, e.attempt, e.position, e.frames, e.beginning, e.is_end
 from json_each({wanted}) w join agui_run_events e on e.row_id = w.key

@@ -7,6 +7,8 @@ so that a process that was taken for dead and comes back changes nothing. Times 
 from __future__ import annotations
 
 import json
+import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -155,12 +157,33 @@ class EventGroup:
     """The id of the run's row."""
     place: Place
     """The place of the first event, and the attempt that wrote it."""
-    frames: bytes
+    frames: Sequence[bytes]
     """The frames of the events."""
     beginning: str | None
-    """The messages and the state that the run began with, as JSON, in the first group."""
+    """The messages and the state that the run began with, as JSON, in the first group; None if its thread has them."""
     is_end: bool
-    """Whether the last event is the run's terminal one."""
+    """Whether the last event is the run's terminal one; then the group has all events of the attempt."""
+
+    @classmethod
+    def of(cls, row: Sequence[Any]) -> EventGroup:
+        """Return the group of a row."""
+        row_id, attempt, position, body, beginning, is_end = row
+        frames = (zlib.decompress(body) if is_end else body).split(b"\n\n")[:-1]
+        place = Place(position - len(frames) if is_end else position, attempt)
+        return cls(row_id, place, [each + b"\n\n" for each in frames], beginning, bool(is_end))
+
+    @property
+    def key(self) -> Place:
+        """The place of the group among those of its run: the last one of an attempt comes behind all others."""
+        return self.place._replace(position=self.place.position + len(self.frames)) if self.is_end else self.place
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """The columns of the row that depend on the events."""
+        # Events that are a few characters each repeat all but these.
+        body = b"".join(self.frames)
+        about = {"position": self.key.position, "event_count": len(self.frames), "beginning": self.beginning}
+        return {**about, "frames": zlib.compress(body) if self.is_end else body, "is_end": self.is_end}
 
 
 def has_runs(url: sa.URL) -> bool:

@@ -30,6 +30,7 @@ from agui_client._conversation.log import Members, PastRuns, empty_members, entr
 from agui_client._field_docs import Record
 from agui_client._protocol.message_text import content_text
 from agui_client._protocol.open_items import quoted
+from agui_client._run.continuing import READS_ONLY, StoredCall
 from agui_client._run.observers import RunObserver
 from agui_client.agent import AbstractAgent
 from agui_client.errors import ThreadBusyError, ThreadStoreError, UsageError, sendable
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from agui_client._conversation.snapshot import ConversationSnapshot
-    from agui_client._run.continuing import StoredCall
     from agui_client._run.ending import Checkpoint
     from agui_client._run.observers import RunEnd
     from agui_client._run.scope import RunScope
@@ -127,7 +127,7 @@ class OpenThread(Generic[AgentT]):
         self._usage: list[TokenUsage] = []
         self._phase = _Phase.NEW
         self._number: int | None = None
-        self._process = os.getpid()
+        self._process, self._reads_only = os.getpid(), False
         self._lock = asyncio.Lock()
         self._renewal: asyncio.Task[None] | None = None
 
@@ -185,7 +185,7 @@ class OpenThread(Generic[AgentT]):
         if self._phase is not _Phase.NEW:
             raise UsageError("a thread's block can be entered once; call open() again")
         self._phase = _Phase.OPEN
-        self._process = os.getpid()
+        self._process, self._reads_only = os.getpid(), READS_ONLY.get()
         self._blocks.add(self)
 
     @property
@@ -234,6 +234,8 @@ class OpenThread(Generic[AgentT]):
     def _begin(self, agent: AgentT, *, is_new: bool) -> AgentT:
         """Have the conversation of an agent saved from now on."""
         self._check_open()
+        if self._reads_only:
+            return agent.save_with(None, past=self._past, find_call=self._find_call)
         if is_new:
             self._new_members = members_of(agent.checkpoint())
         else:
@@ -312,21 +314,25 @@ class OpenThread(Generic[AgentT]):
 
     async def _open(self) -> ConversationSnapshot | None:
         async with self._lock:
-            taken = await take_thread(
-                self._store, self.owner, self.thread_id, self._seconds, self._wait, check=self._check_open
-            )
-            self._number = taken.number
-            self._renewal = asyncio.create_task(self._renew())
-            if taken.found is None:
-                return None
             with reading(self.thread_id):
-                self.info, entries = taken.found
+                found = await self._store.read(self.owner, self.thread_id) if self._reads_only else await self._take()
+                if found is None:
+                    return None
+                self.info, entries = found
                 log = log_of(entries)
                 self._members, self._past, self._entries = log.members, log.past, len(entries)
                 if (run := self._members["run"]) is not None:
                     self.cut_off = CutOffRun(run["run_id"], run["resume"])
                 document, self._members = document_and_members(self.thread_id, self._members)
             return document
+
+    async def _take(self) -> tuple[ThreadInfo, Sequence[str]] | None:
+        """Take the lease of the thread, renew it from now on, and return what is stored of the thread."""
+        check = self._check_open
+        taken = await take_thread(self._store, self.owner, self.thread_id, self._seconds, self._wait, check=check)
+        self._number = taken.number
+        self._renewal = asyncio.create_task(self._renew())
+        return taken.found
 
     async def _renew(self) -> None:
         pause, is_ours = self._seconds / _RENEWALS, True

@@ -12,8 +12,9 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy import event, exc
 
-from agui_client import ThreadStoreError, UsageError
+from agui_client import HttpAgent, ThreadStoreError, UsageError
 from agui_client._sql import versions
+from agui_client.asgi import agent_app
 from agui_client.runs import Runs
 from agui_client.runs.run_tables import url_of
 from agui_client.runs.transactions import Transactions
@@ -157,3 +158,32 @@ async def test_nothing_of_a_transaction_goes_into_the_next_one_if_its_end_fails(
     await transactions.do(writing("kept"))
     assert await transactions.do(lambda db: db.execute(sa.text("select word from kept")).scalars().all()) == ["kept"]
     transactions.close()
+
+
+def stored_bytes(url: str) -> int:
+    """The bytes of all values in the tables of runs and threads."""
+    engine, total = sa.create_engine(url_of(url)), 0
+    with engine.connect() as database:
+        inspector = sa.inspect(database)
+        for table in inspector.get_table_names():
+            for column in (each["name"] for each in inspector.get_columns(table)):
+                size = "cast({} as blob)" if url.startswith("sqlite") else "cast(cast({} as text) as bytea)"
+                value = sa.text(f"select sum(length({size.format(column)})) from {table}")
+                total += database.execute(value).scalar_one() or 0
+    engine.dispose()
+    return total
+
+
+async def test_what_is_kept_of_a_stored_thread_and_its_runs_grows_as_the_conversation_does(database_url: str) -> None:
+    turns, words = 12, " ".join(f"word {each}" for each in range(120))
+    agent = ScriptedAgent(*[turn(text(words, chunk=4)) for _ in range(turns)])
+    url = database_url.replace("postgresql:", "postgresql+psycopg:")
+    threads, runs = Threads(url), Runs(database_url)
+    app = agent_app(lambda _, asked: threads.open(asked.thread_id, agent), runs=runs)
+    page = HttpAgent("http://app/", app=app, thread_id="t")
+    with anyio.fail_after(30):
+        async with threads, runs:
+            for number in range(turns):
+                await page.run_agent(f"{number}: {words}")
+    # Once among the entries of the thread, and the answers once more in frames.
+    assert stored_bytes(database_url) < 4 * 2 * turns * len(words)

@@ -247,6 +247,26 @@ async def test_a_stored_thread_has_the_conversation_once_and_goes_on_when_its_wo
     assert [each.content for each in stored if isinstance(each, ToolMessage)] == ["look done", "pay done"]
 
 
+async def test_a_caller_of_another_worker_gets_what_a_run_of_a_stored_thread_began_with(servers: Servers) -> None:
+    _, url = await servers.start()
+    _, other = await servers.start()
+    await page(f"{url}stored/").run_agent("look", run_id="q")
+    servers.flag("silent", up=True)
+    follower, seen = page(f"{other}stored/"), list[str]()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(read_until, page(f"{url}stored/"), "look", lambda: False)
+        await until(lambda: len(servers.pids) == 3, _SECONDS)
+        with anyio.fail_after(_SECONDS):
+            async with follower.stream_connect() as run:
+                async for event in run:
+                    if event.type.value == "MESSAGES_SNAPSHOT":
+                        seen = [each.role for each in follower.messages]
+                        servers.flag("silent", up=False)
+        tasks.cancel_scope.cancel()
+    assert seen == ["user", "assistant", "tool", "assistant", "user"]
+    assert [each.id for each in await servers.stored_messages("t")] == [each.id for each in follower.messages]
+
+
 @pytest.mark.parametrize("through", ["a page", "its address"])
 async def test_another_worker_takes_the_answer_to_what_a_run_of_a_stored_thread_asked(
     servers: Servers, through: str
