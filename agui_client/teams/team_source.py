@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextvars import copy_context
 from typing import TYPE_CHECKING, TypeAlias
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 
     Item: TypeAlias = Event | Whole
 
-_AHEAD = 1024
-"""The number of events that members may be ahead of the reader."""
+_AHEAD = 128
+"""The number of events that members may be ahead of the reader; the collector walks over all that are unread."""
 
 
 class TeamSource(Source):
@@ -45,7 +46,8 @@ class TeamSource(Source):
         self.is_full = False
         """Whether so many events are unread that a member that adds one has to wait for space."""
         self._news: anyio.Event | None = None
-        self._space: anyio.Event | None = None
+        # The members that wait for space: each gets its turn to add what it has, so that few tasks are woken.
+        self._waiting = deque[anyio.Event]()
         # The events that were put, that the reader took, and that it had done with when it came for more.
         self._put = self._taken = self._done = 0
         self._awaited: list[tuple[int, anyio.Event]] = []
@@ -68,10 +70,10 @@ class TeamSource(Source):
         self.is_full = len(self._items) >= _AHEAD
 
     async def space(self) -> None:
-        """Wait until the reader has taken what is unread."""
-        if self._space is None:
-            self._space = anyio.Event()
-        await self._space.wait()
+        """Wait until the reader has taken what is unread, and others have had their turn."""
+        turn = anyio.Event()
+        self._waiting.append(turn)
+        await turn.wait()
 
     async def saved(self) -> None:
         """Wait until all that was put is saved: the reader has done with it, and comes for more.
@@ -97,9 +99,11 @@ class TeamSource(Source):
             self._ended = anyio.Event()
             spawn(self._run, self._context)
         while not self._items and self._ended is not None and not self._ended.is_set() and not self.is_interrupted:
-            self._news = anyio.Event()
-            await self._news.wait()
-            self._news = None
+            # The member whose turn it was may wait for its server, and was perhaps cancelled.
+            if not self._give_turn():
+                self._news = anyio.Event()
+                await self._news.wait()
+                self._news = None
             # Members whose events have come at the same time get their turn: many events are read as one.
             await anyio.lowlevel.checkpoint()
         if self.is_interrupted:
@@ -107,14 +111,19 @@ class TeamSource(Source):
         if self._items:
             batch, self._items, self.is_full = self._items, [], False
             self._taken += len(batch)
-            if self._space is not None:
-                self._space.set()
-                self._space = None
+            self._give_turn()
             self._batch = self._made(batch)
             return self._batch
         if self._failure is not None:
             raise self._failure
         return None
+
+    def _give_turn(self) -> bool:
+        """Wake the member that has waited longest for space; return whether there was one."""
+        if not self._waiting:
+            return False
+        self._waiting.popleft().set()
+        return True
 
     def unread(self) -> Iterator[Event]:
         """Take the events that the reader of a closed source has not come to: what they tell has happened."""

@@ -70,6 +70,8 @@ BENCHMARKS: dict[str, Callable[[int], list[Row]]] = {
     "durable": durable_runs.durable_runs,
     "stored": kept_threads.stored_turns,
     "teams": teams.members_side_by_side,
+    "rounds": teams.many_rounds,
+    "history": teams.long_history,
     "import": imports.importing,
     "inspector": inspecting.long_recordings,
 }

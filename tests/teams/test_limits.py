@@ -176,7 +176,7 @@ async def test_tokens_of_a_team_that_did_not_come_to_its_end_are_counted() -> No
 
 
 async def test_a_member_whose_events_nobody_reads_waits_and_none_of_them_is_lost() -> None:
-    sent, number = 0, 2500
+    sent, number = 0, 500
 
     async def talk(input: RunAgentInput) -> AsyncIterator[Event]:
         nonlocal sent
@@ -193,12 +193,12 @@ async def test_a_member_whose_events_nobody_reads_waits_and_none_of_them_is_lost
             if isinstance(event, TextMessageStartEvent):
                 for _ in range(20):
                     await anyio.lowlevel.checkpoint()
-                assert 1000 < sent < 2400
+                assert 100 < sent < 400
         assert (await run.result()).text == "x" * number
 
 
 async def test_a_function_whose_events_nobody_reads_waits_and_none_of_them_is_lost() -> None:
-    sent, number = 0, 3000
+    sent, number = 0, 500
 
     async def lead(team: Team) -> None:
         nonlocal sent
@@ -210,7 +210,7 @@ async def test_a_function_whose_events_nobody_reads_waits_and_none_of_them_is_lo
         await anext(aiter(run))
         for _ in range(20):
             await anyio.lowlevel.checkpoint()
-        assert 1000 < sent < 2100
+        assert 100 < sent < 400
         values = [event.value async for event in run if isinstance(event, CustomEvent)]
     assert values == list(range(1, number + 1))
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncIterator
 from typing import Any
 
+import anyio
 import pytest
 from ag_ui.core import (
     ActivityDeltaEvent,
@@ -50,6 +51,7 @@ from agui_client.teams import (
     SubagentRun,
     Team,
     TeamAgent,
+    TeamLimits,
 )
 from agui_client.testing import (
     Gate,
@@ -176,6 +178,28 @@ async def test_members_side_by_side_are_interleaved_as_it_happens_and_another_se
     assert sorted(heard[:2]) == ["Q", "S1"]
     assert heard[2:] == ["S2", "Both."]
     assert sorted(shown(judge)[1:]) == [("user", "[quick]: Q"), ("user", "[slow]: S1"), ("user", "[slow]: S2")]
+
+
+async def test_members_with_much_to_say_take_turns_and_none_waits_for_one_whose_server_is_slow() -> None:
+    is_over = anyio.Event()
+
+    async def much(input: RunAgentInput) -> AsyncIterator[str]:
+        for _ in range(300):
+            yield "."
+        is_over.set()
+
+    async def slow(input: RunAgentInput) -> AsyncIterator[Event]:
+        yield RunStartedEvent(thread_id=input.thread_id, run_id=input.run_id)
+        yield TextMessageStartEvent(message_id="m")
+        await is_over.wait()
+        yield TextMessageEndEvent(message_id="m")
+        yield RunFinishedEvent(thread_id=input.thread_id, run_id=input.run_id)
+
+    # Many enough that those wait for their turn who have nothing to add when they get it.
+    members = [*(Member(FunctionAgent(slow), f"slow-{at}") for at in range(140)), Member(FunctionAgent(much), "much")]
+    with anyio.fail_after(10):
+        result = await ParallelAgent(*members, limits=TeamLimits(calls=141)).run_agent("Hi")
+    assert [len(each.text) for each in result.subagents] == [0] * 140 + [300]
 
 
 async def test_a_router_asks_the_member_that_a_function_chooses() -> None:
