@@ -6,7 +6,10 @@ difference for which there is none there is printed with its seed, and the progr
 an excuse in `_VERDICTS` is not needed any more for the stream that shows it.
 
 The other client reads what `agent_app` sends for `--teams` random teams and `--served` legal streams behind it, too,
-and has to accept all but what `_REFUSED_THERE` names.
+and has to accept all but what `_REFUSED_THERE` names; and what servers send for `--killed` random teams, whose members
+pay, ask and fail, before they are killed and when they go on. These are judged by themselves, too, and so is each in
+this program: `--seed 1 --streams 0 --teams 0 --served 0 --killed 5000` takes about 40 minutes of CPU, and each slice of
+its seeds can be run alone.
 """
 
 from __future__ import annotations
@@ -37,6 +40,7 @@ import anyio  # noqa: E402 - found by the lines above
 from agui_client import AGUIError, HttpAgent, RunFailedError  # noqa: E402
 from agui_client._protocol.schema import is_array, is_object  # noqa: E402
 from agui_client.asgi import agent_app  # noqa: E402
+from support.random_recovery import PLACES, invalid, recovered  # noqa: E402
 from support.random_teams import closed, random_team, run_to_the_end  # noqa: E402
 from support.typescript import installed  # noqa: E402
 from weaves import RUN_ID, THREAD_ID, as_json, encoded, spoil, weave  # noqa: E402
@@ -47,6 +51,8 @@ Json: TypeAlias = dict[str, Any]
 _READER = Path(__file__).with_name("against_typescript.mjs")
 _MINTED = re.compile(r"[0-9a-f]{32}|[0-9a-f]{8}-[0-9a-f-]{27}")
 _SECONDS = 900.0
+_BATCH = 50
+"""The teams that are killed before the other client reads their streams, in one process of node."""
 _CHUNKED_RESULT = "a result ends the chunks of its call here, so the END comes before it (CHUNK-10)"
 
 
@@ -100,7 +106,13 @@ class _Kept:
             answered.extend(message.get("body", b""))
             await send(message)
 
-        await self._app(scope, received, sent)
+        try:
+            await self._app(scope, received, sent)
+        finally:
+            if answered and scope["path"] == "/":  # and no thread that is sent again
+                self._keep(asked, answered)
+
+    def _keep(self, asked: bytes, answered: bytes) -> None:
         blocks = answered.decode().split("\n\n")
         frames = [each.partition("data: ")[2] for each in blocks if "data: " in each]
         self.exchanges.append(_Exchange(frames, json.loads(asked)))
@@ -112,6 +124,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="of the first stream; the others count on")
     parser.add_argument("--teams", type=int, default=160, help="how many served teams")
     parser.add_argument("--served", type=int, default=600, help="how many served streams")
+    parser.add_argument("--killed", type=int, default=100, help="how many teams whose programs are killed")
     options = parser.parse_args()
     logging.disable()
     seeds = range(options.seed, options.seed + options.streams)
@@ -119,7 +132,32 @@ def main() -> int:
     is_well &= _agree(seeds, [_stream(seed) for seed in seeds])
     is_well &= _accepts("team", asyncio.run(_of_teams(options.seed, options.teams)))
     is_well &= _accepts("served stream", asyncio.run(_of_served(options.seed, options.served)))
+    for first in range(options.seed, options.seed + options.killed, _BATCH):
+        is_well &= _keep_promises(first, min(_BATCH, options.seed + options.killed - first))
     return int(not is_well)
+
+
+def _keep_promises(first: int, count: int) -> bool:
+    """Report on teams that fail and are killed, in each place; return whether they keep what they promise."""
+    exchanges, kills, findings = list[tuple[int, _Exchange]](), 0, list[str]()
+
+    def around(app: Any) -> _Kept:
+        """Keep what a server sends."""
+        servers.append(_Kept(app))
+        return servers[-1]
+
+    for seed in range(first, first + count):
+        for place in PLACES:
+            servers, streams = list[_Kept](), list[Any]()
+            world = asyncio.run(recovered(seed, place, streams=streams, around=around))
+            kills += world.kills
+            found = world.findings + [each for events in streams for each in invalid(events)]
+            findings += [f"team {seed} {place}: {each}\n" for each in found]
+            exchanges += [(seed, each) for kept in servers for each in kept.exchanges if each.frames]
+    sys.stdout.writelines(findings)
+    sys.stdout.write(f"{count:6} teams from seed {first} on, in each place, with {kills} kills\n")
+    sys.stdout.flush()
+    return _accepts("killed team", exchanges) and not findings
 
 
 def _agree(seeds: Sequence[int], streams: Sequence[Sequence[str]]) -> bool:
@@ -202,6 +240,8 @@ def _stream(seed: int) -> list[str]:
 
 
 def _read_there(exchanges: Sequence[_Exchange]) -> list[Reading]:
+    if not exchanges:
+        return []
     with tempfile.TemporaryDirectory(dir=installed(), prefix="run-") as folder:
         program, given = Path(folder, _READER.name), Path(folder, "streams.jsonl")
         program.write_text(_READER.read_text("utf-8"), "utf-8")

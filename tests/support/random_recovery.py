@@ -2,15 +2,15 @@
 
 A member does as a model would: it reads from its conversation what it has done, and does the next thing of its plan.
 The judge knows the plans, the functions that were called and what the caller was asked, and nothing of how teams
-remember.
+remember. `tests/properties/against_typescript.py --killed` runs many, with the TypeScript client as a reader.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -30,24 +30,27 @@ from ag_ui.core import (
 
 from agui_client import AbstractAgent, AGUIError, Approve, ConversationSnapshot, HttpAgent, Resolve, tool, validate
 from agui_client.asgi import agent_app
+from agui_client.errors import ThreadStoreError
 from agui_client.teams import LoopAgent, Member, ParallelAgent, RouterAgent, SequentialAgent, Team, TeamAgent
 from agui_client.testing import ScriptedAgent, interrupt, pause, text, tool_call, turn
-from agui_client.threads import Threads
+from agui_client.threads import MemoryStore, Threads, ThreadStore
 
 if TYPE_CHECKING:
     from ag_ui.core import Event, Interrupt, Message, RunAgentInput, ToolCall
 
     from agui_client import RunResult
+    from agui_client.threads import ThreadInfo
 
 PLACES = ("here", "served", "stored")
-"""Where a team runs: in this program, where it may be killed, on a server, and on a server that stores its threads."""
+"""Where a team runs: in this program, on a server, and on a server that stores its threads; each may be killed."""
 LOOK = Tool(name="look", description="Looks.", parameters={"type": "object"})
 """The tool of the caller."""
 _SECRET = "the secret of all processes of the server"
 _MOST_RUNS = 60
 _DONE = object()
 _TOLERATED = ("SNAP-5",)
-_SAVES = 30
+_STEPS = 8
+"""A process is killed within the first 2 to this power steps of a run, if it is."""
 
 
 @dataclass
@@ -67,8 +70,10 @@ class World:
 
     plans: dict[str, Plan] = field(default_factory=dict[str, Plan])
     failed: Counter[str] = field(default_factory=Counter[str])
-    begun: list[str] = field(default_factory=list[str])
+    begun: set[str] = field(default_factory=set[str])
     """The keys of the payments that were begun."""
+    lost: set[str] = field(default_factory=set[str])
+    """The keys of those that nobody knows of any more, as a server was killed that stores nothing."""
     over: set[str] = field(default_factory=set[str])
     """The invocations whose ends the caller was told of in runs that were not killed."""
     asked: list[str] = field(default_factory=list[str])
@@ -93,13 +98,88 @@ class Process:
     """One process, in which nothing happens any more once it is killed."""
 
     def __init__(self) -> None:
-        self.is_killed = False
+        self.is_killed, self.killed = False, anyio.Event()
+        self.steps = 0
+        """The number of further steps until it is killed; 0 if it is not."""
+        self._loop = asyncio.get_running_loop()
 
     async def work(self, pace: float = 0) -> None:
         """Take some time; for ever if the process is killed."""
         await anyio.sleep(pace)
-        if self.is_killed:
+        if not self.goes_on():
             await anyio.sleep_forever()
+
+    def goes_on(self) -> bool:
+        """Take one step, from any thread; return whether the process has not been killed."""
+        self.steps -= 1
+        if self.steps == 0:
+            self.is_killed = True
+            self._loop.call_soon_threadsafe(self.killed.set)
+        return not self.is_killed
+
+
+class _Server:
+    """A server whose process may be killed in the middle of an answer, which breaks off there."""
+
+    def __init__(self) -> None:
+        self.app: Any = None
+        self.process = Process()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        process = self.process
+
+        async def sent(message: Any) -> None:
+            if not process.goes_on():
+                raise ConnectionResetError
+            await send(message)
+
+        async def answer() -> None:
+            await self.app(scope, receive, sent)
+            tasks.cancel_scope.cancel()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(answer)
+            await process.killed.wait()
+            tasks.cancel_scope.cancel()
+        if process.is_killed:
+            raise ConnectionResetError
+
+
+class _Connection(ThreadStore):
+    """The database of a server as one of its processes uses it, which is killed before it asks, or before it knows."""
+
+    def __init__(self, store: MemoryStore, process: Process) -> None:
+        self._store, self._process = store, process
+        self._leased: dict[tuple[str, str], int] = {}
+
+    async def lease(self, owner: str, thread_id: str, seconds: float, number: int | None = None) -> int | None:
+        if self._process.is_killed:
+            raise ThreadStoreError("killed")
+        if (taken := await self._store.lease(owner, thread_id, seconds, number)) is not None:
+            self._leased[owner, thread_id] = taken
+        return taken
+
+    async def read(self, owner: str, thread_id: str) -> tuple[ThreadInfo, Sequence[str]] | None:
+        return await self._store.read(owner, thread_id)
+
+    async def append(self, *given: Any) -> bool:
+        if not self._process.goes_on():
+            raise ThreadStoreError("killed")
+        is_written = await self._store.append(*given)
+        if not self._process.goes_on():
+            raise ThreadStoreError("killed")
+        return is_written
+
+    async def list(self, *given: Any) -> Sequence[ThreadInfo]:
+        return await self._store.list(*given)
+
+    async def delete(self, *given: Any) -> bool:
+        return await self._store.delete(*given)
+
+    async def run_out(self) -> None:
+        """Give the leases back, as if their time was up."""
+        for (owner, thread_id), number in self._leased.items():
+            await self._store.lease(owner, thread_id, 0, number)
 
 
 def made(seed: int, world: World, process: Process) -> AbstractAgent:
@@ -113,11 +193,11 @@ class _Maker:
         self._leaves = 0
 
     def team(self) -> AbstractAgent:
-        return self._team(self._random.choice([0, 1, 2, 2]), "team")
+        return self._team(self._random.choice([0, 1, 1, 2, 2, 3]), "team")
 
     def _team(self, depth: int, name: str) -> AbstractAgent:
         random = self._random
-        members = [self._member(depth, f"m{number}") for number in range(random.randrange(1, 4))]
+        members = [self._member(depth, f"m{number}") for number in range(random.randrange(1, 3 if depth > 1 else 4))]
         options: Any = {"agent_id": name}
         match random.randrange(6):
             case 0:
@@ -157,7 +237,10 @@ class _Maker:
         async def pay(key: str) -> str:
             """Pay."""
             await process.work()
-            world.begun.append(key)
+            if key in world.begun and key not in world.lost:
+                world.findings.append(f"{key} is begun again")
+            world.begun.add(key)
+            world.lost.discard(key)
             await process.work(paces[len(key) % 8])
             return f"paid {key}"
 
@@ -232,49 +315,60 @@ def _is_real(result: str) -> bool:
 # --- one caller, and one team in one process after the other
 
 
-async def recovered(seed: int, place: str, *, streams: list[Any] | None = None) -> World:
+async def recovered(seed: int, place: str, *, streams: list[Any] | None = None, around: Any = None) -> World:
     """Run the team of a seed to its end, whatever fails and is killed; return what happened.
 
     Args:
         seed: The seed of the team, and of the kills.
         place: One of `PLACES`.
         streams: Gets the events of each run.
+        around: Returns an app around the server's.
     """
     world, random = World(), Random(f"{seed} {place}")
-    caller = _Caller(seed, place, random, world, [] if streams is None else streams)
+    caller = _Caller(seed, place, random, world, [] if streams is None else streams, around or (lambda app: app))
     with anyio.fail_after(60):
-        async with caller.opened():
+        try:
             result = await caller.run_to_the_end()
+        finally:
+            await caller.close()
     world.findings += _broken(world, result)
     return world
 
 
 class _Caller:
-    def __init__(self, seed: int, place: str, random: Random, world: World, streams: list[Any]) -> None:
+    def __init__(
+        self, seed: int, place: str, random: Random, world: World, streams: list[Any], around: Callable[[Any], Any]
+    ) -> None:
         self._seed, self._place, self._random, self._world, self._streams = seed, place, random, world, streams
         self._saved: ConversationSnapshot | None = None
-        self._threads = Threads()
+        self._store, self._threads, self._server = MemoryStore(), list[Threads](), _Server()
         self._sent: list[str] = []
         self._was_killed = self._is_over = False
-        self._left, self._killed = 0, anyio.Event()
-        self._agent = self._made()
+        self._app = around(self._server)
+        self._agent: AbstractAgent = self._page(None)
+        self._begin_process()
 
-    @asynccontextmanager
-    async def opened(self) -> AsyncGenerator[None]:
-        async with self._threads:
-            yield
+    async def close(self) -> None:
+        for each in self._threads:
+            await each.aclose()
 
-    def _made(self) -> AbstractAgent:
-        """Return the agent that the caller runs, of a new process."""
-        self._process = process = Process()
+    def _page(self, thread_id: str | None) -> HttpAgent:
+        """Return a client of the server that has nothing of the thread."""
+        connect_url = "http://team/connect"
+        return HttpAgent("http://team/", connect_url=connect_url, app=self._app, thread_id=thread_id, strict=True)
+
+    def _begin_process(self) -> None:
+        self._process = self._server.process = process = Process()
         team = made(self._seed, self._world, process)
         if self._place == "here":
             team.save_with(self._save)
-            return team
-        app: Any = agent_app(team, secret=_SECRET)
-        if self._place == "stored":
-            app = agent_app(lambda _request, input: self._threads.open(input.thread_id, team), secret=_SECRET)
-        return HttpAgent("http://team/", app=app, strict=True)
+            self._agent = team
+        elif self._place == "served":
+            self._server.app = agent_app(team, secret=_SECRET)
+        else:
+            self._connection = _Connection(self._store, process)
+            self._threads.append(threads := Threads(self._connection))
+            self._server.app = agent_app(lambda _request, input: threads.open(input.thread_id, team), secret=_SECRET)
 
     async def run_to_the_end(self) -> End | None:
         """Run the team, go on after failures and kills, and answer all that it asks; None if it does not end."""
@@ -303,10 +397,9 @@ class _Caller:
 
     async def _run(self, prompt: str | None, options: dict[str, Any]) -> RunResult | None:
         """Run the team once; None if the run failed, or its process was killed."""
-        self._left = self._random.randrange(1, _SAVES) if self._place == "here" and self._random.random() < 0.5 else 0
-        self._was_killed = False
-        self._killed, events = anyio.Event(), list["Event"]()
-        outcome: list[RunResult] = []
+        process, self._was_killed = self._process, False
+        process.steps = int(2 ** self._random.uniform(0, _STEPS)) if self._random.random() < 0.5 else 0
+        events, outcome = list["Event"](), list["RunResult"]()
         self._streams.append(events)
 
         async def run() -> None:
@@ -317,29 +410,48 @@ class _Caller:
                     outcome.append(await run.result())
             except AGUIError as error:
                 self._world.failures += 1
-                if "broken" not in str(error):
+                if "broken" not in str(error) and not process.is_killed:
                     self._world.findings.append(f"{type(error).__name__}: {error}")
             tasks.cancel_scope.cancel()
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(run)
-            await self._killed.wait()
-            self._process.is_killed = self._was_killed = True
-            self._world.kills += 1
-            ends = [each for each in events if isinstance(each, RunFinishedEvent)]
-            self._is_over = bool(ends) and "_team" not in json.dumps(self._saved.state if self._saved else "_team")
-            tasks.cancel_scope.cancel()
-        if self._was_killed:
-            assert self._saved is not None
-            saved = self._saved.model_dump_json(by_alias=True)
-            self._agent = self._made()
-            self._agent.restore(ConversationSnapshot.model_validate_json(saved))
+            if self._place == "here":
+                await process.killed.wait()
+                tasks.cancel_scope.cancel()
+        if process.is_killed:
+            await self._replace_process()
+        if self._was_killed and (self._place == "here" or not outcome):
             return None
+        self._was_killed = False
         self._judge(events)
         for key in self._sent if options else ():
             self._world.answered.add(key)
         self._sent = []
         return outcome[0] if outcome else None
+
+    async def _replace_process(self) -> None:
+        """Begin another process in the place of one that was killed."""
+        self._was_killed = True
+        self._world.kills += 1
+        if self._place == "stored":
+            await self._connection.run_out()
+        self._begin_process()
+        if self._place == "here":
+            if self._saved is not None:
+                saved = self._saved.model_dump_json(by_alias=True)
+                self._agent.restore(ConversationSnapshot.model_validate_json(saved))
+        elif self._place == "stored":
+            # What the caller had read of a run that was killed is not all in the thread: it gets the thread anew.
+            self._agent = self._page(self._agent.thread_id)
+            await self._agent.connect_agent()
+        else:
+            calls = _calls_in(self._agent.messages)
+            known = {_key(calls[each.tool_call_id]) for each in self._agent.messages if isinstance(each, ToolMessage)}
+            self._world.lost |= self._world.begun - known
+        # The notes go before the run ends.
+        has_answer = any(each.role == "assistant" for each in self._agent.messages)
+        self._is_over = has_answer and "_team" not in json.dumps(self._agent.state)
 
     def _judge(self, events: list[Event]) -> None:
         """Find members that were asked again when their end was told."""
@@ -350,20 +462,14 @@ class _Caller:
         world.over |= {each.subagent_run_id for each in ends if each.outcome is None}
 
     async def _save(self, checkpoint: Any) -> None:
-        """Save the conversation, and be killed behind it if it is time."""
-        if self._process.is_killed:
-            return
+        """Save the conversation."""
+        await self._process.work()
         self._saved = checkpoint.snapshot()
-        self._left -= 1
-        if self._left == 0:
-            self._process.is_killed = True
-            self._killed.set()
-            await anyio.sleep_forever()
+        await self._process.work()
 
     def _answers(self, interrupts: list[Interrupt], pending: list[ToolCall]) -> dict[str, Any]:
         world, answers = self._world, dict[str, Any]()
-        messages = self._agent.messages
-        calls = {call.id: call for each in messages for call in getattr(each, "tool_calls", None) or ()}
+        calls = _calls_in(self._agent.messages)
         self._sent = []
         for each in interrupts:
             is_question = (each.message or "").startswith("ask ")
@@ -382,9 +488,14 @@ class _Caller:
         return {**({"resume": answers} if answers else {}), **({"tool_results": looks} if looks else {})}
 
     def _ask(self, key: str) -> None:
-        if key in self._world.answered:
+        # A caller keeps the questions that it has answered in a run that failed, and may answer them again.
+        if key in self._world.answered and not (self._was_killed and self._place != "here"):
             self._world.findings.append(f"{key} is asked again, and was answered")
         self._sent.append(key)
+
+
+def _calls_in(messages: Iterable[Message]) -> dict[str, ToolCall]:
+    return {call.id: call for each in messages for call in getattr(each, "tool_calls", None) or ()}
 
 
 def _key(call: Any) -> str:
@@ -395,17 +506,17 @@ def _key(call: Any) -> str:
 
 
 def invalid(events: list[Event]) -> list[str]:
-    """Return the faults of the events of a run that came to its end."""
-    if not events or not isinstance(events[-1], RunFinishedEvent | RunErrorEvent):
-        return []
-    return [f"{each.rule}: {each.problem}" for each in validate(events) if each.rule not in _TOLERATED]
+    """Return the faults of the events of a run, or of the beginning of one that was cut."""
+    is_cut = not events or not isinstance(events[-1], RunFinishedEvent | RunErrorEvent)
+    tolerated = (*_TOLERATED, "TRUNC-1") if is_cut else _TOLERATED
+    return [f"{each.rule}: {each.problem}" for each in validate(events) if each.rule not in tolerated]
 
 
 def _broken(world: World, result: End | None) -> list[str]:
     """Return the promises that were not kept."""
-    found = [f"{key} was begun {count} times" for key, count in Counter(world.begun).items() if count > 1]
     if result is None:
-        return [*found, "it does not end"]
+        return ["it does not end"]
+    found = list[str]()
     if "_team" in json.dumps(result.state):
         found.append(f"the state has notes: {result.state}")
     messages = result.messages
@@ -430,7 +541,7 @@ def _broken(world: World, result: End | None) -> list[str]:
 
 
 def _of_payments(keys: list[str], messages: Any, world: World) -> Iterator[str]:
-    calls = {call.id: _key(call) for each in messages for call in getattr(each, "tool_calls", None) or ()}
+    calls = {call_id: _key(call) for call_id, call in _calls_in(messages).items()}
     for key in keys:
         contents = [str(m.content) for m in messages if isinstance(m, ToolMessage) and calls.get(m.tool_call_id) == key]
         if len(contents) != 1:
