@@ -126,11 +126,12 @@ def _examine(
     agent = HttpAgent(settings.url, headers=settings.headers, connect_url=connect_url)
     examination = Examination(agent, setup, _show_progress)
     usual, most = examination.runs
-    runs = f"{usual} short run{'' if usual == 1 else 's'}" + (f", at most {most}" if most > usual else "")
+    about, more = ("about ", f", at most {most}") if most > usual else ("", "")
+    runs = f" for {about}{usual} short run{'' if usual == 1 else 's'}{more}"
     with ExitStack() as stack:
         # Opened here: an examination that cannot be written down is not begun.
         files = {kind: stack.enter_context(_opened(path)) for kind, path in paths.items() if path != "-"}
-        click.echo(printable(f"asking {examination.address} for {runs}"), err=True)
+        click.echo(printable(f"asking {examination.address}{runs if usual else ''}"), err=True)
         try:
             asyncio.run(examination.run())
         finally:

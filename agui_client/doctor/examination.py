@@ -13,6 +13,7 @@ from ag_ui.core import PROTOCOL_VERSION, TextMessageContentEvent
 
 from agui_client._protocol.rules import rule_of
 from agui_client._protocol.schema import is_a
+from agui_client._run.result import RunResult
 from agui_client._tools.tool_limits import ToolLimits
 from agui_client._transport.timeouts import Timeouts, check_seconds
 from agui_client._version import __version__
@@ -25,7 +26,6 @@ from agui_client.errors import AGUIError, ConnectError, ConnectTimeoutError, Usa
 from agui_client.http_agent import HttpAgent
 
 if TYPE_CHECKING:
-    from agui_client._run.result import RunResult
     from agui_client._tools.toolset import ToolSource
     from agui_client.messages import Prompt
     from agui_client.options import RunOptions
@@ -129,7 +129,8 @@ class Examination:
     def runs(self) -> tuple[int, int]:
         """The number of runs that the probes ask for: usually, and at most."""
         asking = [probe for probe in self.chosen if self._prompt_is_there(probe)]
-        return sum(probe.runs for probe in asking), sum(probe.most for probe in asking)
+        connecting = sum(probe.connecting for probe in asking) if self.agent().can_connect else 0
+        return sum(probe.runs for probe in asking) + connecting, sum(probe.most for probe in asking) + connecting
 
     async def run(self) -> Diagnosis:
         """Make all probes; return the diagnosis."""
@@ -228,48 +229,36 @@ class Examination:
 
     async def ask_and_leave(self, agent: ProbeAgent, prompt: str) -> Seen:
         """Make a call, leave it at the first piece of its text, and judge what it shows."""
-        first, was_left, error = len(self.tap.exchanges), False, None
-        try:
+
+        async def leave() -> bool:
             async with agent.stream(prompt) as run:
                 async for event in run:
                     if isinstance(event, TextMessageContentEvent):
-                        was_left = True
-                        break
-        except AGUIError as failure:
-            error = failure
-        seen = Seen(self.tap.exchanges[first:], error.partial if error else None, error, was_left)
-        self.judge(seen)
-        return seen
+                        return True
+            return False
 
-    async def _seen(self, call: Awaitable[RunResult]) -> Seen:
+        return await self._seen(leave())
+
+    async def post(self, body: bytes) -> Seen:
+        """Post any bytes as an input; return what came back, which is not judged as a run."""
+        return await self._seen(self.agent().post(body), is_run=False)
+
+    async def _seen(self, call: Awaitable[object], *, is_run: bool = True) -> Seen:
         first, result, failure = len(self.tap.exchanges), None, None
         try:
             result = await call
         except AGUIError as error:
             result, failure = error.partial, error
-        seen = Seen(self.tap.exchanges[first:], result, failure)
-        self.judge(seen)
-        return seen
-
-    async def post(self, body: bytes) -> Seen:
-        """Post any bytes as an input; return what came back, not judged."""
-        first, error = len(self.tap.exchanges), None
-        try:
-            await self.agent().post(body)
-        except AGUIError as failure:
-            error = failure
-        self._note_reach(error)
-        return Seen(self.tap.exchanges[first:], None, error)
-
-    def _note_reach(self, error: BaseException | None) -> None:
-        if isinstance(error, ConnectError | ConnectTimeoutError) and not error.may_have_started:
+        was_left, exchanges = result is True, self.tap.exchanges[first:]
+        seen = Seen(exchanges, result if isinstance(result, RunResult) else None, failure, was_left)
+        if isinstance(failure, ConnectError | ConnectTimeoutError) and not failure.may_have_started:
             self.is_reachable = False
-
-    def judge(self, seen: Seen) -> None:
-        """Note the findings that any call may show."""
-        self._note_reach(seen.error)
-        for symptom in symptoms(seen):
+            if not any(each.status for each in self.tap.exchanges):
+                self.obstacle = "no run was possible"
+                raise SkippedError(seen.reason)
+        for symptom in symptoms(seen) if is_run else ():
             self.find(symptom)
+        return seen
 
     def find(self, symptom: Symptom) -> None:
         """Note a finding; one that is there already is counted."""

@@ -89,6 +89,8 @@ class Probe:
     """The function that asks."""
     prompt: str = ""
     """The prompt that it cannot do without; empty if there is none."""
+    connecting: int = 0
+    """The number of further runs, where it is known how to connect to a thread."""
 
 
 def tool_names() -> Iterator[str]:
@@ -122,9 +124,9 @@ async def _hello(doctor: Examination) -> None:
             "HTTP", True, f"{exchange.http_version}, {exchange.headers.get('content-encoding') or 'not packed'}"
         )
     status = seen.error.status_code if isinstance(seen.error, HTTPStatusError) else None
-    if not doctor.is_reachable or status in _NOT_FOR_US:
+    if status in _NOT_FOR_US:
         doctor.is_reachable, doctor.obstacle = False, "no run was possible"
-        raise SkippedError(seen.reason + _NOT_FOR_US.get(status or 0, ""))
+        raise SkippedError(seen.reason + _NOT_FOR_US[status])
     if seen.is_refused:
         if not is_found(seen):
             doctor.find(_refusal("DOC-1" if status is None else "SSE-8", "a plain run is not served", seen))
@@ -406,7 +408,14 @@ PROBES = (
     Probe("newer", "Does it serve clients of a newer minor version?", 1, 2, _newer),
     Probe("tools", "Does it call a tool of the client, and use the result?", 2, 4, _tools),
     Probe("parallel", "Does it call tools in parallel?", 2, 4, _parallel),
-    Probe("leave", "Does a thread go on after a client has left a run, and can one connect to it?", 4, 6, _leave),
+    Probe(
+        "leave",
+        "Does a thread go on after a client has left a run, and can one connect to it?",
+        2,
+        4,
+        _leave,
+        connecting=2,
+    ),
     Probe("interrupt", "Does it ask, and take the answers?", 7, 8, _interrupt, "interrupt"),
     Probe("error", "Does it report errors?", 1, 1, _error, "error"),
     Probe("malformed", "Does it refuse what is no input?", 0, 0, _malformed),
