@@ -217,6 +217,8 @@ class Delivery:
         request = self._request
         if status in _NOT_HERE and not (request.is_document or request.is_reconnect):
             return f"is this the address that {'sends threads again' if request.is_replay else 'takes runs'}?"
+        if status == HTTPStatus.METHOD_NOT_ALLOWED and request.is_reconnect and not request.body:
+            return "the server takes up no run at the agent's own url: name the address that does with connect_url="
         if status != HTTPStatus.UNAUTHORIZED:
             advice = _ADVICE.get(status)
             return None if advice is _BUSY and self._transport.retry.status else advice

@@ -201,7 +201,8 @@ class ResumableSource(HttpSource):
 
     def _reason_to_give_up(self, clock: Clock) -> str:
         if self._has_patience(clock):
-            return f"{self._failures} requests in a row brought no event"
+            requests = "1 request" if self._failures == 1 else f"{self._failures} requests in a row"
+            return f"{requests} brought no event"
         return f"the server had no end of the run for {clock.now() - self._pending_since:.0f} s"
 
     def _note_pending(self, clock: Clock) -> None:

@@ -7,6 +7,7 @@ import json
 import os
 import threading
 import weakref
+from codecs import BOM_UTF8
 from datetime import UTC, datetime
 from inspect import iscoroutinefunction
 from io import FileIO
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from agui_client._transport.response import ResponseInfo
     from agui_client.recording.format import Line
 
+_BEGINNING = b'{"kind":"header"'
 _SHOWN_HEADERS = ("content-type", "content-encoding", "date", "retry-after", "server", "via", "x-request-id")
 
 
@@ -340,7 +342,8 @@ def record(path: str | os.PathLike[str], *, redact: Redact | None = None) -> Rec
         The observer to give to `agent.use(...)`, or to `observers=[...]`.
 
     Raises:
-        UsageError: The name of the file ends in .gz; the file cannot be written; or `redact` is no plain function.
+        UsageError: The name of the file ends in .gz; the file cannot be written, or is no recording; or `redact` is no
+            plain function.
     """
     given: Any = redact
     if given is not None and (not callable(given) or iscoroutinefunction(given)):
@@ -352,14 +355,18 @@ def record(path: str | os.PathLike[str], *, redact: Redact | None = None) -> Rec
 
 
 def _check_writable(path: Path) -> None:
-    """Check that a file can be appended to, or made, without making it.
+    """Check that a recording can be appended to, or made, without making it.
 
     Raises:
         UsageError: It cannot.
     """
     try:
         if path.is_file():
-            os.close(os.open(path, os.O_RDWR | os.O_APPEND))
+            with path.open("r+b") as file:
+                begins = file.readline(200).removeprefix(BOM_UTF8).replace(b" ", b"").strip()
+            # A header may have been cut off.
+            if not _BEGINNING.startswith(begins[: len(_BEGINNING)]):
+                raise UsageError(f"{str(path)!r} is no recording, and is left as it is: name another file")
         elif path.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         elif not path.exists():

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from ag_ui.core import (
     PROTOCOL_VERSION,
@@ -40,10 +40,13 @@ from ag_ui.core import (
     ToolCallResultEvent,
     ToolCallStartEvent,
 )
+from pydantic import BaseModel, ValidationError
 
+from agui_client._protocol.problems import shortened
 from agui_client.errors import UsageError
 from agui_client.testing.steps import Gate, Part, Pause, Scene, Step, play
 
+_ModelT = TypeVar("_ModelT", bound=BaseModel)
 _OUTCOMES = (RunFinishedSuccessOutcome, RunFinishedInterruptOutcome, RunFinishedCancelledOutcome)
 _TERMINAL_TYPES = frozenset({EventType.RUN_FINISHED, EventType.RUN_ERROR})
 _WORD = re.compile(r"\s*\S+\s?|\s+")
@@ -223,8 +226,12 @@ def state(snapshot: Any) -> Part:
 
 
 def patch(*operations: Mapping[str, Any]) -> Part:
-    """Make a STATE_DELTA of JSON Patch operations: `patch({"op": "add", "path": "/city", "value": "Oslo"})`."""
-    delta = StateDeltaEvent.model_validate({"delta": [dict(operation) for operation in operations]})
+    """Make a STATE_DELTA of JSON Patch operations: `patch({"op": "add", "path": "/city", "value": "Oslo"})`.
+
+    Raises:
+        UsageError: One is no JSON Patch operation.
+    """
+    delta = _made("patch()", StateDeltaEvent, delta=operations)
     return Part(lambda _: (delta,))
 
 
@@ -256,16 +263,30 @@ def interrupt(
         tool_call_id: The call in question; None for a question about no call.
         response_schema: The JSON Schema of the answer; None takes any.
         expires_at: The time when the interrupt expires, ISO 8601; None for never.
+
+    Raises:
+        UsageError: One of them is of another type.
     """
-    question = Interrupt(
+    question = _made(
+        "interrupt()",
+        Interrupt,
         id=interrupt_id,
         reason=reason,
         message=message,
         tool_call_id=tool_call_id,
-        response_schema=None if response_schema is None else dict(response_schema),
+        response_schema=response_schema,
         expires_at=expires_at,
     )
     return RunFinishedInterruptOutcome(type="interrupt", interrupts=[question])
+
+
+def _made(what: str, model: type[_ModelT], **members: object) -> _ModelT:
+    try:
+        return model.model_validate(members)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = "".join(f" {each}" for each in first["loc"])
+        raise UsageError(f"{what}:{where}: {first['msg']}, not {shortened(first['input'])}") from None
 
 
 def _deltas(content: str, chunk: int | None) -> list[str]:

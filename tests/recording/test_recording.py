@@ -378,6 +378,23 @@ def test_a_file_that_cannot_be_written_is_refused_before_anything_is_asked(tmp_p
     assert [*tmp_path.iterdir()] == [plain]
 
 
+@pytest.mark.parametrize("content", [b"Notes.\n", b'{"kind": "note"}\n'], ids=["text", "JSON"])
+def test_what_is_no_recording_is_not_appended_to(tmp_path: Path, content: bytes) -> None:
+    notes = tmp_path / "notes"
+    notes.write_bytes(content)
+    with pytest.raises(UsageError, match=r"notes' is no recording, and is left as it is: name another file$"):
+        record(notes)
+    assert notes.read_bytes() == content
+
+
+@pytest.mark.parametrize("content", [b"", b'{"kind":"hea'], ids=["empty", "cut in its header"])
+def test_a_recording_that_was_hardly_begun_is_appended_to(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "run.jsonl"
+    path.write_bytes(content)
+    ScriptedAgent(ANSWER, observers=[record(path)]).run_agent_sync("Hi")
+    assert ReplayAgent(path).run_agent_sync("Hi").text == "Hello."
+
+
 def test_what_is_no_function_of_texts_is_refused_before_anything_is_asked(tmp_path: Path) -> None:
     async def hide(text: str, where: str) -> str:
         return text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 from ag_ui.core import (
@@ -40,6 +40,7 @@ from ag_ui.core import (
 
 from agui_client import Resolve
 from agui_client._protocol.events import UnrecognizedEvent, WireEvent
+from agui_client.errors import UsageError
 from agui_client.testing import (
     Gate,
     ScriptedAgent,
@@ -242,3 +243,17 @@ async def test_in_process_it_is_an_agent_like_any_other() -> None:
 async def test_a_script_without_turns_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one turn"):
         ScriptedAgent()
+
+
+@pytest.mark.parametrize(
+    ("make", "problem"),
+    [
+        (lambda: patch([{"op": "remove", "path": "/a"}]), r"patch\(\): delta 0: .*, not an array$"),  # type: ignore[arg-type]
+        (lambda: patch({"op": "rename", "path": "/a"}), r"patch\(\): delta 0: Input tag 'rename' "),
+        (lambda: interrupt(5), r"interrupt\(\): message: Input should be a valid string, not 5$"),  # type: ignore[arg-type]
+        (lambda: interrupt("Go?", response_schema="text"), r"interrupt\(\): response_schema: .*, not 'text'$"),  # type: ignore[arg-type]
+    ],
+)
+def test_a_part_says_what_it_cannot_be_made_of(make: Callable[[], object], problem: str) -> None:
+    with pytest.raises(UsageError, match=problem):
+        make()

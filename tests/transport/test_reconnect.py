@@ -236,6 +236,14 @@ async def test_a_refusal_ends_the_run_and_a_server_that_is_busy_is_asked_again()
     assert "404" in str(failure.value)
 
 
+async def test_a_server_that_takes_up_no_run_with_get_is_said_to_need_a_connect_url() -> None:
+    refusal = Reply([], status=405, content_type=None)
+    with serve_bytes(Reply(_ALL[:3], end="close"), refusal) as server, pytest.raises(IncompleteRunError) as failure:
+        await HttpAgent(server.url, thread_id="t", reconnect=LastEventId()).run_agent("hi", run_id="r")
+    assert "it could not be taken up: 1 request brought no event; " in str(failure.value)
+    assert "name the address that does with connect_url=" in str(failure.value)
+
+
 async def test_a_server_that_is_away_is_asked_for_long_enough_to_be_started_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
