@@ -63,7 +63,17 @@ _NAMESPACES = (
 )
 _ROOMS = (
     ("errors",),
-    ("_backoff", "_concurrency", "_display", "_field_docs", "_json_pointers", "_secrets", "_type_adapters", "_version"),
+    (
+        "_backoff",
+        "_concurrency",
+        "_display",
+        "_field_docs",
+        "_files",
+        "_json_pointers",
+        "_secrets",
+        "_type_adapters",
+        "_version",
+    ),
     ("_protocol",),
     ("_transport",),
     ("messages",),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,9 +12,10 @@ from uuid import uuid4
 from ag_ui.core import AssistantMessage, ReasoningMessage, ToolMessage
 from pydantic import ValidationError
 
-from agui_client._cli.exit_codes import ExitCode, complain
+from agui_client._cli.exit_codes import ExitCode
 from agui_client._cli.lines import one_line
 from agui_client._conversation.snapshot import ANOTHER_VERSION, ConversationSnapshot, is_of_another_version
+from agui_client._files import replacing
 from agui_client._protocol.message_text import content_text
 from agui_client.errors import UsageError
 from agui_client.messages import attach
@@ -24,10 +24,6 @@ if TYPE_CHECKING:
     from ag_ui.core import Message
 
     from agui_client._cli.chat import Chat
-
-
-class SlashCommandError(Exception):
-    """A slash command cannot be carried out; the message says why."""
 
 
 class SlashCommand(NamedTuple):
@@ -48,16 +44,16 @@ def run_slash_command(chat: Chat, line: str) -> int:
 
     Returns:
         The exit code of the command.
+
+    Raises:
+        UsageError: It cannot be carried out.
     """
     word, _, rest = line.partition(" ")
     if word not in SLASH_COMMANDS:
-        complain(f"there is no {word}; /help lists what there is, and a prompt that begins with a slash takes two")
-        return ExitCode.USAGE
-    try:
-        return SLASH_COMMANDS[word].do(chat, rest.strip()) or ExitCode.SUCCESS
-    except SlashCommandError as error:
-        complain(str(error))
-        return ExitCode.USAGE
+        raise UsageError(
+            f"there is no {word}; /help lists what there is, and a prompt that begins with a slash takes two"
+        )
+    return SLASH_COMMANDS[word].do(chat, rest.strip()) or ExitCode.SUCCESS
 
 
 def _help(chat: Chat, rest: str) -> None:
@@ -77,10 +73,12 @@ def _history(chat: Chat, rest: str) -> None:
 def _save(chat: Chat, rest: str) -> None:
     path = _path(rest, "/save")
     with _file_errors(f"cannot write {path}"):
-        if path.exists():
-            # Only a file that holds a conversation may be replaced.
-            _read(path)
-        _replace(path.resolve(), chat.agent.snapshot().model_dump_json())
+        is_there = path.exists()
+    if is_there:
+        # Only a file that holds a conversation may be replaced.
+        _read(path)
+    with _file_errors(f"cannot write {path}"), replacing(path.resolve()) as draft:
+        draft.write_text(chat.agent.snapshot().model_dump_json(), "utf-8")
     chat.view.note(f"saved {len(chat.agent.messages)} messages to {path}")
 
 
@@ -93,17 +91,14 @@ def _load(chat: Chat, rest: str) -> None:
 
 def _attach(chat: Chat, rest: str) -> None:
     if not rest:
-        raise SlashCommandError("/attach takes the name of a file, or a URL")
-    try:
-        chat.attached.append(attach(rest))
-    except UsageError as error:
-        raise SlashCommandError(str(error)) from error
+        raise UsageError("/attach takes the name of a file, or a URL")
+    chat.attached.append(attach(rest))
     chat.view.note(f"attached to the next prompt: {len(chat.attached)}")
 
 
 def _retry(chat: Chat, rest: str) -> int:
     if chat.is_settled:
-        raise SlashCommandError("there is nothing to try again: the last run succeeded, or there was none")
+        raise UsageError("there is nothing to try again: the last run succeeded, or there was none")
     return chat.send_prompt(None)
 
 
@@ -115,7 +110,7 @@ def _new(chat: Chat, rest: str) -> None:
 
 def _check_free(chat: Chat) -> None:
     if chat.is_kept:
-        raise SlashCommandError("this chat is about one thread of --threads: /quit, and begin another chat")
+        raise UsageError("this chat is about one thread of --threads: /quit, and begin another chat")
 
 
 def _quit(chat: Chat, rest: str) -> None:
@@ -124,7 +119,7 @@ def _quit(chat: Chat, rest: str) -> None:
 
 def _path(rest: str, word: str) -> Path:
     if not rest:
-        raise SlashCommandError(f"{word} takes the name of a file")
+        raise UsageError(f"{word} takes the name of a file")
     with _file_errors(f"{rest} names no file"):
         return Path(rest).expanduser()
 
@@ -137,19 +132,7 @@ def _read(path: Path) -> ConversationSnapshot:
         return ConversationSnapshot.model_validate_json(text)
     except ValidationError as error:
         what = ANOTHER_VERSION if is_of_another_version(error) else "is no saved conversation"
-        raise SlashCommandError(f"{path} {what}") from error
-
-
-def _replace(path: Path, text: str) -> None:
-    """Write a file that only its owner can read; the old file stays if that fails."""
-    with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, prefix=".agui-", delete=False) as draft:
-        try:
-            draft.write(text)
-            draft.close()
-            Path(draft.name).replace(path)
-        except BaseException:
-            Path(draft.name).unlink()
-            raise
+        raise UsageError(f"{path} {what}") from error
 
 
 @contextmanager
@@ -158,9 +141,9 @@ def _file_errors(failure: str) -> Generator[None]:
     try:
         yield
     except OSError as error:
-        raise SlashCommandError(f"{failure}: {error.strerror}") from error
+        raise UsageError(f"{failure}: {error.strerror}") from error
     except (ValueError, RuntimeError) as error:
-        raise SlashCommandError(f"{failure}: {error}") from error
+        raise UsageError(f"{failure}: {error}") from error
 
 
 def _lines(message: Message) -> Iterator[str]:

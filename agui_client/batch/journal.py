@@ -10,7 +10,6 @@ import json
 import logging
 import os
 import sys
-import tempfile
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ConfigDict, TypeAdapter, with_config
 from typing_extensions import TypedDict
 
+from agui_client._files import replacing
 from agui_client._protocol.patch import parse_json
 from agui_client.batch.results import error_of
 from agui_client.errors import UsageError
@@ -155,16 +155,13 @@ class Journal:
     def _remove_failed(self) -> None:
         """Replace the file by one without failed rows, in one step; damaged lines stay."""
         self.lines = {name: line for name, line in self.lines.items() if line["error"] is None}
-        handle, temporary = tempfile.mkstemp(dir=self.path.absolute().parent, prefix=f".{self.path.name}.")
-        with os.fdopen(handle, "wb") as file:
+        with replacing(self.path, self.path.stat().st_mode) as draft, draft.open("wb") as file:
             for line in self._raw_lines():
                 entry = _entry(line)
                 if line and (entry is None or entry["error"] is None):
                     file.write(line + b"\n")
             file.flush()
             os.fsync(file.fileno())
-        Path(temporary).chmod(self.path.stat().st_mode)
-        Path(temporary).replace(self.path)
         os.close(self._file)
         self._file = os.open(self.path, os.O_RDWR | os.O_APPEND)
         self._lock()

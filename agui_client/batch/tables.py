@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import csv
 import os
-import tempfile
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from numbers import Number
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from pydantic_core import to_json, to_jsonable_python
 
+from agui_client._files import replacing
 from agui_client.batch.cells import quoted
 from agui_client.batch.rows import arrow_library, is_missing
 from agui_client.errors import UsageError
@@ -62,15 +61,8 @@ def write_table(results: Iterable[RowResult], path: str | Path) -> None:
     path = Path(path)
     write = table_writer(path)
     rows = table(results)
-    handle, temporary = tempfile.mkstemp(dir=path.absolute().parent, prefix=f".{path.name}.")
-    os.close(handle)
-    try:
-        write(rows, Path(temporary))
-        Path(temporary).chmod(path.stat().st_mode if path.exists() else 0o666 & ~_umask())
-        Path(temporary).replace(path)
-    finally:
-        with suppress(FileNotFoundError):
-            Path(temporary).unlink()
+    with replacing(path, path.stat().st_mode if path.exists() else 0o666 & ~_umask()) as draft:
+        write(rows, draft)
 
 
 def table_writer(path: Path) -> Callable[[list[dict[str, Any]], Path], None]:

@@ -1,0 +1,30 @@
+"""Files that are replaced as a whole."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def replacing(path: Path, mode: int | None = None) -> Generator[Path]:
+    """Have a file written under another name in its folder, and put it in its place at the end, unless that fails.
+
+    Args:
+        path: The file; what is there stays until the end.
+        mode: The permissions; None for a file that only its owner can read.
+    """
+    handle, name = tempfile.mkstemp(dir=path.absolute().parent, prefix=f".{path.name}.")
+    os.close(handle)
+    draft = Path(name)
+    try:
+        yield draft
+        if mode is not None:
+            draft.chmod(mode)
+        draft.replace(path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
