@@ -178,10 +178,8 @@ class Chat(RunObserver):
             document: The conversation, as it was saved.
         """
         self.agent.restore(document)
-        self._unsent_prompt, self.is_settled = (
-            None,
-            not (self.agent.pending_interrupts or document.pending_tool_call_ids),
-        )
+        self._unsent_prompt = None
+        self.is_settled = not (self.agent.pending_interrupts or document.pending_tool_call_ids)
 
     def _handle_line(self, line: str) -> int:
         if not line:

@@ -84,9 +84,9 @@ def inspect(
     if port is not None or record_to is not None:
         raise click.UsageError("--port and --record are for a URL, which begins with http:// or https://")
     file = Path(place)
-    page = file.with_name(f"{file.name.split('.')[0]}.inspect.html") if out is None else out
+    kind = "inspect" if other is None else "compare"
+    page = file.with_name(f"{file.name.split('.')[0]}.{kind}.html") if out is None else out
     if other is not None:
-        page = file.with_name(f"{file.name.split('.')[0]}.compare.html") if out is None else out
         return _write_comparison(file, Path(other), page, prices, is_opening=is_opening)
     return _write_page(file, page, prices, is_opening=is_opening)
 

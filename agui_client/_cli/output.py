@@ -232,9 +232,7 @@ class Transcript:
         self.end_line()
         for interrupt in result.interrupts:
             asker = self.speakers.name(interrupt.subagent_run_id)
-            asked = (
-                f"{asker}: {interrupt.message or interrupt.reason}" if asker else interrupt.message or interrupt.reason
-            )
+            asked = f"{asker}: " * bool(asker) + (interrupt.message or interrupt.reason)
             how = "from Python, resume= answers it"
             if is_kept:
                 word = "approve" if len(result.interrupts) == 1 else f"{interrupt.id}=approve"

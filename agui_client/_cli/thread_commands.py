@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,9 +15,8 @@ from agui_client._cli.exit_codes import ExitCode, complain
 from agui_client._cli.lines import escaped_json, one_line, printable
 
 if TYPE_CHECKING:
+    from agui_client._cli.agent_settings import CommandT
     from agui_client.threads import ThreadInfo, Threads
-
-CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
 
 @click.group(cls=CommandGroup)
