@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -12,15 +13,18 @@ from rich.json import JSON
 from rich.panel import Panel
 from rich.text import Text
 
-from agui_client._cli.lines import printable
+from agui_client._cli.lines import one_line, printable
 from agui_client._cli.live_run import LiveRun
 from agui_client._cli.output import PROGRAM_HEADING, summary
-from agui_client._cli.state_changes import describe_change
 from agui_client._protocol.traits import STATE_EVENTS
+from agui_client._tools.json_schema import cut_short
+from agui_client.recording.matching import ABSENT, changed_places
 
 if TYPE_CHECKING:
     from agui_client._run.result import RunResult
     from agui_client._widgets.views import Viewed
+
+_LONGEST_VALUE, _SHOWN = 40, 2
 
 
 class LiveView(LiveRun):
@@ -55,7 +59,7 @@ class LiveView(LiveRun):
     def show(self, event: Event, state: Any, viewed: Viewed | None = None) -> None:
         """Draw an event."""
         if isinstance(event, STATE_EVENTS):
-            self._changed = describe_change(event, self._state, state)
+            self._changed = _described(self._state, state)
         self._state = state
         super().show(event, state, viewed)
 
@@ -87,3 +91,14 @@ class LiveView(LiveRun):
         state = JSON.from_data(self._state, indent=None, ensure_ascii=False).text
         state.no_wrap, state.overflow = False, "fold"
         return Panel(state, title="state", subtitle=Text(self._changed), title_align="left", subtitle_align="right")
+
+
+def _described(before: Any, after: Any) -> str:
+    """Say in a line what an event changed in the state."""
+    said: list[str] = []
+    for path, _, new in changed_places(before, after):
+        value = "is gone" if new is ABSENT else f"= {json.dumps(new, ensure_ascii=False)}"
+        said.append(f"{path or 'the state'} {cut_short(value, _LONGEST_VALUE)}")
+    if len(said) > _SHOWN:
+        said[_SHOWN:] = [f"{len(said) - _SHOWN} more"]
+    return one_line(", ".join(said)) or "nothing changed"

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from ag_ui.core import (
     Event,
-    StateDeltaEvent,
     StateSnapshotEvent,
     SubagentErrorEvent,
     SubagentStartedEvent,
@@ -25,8 +24,8 @@ from rich.console import Console
 
 from agui_client._cli.lines import printable
 from agui_client._cli.live_run import LiveRun
+from agui_client._cli.live_view import LiveView
 from agui_client._cli.output import Transcript
-from agui_client._cli.state_changes import describe_change
 from agui_client.teams import SequentialAgent
 from agui_client.testing import ScriptedAgent, interrupt, turn
 
@@ -90,56 +89,24 @@ def test_a_message_and_a_call_may_share_an_id() -> None:
 
 
 @pytest.mark.parametrize(
-    ("operation", "said"),
-    [
-        ({"op": "add", "path": "/trip/stops/-", "value": "Oslo"}, "added “Oslo” to trip stops"),
-        ({"op": "add", "path": "/trip/stops/0", "value": {"city": "Oslo"}}, 'added {"city": "Oslo"} to trip stops'),
-        ({"op": "add", "path": "/trip/dayPlan", "value": []}, "set trip day plan to []"),
-        ({"op": "add", "path": "/trip/budget", "value": 9}, "changed trip budget from nothing to 9"),
-        (
-            {"op": "replace", "path": "/trip/stops/1/name", "value": "a"},
-            "changed name of item 2 of trip stops from “b” to “a”",
-        ),
-        ({"op": "remove", "path": "/trip/stops/1"}, "removed item 2 of trip stops"),
-        ({"op": "move", "from": "/trip/a~1b", "path": "/user_name"}, "moved trip a/b to user name"),
-        ({"op": "copy", "from": "/trip/budget", "path": "/HTTPPort"}, "copied trip budget to HTTP port"),
-        ({"op": "replace", "path": "", "value": {}}, "replaced the state"),
-        ({"op": "test", "path": "/trip", "value": {}}, "nothing changed"),
-        (
-            {"op": "replace", "path": "/trip/budget", "value": "x" * 99},
-            f"changed trip budget from nothing to “{'x' * 39}…”",
-        ),
-        ({"op": "replace", "path": "/trip/budget", "value": "\x1b[2J"}, "changed trip budget from nothing to “[2J”"),
-    ],
-)
-def test_a_patch_is_shown_in_words(operation: dict[str, Any], said: str) -> None:
-    before = {"trip": {"stops": [{"name": "c"}, {"name": "b"}], "budget": None, "a/b": 1}}
-    event = StateDeltaEvent.model_validate({"type": "STATE_DELTA", "delta": [operation]})
-    assert describe_change(event, before, None) == said
-
-
-def test_a_patch_of_many_changes_shows_two_and_says_what_it_knows() -> None:
-    patch = [{"op": "replace", "path": "/n", "value": number} for number in range(5)]
-    event = StateDeltaEvent.model_validate({"type": "STATE_DELTA", "delta": patch})
-    assert describe_change(event, {"n": None}, {"n": 4}) == "changed n from nothing to 0, changed n to 1, 3 more"
-
-
-@pytest.mark.parametrize(
     ("before", "after", "said"),
     [
-        ({}, {"n": 1}, "set the whole state"),
-        (
-            {"n": 1, "stops": [{"name": "a"}, "b"]},
-            {"n": 1, "stops": [{"name": "c"}, "b"]},
-            "changed name of item 1 of stops from “a” to “c”",
-        ),
-        ({"stops": ["a"]}, {"stops": ["a", "b"], "n": 1}, "set n to 1, added “b” to stops"),
+        (None, {"n": 1}, 'the state = {"n": 1}'),
+        ({"a": {"b": 1}, "c": 2}, {"a": {"b": [1]}}, "/c is gone, /a/b = [1]"),
+        ({"n": 1}, {"n": "\x1b[2J"}, '/n = "\\u001b[2J"'),
+        ({}, {"a": 1, "b": 2, "c": 3, "d": 4}, "/a = 1, /b = 2, 2 more"),
+        ({"n": 1}, {"n": "x" * 99}, f'/n = "{"x" * 37}…'),
         ({"n": 1}, {"n": 1}, "nothing changed"),
-        ([{str(number): number} for number in range(7000)], list(range(7000)), "set the whole state"),
+        ([{str(number): number} for number in range(7000)], [1] * 7000, f"the state = [{'1, ' * 12}1…"),
     ],
 )
-def test_a_snapshot_is_shown_as_what_is_different_from_the_state_before(before: Any, after: Any, said: str) -> None:
-    assert describe_change(StateSnapshotEvent(snapshot=after), before, after) == said
+def test_the_demo_says_what_an_event_changed_in_the_state(before: Any, after: Any, said: str) -> None:
+    written = io.StringIO()
+    view = LiveView(Console(file=written, force_terminal=True, width=120), can_ask=False)
+    with view.running():
+        view.show(StateSnapshotEvent(snapshot=before), before)
+        view.show(StateSnapshotEvent(snapshot=after), after)
+    assert f" {said} \u2500" in re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", written.getvalue())
 
 
 @pytest.mark.requirement("SEC-8")
