@@ -90,7 +90,8 @@ class Terminal:
         os.write(self._ours, text.encode())
 
     def press_ctrl_c(self) -> None:
-        """Press Ctrl-C, and again if that falls into the instant in which Python's input() is deaf."""
+        """Press Ctrl-C when the command waits, and again if that falls into the instant in which input() is deaf."""
+        self.process.until_asleep()
         self.process.send_signal(signal.SIGINT)
         if not self._is_readable(time.monotonic() + 5):
             self.process.send_signal(signal.SIGINT)
