@@ -29,10 +29,11 @@ class Recorded:
     """The recorded tests: which lines they run, and how long they take."""
 
     def __init__(self, data: Path) -> None:
-        self._files = [path for path in sorted(data.iterdir()) if path.suffix != ".json"]
+        durations = sorted(data.glob("*.json"))  # of recordings that came to their end
+        self._files = [path.with_suffix("") for path in durations]
         self._seconds: dict[str, float] = {}
-        for path in self._files:
-            self._seconds |= json.loads(Path(f"{path}.json").read_text(encoding="utf-8"))
+        for path in durations:
+            self._seconds |= json.loads(path.read_text(encoding="utf-8"))
         self._left_out: set[str] = set()
         self._lines: dict[str, defaultdict[int, set[str]]] = {}
 

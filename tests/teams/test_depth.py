@@ -15,12 +15,19 @@ from agui_client.teams import LoopAgent, Member, ParallelAgent, SequentialAgent,
 from agui_client.testing import ScriptedAgent, interrupt, pause, text, tool_call, turn
 from support.team_members import agent, nested, pay_tool, placed, saved_documents, says
 
-pytestmark = [
-    pytest.mark.anyio,
-    pytest.mark.one_loop,
-    pytest.mark.parametrize("depth", [0, 1, 2], ids=["flat", "inner", "innermost"]),
-]
-at_any_place = pytest.mark.parametrize("place", ["here", "served", "stored"])
+pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
+DEPTHS, PLACES = ("flat", "inner", "innermost"), ("here", "served", "stored")
+SAMPLED = {("flat", "here"), ("flat", "served"), ("inner", "stored"), ("innermost", "here"), ("innermost", "stored")}
+"""What the fast tier has of all depths and places."""
+at_any_depth = pytest.mark.parametrize("depth", range(3), ids=DEPTHS)
+at_any_place = pytest.mark.parametrize(
+    ("depth", "place"),
+    [
+        pytest.param(depth, place, id=f"{name}-{place}", marks=() if (name, place) in SAMPLED else pytest.mark.soak)
+        for depth, name in enumerate(DEPTHS)
+        for place in PLACES
+    ],
+)
 
 LOOK = Tool(name="look", description="Looks.", parameters={"type": "object"})
 UNKNOWN = "unknown: the tool was called, and stopped before it answered; it may have had its effect or not"
@@ -74,6 +81,7 @@ async def run_to_the_end(team: AbstractAgent, prompt: str | None = "Hi") -> tupl
     raise AssertionError(f"it asks for ever: {asked}")
 
 
+@at_any_depth
 async def test_a_member_whose_end_was_saved_is_never_asked_again(depth: int) -> None:
     work: list[str] = []
 
@@ -101,6 +109,7 @@ async def test_a_member_whose_end_was_saved_is_never_asked_again(depth: int) -> 
     assert {"abc", "bc", "c", ""} >= seen >= {"abc", "bc", "c"}
 
 
+@at_any_depth
 @pytest.mark.requirement("SEC-3")
 async def test_an_approval_beside_a_member_at_work_is_asked_once_and_pays_once_after_a_kill(depth: int) -> None:
     paid: list[int] = []
@@ -234,6 +243,7 @@ async def test_the_text_of_a_result_is_what_the_team_said_before_it_waited(depth
         assert result.result == "Draft."
 
 
+@at_any_depth
 @pytest.mark.parametrize("way", ["answered", "failed", "retried"])
 async def test_a_member_that_goes_on_sees_what_it_saw_first_and_not_what_its_siblings_said(
     depth: int, way: str
@@ -255,6 +265,7 @@ async def test_a_member_that_goes_on_sees_what_it_saw_first_and_not_what_its_sib
     assert seen == [["Hi", "[first]: F"]] * 2
 
 
+@at_any_depth
 async def test_a_retry_of_a_member_begins_where_it_failed(depth: int) -> None:
     paid, resumed = list[int](), list[bool]()
     team = SequentialAgent(payer(pay_tool(paid, approval="never")), says("poet", "P"), agent_id="team")
