@@ -21,11 +21,20 @@ pytestmark = pytest.mark.requirement("PROC-1", "PROC-12")
 
 _FIXTURES = {fixture.name: fixture for fixture in fixtures()}
 
-each_fixture = pytest.mark.parametrize(
-    "fixture",
-    [pytest.param(fixture, id=name) for name, fixture in _FIXTURES.items()]
-    or [pytest.param(None, marks=pytest.mark.skip(MISSING))],
-)
+_VERBS = 4
+"""The verbs beside `stream`, which comes to the same as each of them."""
+
+
+def each_fixture(turn: int | None = None) -> pytest.MarkDecorator:
+    """Run a test with each fixture; with a turn, each fourth is in the fast tier, so that another verb has the next."""
+    return pytest.mark.parametrize(
+        "fixture",
+        [
+            pytest.param(fixture, id=name, marks=() if turn in (None, at % _VERBS) else pytest.mark.soak)
+            for at, (name, fixture) in enumerate(_FIXTURES.items())
+        ]
+        or [pytest.param(None, marks=pytest.mark.skip(MISSING))],
+    )
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +75,7 @@ def logged(caplog: pytest.LogCaptureFixture) -> list[ProtocolWarning]:
     return [ProtocolWarning(str(args[1]), str(args[0])) for args in said if isinstance(args, tuple)]
 
 
-@each_fixture
+@each_fixture(0)
 @pytest.mark.anyio
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])  # a stream to its end, and that is on both loops
 async def test_run_agent(fixture: Fixture, server: ByteServer) -> None:
@@ -81,7 +90,7 @@ async def test_run_agent(fixture: Fixture, server: ByteServer) -> None:
     check(fixture, observed(server, agent, events, error, result.warnings if result else None))
 
 
-@each_fixture
+@each_fixture()
 @pytest.mark.anyio
 async def test_stream(fixture: Fixture, server: ByteServer) -> None:
     agent = fixture.agent(server.url + fixture.name)
@@ -96,7 +105,7 @@ async def test_stream(fixture: Fixture, server: ByteServer) -> None:
         check(fixture, observed(server, agent, events, error, run.warnings))
 
 
-@each_fixture
+@each_fixture(1)
 def test_run_agent_sync(fixture: Fixture, server: ByteServer) -> None:
     agent = fixture.agent(server.url + fixture.name)
     events = listened(agent)
@@ -109,7 +118,7 @@ def test_run_agent_sync(fixture: Fixture, server: ByteServer) -> None:
     check(fixture, observed(server, agent, events, error, result.warnings if result else None))
 
 
-@each_fixture
+@each_fixture(2)
 def test_stream_sync(fixture: Fixture, server: ByteServer) -> None:
     agent = fixture.agent(server.url + fixture.name)
     events: list[Event] = []
@@ -122,7 +131,7 @@ def test_stream_sync(fixture: Fixture, server: ByteServer) -> None:
         check(fixture, observed(server, agent, events, error, run.warnings))
 
 
-@each_fixture
+@each_fixture(3)
 def test_observe(fixture: Fixture, server: ByteServer, caplog: pytest.LogCaptureFixture) -> None:
     agent = fixture.agent(server.url + fixture.name)
     events: list[Event] = []

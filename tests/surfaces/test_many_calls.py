@@ -38,7 +38,12 @@ async def _seconds(number: int, *, parent: str | None, has_ends: bool) -> float:
 
 
 @pytest.mark.parametrize(
-    ("parent", "has_ends"), [(None, False), (None, True), ("m", True)], ids=["left open", "ended", "of one message"]
+    ("parent", "has_ends"),
+    [
+        pytest.param(None, False, id="left open"),
+        pytest.param(None, True, id="ended", marks=pytest.mark.soak),  # the others have what may grow
+        pytest.param("m", True, id="of one message"),
+    ],
 )
 async def test_eight_times_the_calls_cost_eight_times_as_much(parent: str | None, has_ends: bool) -> None:
     await _seconds(10, parent=parent, has_ends=has_ends)

@@ -55,8 +55,8 @@ async def saved_run(team: TeamAgent, begun: list[str]) -> list[Kept]:
     return [each for each in kept if each.document.state or each is kept[0]]
 
 
-# About ninety documents; with AGUI_CLIENT_KILLS, a run for each, otherwise for one of four.
-_STEP = 1 if "AGUI_CLIENT_KILLS" in os.environ else 4
+# About ninety documents; with AGUI_CLIENT_KILLS, a run for each, otherwise for one of seven.
+_STEP = 1 if "AGUI_CLIENT_KILLS" in os.environ else 7
 
 
 @pytest.mark.one_loop

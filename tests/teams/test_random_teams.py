@@ -67,7 +67,7 @@ async def test_random_teams_of_agents_on_a_server_lose_nothing_and_let_go_of_it_
 @pytest.mark.parametrize("place", PLACES)
 async def test_a_random_team_pays_once_and_asks_once_whatever_fails_and_is_killed(place: str) -> None:
     found: dict[int, list[str]] = {}
-    for seed in range(5 * _MANY):
+    for seed in range(3 * _MANY):
         streams: list[list[Event]] = []
         world = await recovered(seed, place, streams=streams)
         if findings := world.findings + [each for events in streams for each in invalid(events)]:
