@@ -43,11 +43,12 @@ async def test_a_framework_answers_like_a_server() -> None:
 
     @app.post("/agents/{name}")
     async def answer(name: str, request: Request) -> StreamingResponse:
-        assert (name, request.query_params["key"], request.headers["x-user"]) == ("ada", "1", "me")
+        assert (name, request.query_params["key"], request.headers["x-user"]) == ("ada l", "1", "me")
+        assert (request.scope["raw_path"], request.scope["http_version"]) == (b"/agents/ada%20l", "1.1")
         assert (await request.json())["messages"][0]["content"] == "hello"
         return StreamingResponse(_one_by_one(script), media_type="text/event-stream")
 
-    result = await HttpAgent("http://app/agents/ada?key=1", app=app, headers={"x-user": "me"}).run_agent("hello")
+    result = await HttpAgent("http://app/agents/ada%20l?key=1", app=app, headers={"x-user": "me"}).run_agent("hello")
     assert (result.text, result.response and result.response.status_code) == ("Hi Ada", 200)
 
 

@@ -312,7 +312,9 @@ async def test_an_agent_with_the_callers_thread_goes_on_with_its_own_conversatio
 async def test_a_function_chooses_agents_and_refuses_requests() -> None:
     async def choose(request: ServedRequest, input: RunAgentInput) -> AbstractAgent:
         if request.headers.get("authorization") != "Bearer ann":
-            raise RequestRefusedError(401, "who are you?", {"www-authenticate": "Bearer"})
+            refusal = RequestRefusedError(401, "who are you?", {"www-authenticate": "Bearer"})
+            assert str(refusal) == "who are you?"
+            raise refusal
         return ScriptedAgent(turn(text(f"Hi from {request.path}")))
 
     app = FastAPI()
@@ -821,3 +823,15 @@ async def test_a_run_that_is_stopped_while_it_is_sent_on_ends_as_cancelled() -> 
         run.cancel()
         last = events_of(b"".join([chunk async for chunk in chunks]))[-1]
     assert json.loads(last[6:])["outcome"] == {"type": "cancelled"}
+
+
+async def test_a_run_that_is_stopped_before_it_begins_has_a_beginning_for_its_caller() -> None:
+    async with ScriptedAgent(turn()).stream("hello") as run:
+        run.cancel()
+        with anyio.fail_after(_SECONDS):
+            first, last = map(
+                json.loads, (each[6:] for each in events_of(b"".join([each async for each in run.sse()])))
+            )
+    ids = {"threadId": run.thread_id, "runId": run.run_id}
+    assert first == {"type": "RUN_STARTED", **ids}
+    assert last == {"type": "RUN_FINISHED", **ids, "outcome": {"type": "cancelled"}}

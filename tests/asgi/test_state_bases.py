@@ -6,8 +6,11 @@ import hashlib
 from typing import Any
 
 import pytest
+from ag_ui.core import Message, UserMessage
 
 from agui_client._conversation.state_base import STATE_BASE, STATE_BASE_HEADER, split_base, state_hash, with_base
+from agui_client.asgi.caller_state import merged_state
+from agui_client.conversation import Conversation
 
 
 def test_the_hash_of_a_state_is_that_of_its_json_with_sorted_names() -> None:
@@ -47,3 +50,17 @@ def test_a_base_goes_with_forwarded_properties_that_have_a_place_for_it(props: A
 )
 def test_the_application_of_a_server_does_not_see_the_base(props: Any, base: str | None, others: Any) -> None:
     assert split_base(props) == (base, others)
+
+
+@pytest.mark.parametrize(
+    ("messages", "stored", "expected"),
+    [
+        ([], {"a": 1}, {"a": 2}),
+        ([UserMessage(id="u", content="Hi")], {}, {"a": 2}),
+        ([UserMessage(id="u", content="Hi")], {"a": 1}, {"a": 1}),
+    ],
+)
+def test_a_thread_that_is_new_or_has_no_state_takes_the_one_of_its_caller(
+    messages: list[Message], stored: Any, expected: Any
+) -> None:
+    assert merged_state(Conversation("t", messages, stored), {"a": 2}, None) == expected

@@ -146,6 +146,14 @@ async def test_a_caller_approves_a_tool_for_the_whole_thread_and_reads_its_quest
     served = Served(agent)
     [asked] = _ends(await served.post(_asked()))["outcome"]["interrupts"]
     assert asked["message"] == "Pay 3 euros?"
+    answers: dict[str, dict[str, Any]] = asked["responseSchema"]["properties"]
+    assert {name: each["type"] for name, each in answers.items()} == {
+        "approved": "boolean",
+        "editedArgs": "object",
+        "reason": "string",
+        "always": "boolean",
+    }
+    assert all(each["description"] for each in answers.values())
     caller = HttpAgent("http://app/", app=served.app, connect_url="connect", thread_id="t")
     assert (await caller.connect_agent()).interrupts == [Interrupt.model_validate(asked)]
     end = _ends(await served.post(resume=[_approved(asked["id"], always=True)]))
