@@ -10,7 +10,7 @@ starts when the one of its id has a result is another call, and the latest one i
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from enum import IntFlag
@@ -74,6 +74,8 @@ class CallSlot:
     """The call of the same id before this one, with its result; None for the first one."""
     ordinal = 1
     """The number of this call among those of the same id."""
+    hidden: deque[CallSlot] | None = None
+    """Calls of the same id in later messages, without a result between them; the id names this one."""
     may_be_restated = False
     """Whether it names the message of the call before it, so that the same arguments make it that call again."""
     changes: dict[str, Any] | None = None
@@ -320,8 +322,14 @@ class Thread:
             self.remove(slot)
 
     def _unfollow(self, call: CallSlot) -> None:
-        """Let the id of a call name the one before it again."""
+        """Let the id of a call name the one that it hid, or else the one before it again."""
         del self.calls[call.model.id]
+        while call.hidden:
+            other = call.hidden.popleft()
+            if other.owner.calls[other.position : other.position + 1] == [other]:  # its message was not replaced
+                other.hidden, other.earlier, other.ordinal = call.hidden, call.earlier, call.ordinal
+                self.calls[call.model.id] = other
+                return
         if call.earlier is not None:
             self.calls[call.model.id], self.results[call.model.id] = call.earlier
 
@@ -332,9 +340,13 @@ class Thread:
             if slot.model.role == "tool":
                 results.setdefault(slot.model.tool_call_id, slot)
             for call in slot.calls:
-                # Of two calls of one id without a result between them, the first one is found.
-                if calls.setdefault(call.model.id, call) is not call and call.model.id in results:
+                call.hidden = None
+                found = calls.setdefault(call.model.id, call)
+                if found is not call and call.model.id in results:
                     self._follow(call)
+                elif found is not call:  # of two calls of one id without a result between them, the first one is found
+                    found.hidden = found.hidden or deque()
+                    found.hidden.append(call)
 
     def _follow(self, call: CallSlot) -> None:
         """Let the id of a call that has its result name another call from now on."""

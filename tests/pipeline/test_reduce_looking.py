@@ -116,11 +116,14 @@ class TestLooking:
         reducer.feed(args("c1", "{}"))
         assert reducer.messages == [AssistantMessage(id="m1", tool_calls=[search("c1", "{}")]), two]
 
-    def test_a_call_is_found_in_the_first_message_after_another_with_the_same_call_is_replaced(self) -> None:
-        both = [AssistantMessage(id=each, tool_calls=[search("c1", each)]) for each in ("m1", "m2")]
-        reducer = reduced(snapshot(*both), activity("m2", {}))
+    @pytest.mark.parametrize(("gone", "first"), [("m2", "m1"), ("m1", "m2"), ("m1 m2", "m3"), ("m2 m1", "m3")])
+    def test_a_call_is_found_in_the_first_message_that_has_it_after_others_were_replaced(
+        self, gone: str, first: str
+    ) -> None:
+        all_three = [AssistantMessage(id=each, tool_calls=[search("c1", each)]) for each in ("m1", "m2", "m3")]
+        reducer = reduced(snapshot(*all_three), *(activity(each, {}) for each in gone.split()))
         reducer.feed(args("c1", "!"))
-        assert reducer.message("m1") == AssistantMessage(id="m1", tool_calls=[search("c1", "m1!")])
+        assert reducer.message(first) == AssistantMessage(id=first, tool_calls=[search("c1", f"{first}!")])
 
     def test_fields_nobody_knows_stay_on_the_messages_the_application_put_in(self) -> None:
         held = AssistantMessage.model_validate({"id": "m1", "content": "a", "x-mine": 1})
