@@ -13,7 +13,7 @@ from ag_ui.core import RunAgentInput, RunErrorEvent
 from agui_client import Approve, ConversationSnapshot, HttpAgent, HTTPStatusError, RunFailedError, UsageError, tool
 from agui_client.asgi import agent_app, served_run
 from agui_client.teams import HandoffAgent, Member, ParallelAgent, SequentialAgent
-from agui_client.testing import ScriptedAgent, text, tool_call, turn
+from agui_client.testing import ScriptedAgent, patch, state, text, tool_call, turn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -230,6 +230,16 @@ async def test_a_journal_in_which_nothing_has_begun_is_dropped_where_it_was_not_
         result = await caller.run_agent("Go.")
     assert [each.reason for each in result.interrupts] == ["tool_call"]
     assert result.state["more"] == 1
+
+
+async def test_a_patch_that_fails_in_a_journal_fails_in_what_the_caller_sends_back_too() -> None:
+    journal = {"flow": "01234567", "calls": {}, "notes": []}
+    fails = patch({"op": "remove", "path": "/_team/nothing"})
+    caller = _caller(ScriptedAgent(turn(state({"_team": journal}), fails), turn(text("Again."))))
+    with anyio.fail_after(_SECONDS):
+        await caller.run_agent("Go.")
+        assert len(caller.state["_team"]["signed"]) == 2
+        assert (await caller.run_agent("Go on.")).text == "Again."
 
 
 async def test_a_server_without_a_secret_goes_on_with_what_it_has_sent_and_with_nothing_else() -> None:
