@@ -53,6 +53,7 @@ def test_a_delta_has_the_bytes_of_the_official_encoder(delta: str, others: dict[
         TextMessageContentEvent.model_construct(message_id="ü", delta=delta, **others),
     ):
         assert frame_of(event) == EventEncoder().encode(event).encode()
+        assert (delta_json(event) is None) == (others != {}), "the usual ones have a way of their own"
 
 
 _ODD_WORDS = ["m", "\ud83d", '\x00\x1f\x7f\\"/']
