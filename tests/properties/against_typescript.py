@@ -110,7 +110,7 @@ class _Kept:
             await self._app(scope, received, sent)
         finally:
             if answered and scope["path"] == "/":  # and no thread that is sent again
-                self._keep(asked, answered)
+                self._keep(bytes(asked), bytes(answered))
 
     def _keep(self, asked: bytes, answered: bytes) -> None:
         blocks = answered.decode().split("\n\n")
