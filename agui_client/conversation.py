@@ -359,11 +359,13 @@ class Conversation:
         return [each.question for each in self.open_records if each.question is not None]
 
     def note_execution(self, execution: ToolExecution) -> None:
-        """Note that the function of a call is called, or that its question waits for an answer.
+        """Note that a call is decided about, that its function is called, or that its question waits for an answer.
 
         Args:
             execution: The execution of the call as it is now.
         """
+        if execution.decision is not None:
+            self.ledger.decide(execution.tool_call_id, execution.decision)
         if execution.status == "running":
             self.ledger.execute(execution.tool_call_id)
         elif execution.question is not None:

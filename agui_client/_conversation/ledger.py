@@ -23,6 +23,7 @@ from typing import Any
 from ag_ui.core import ToolCall
 from pydantic import BaseModel, ConfigDict, Field
 
+from agui_client._tools.approval import ToolDecision
 from agui_client._tools.questions import ToolQuestion
 
 
@@ -98,6 +99,8 @@ class ToolCallRecord(BaseModel):
     """The call as it was when it began to wait: an approval is bound to that. None if it was never shown whole."""
     question: ToolQuestion | None = None
     """The question that it waits for."""
+    decision: ToolDecision | None = None
+    """The decision about it, and what was executed in its place; None if there was none."""
     latest: ToolCall | None = Field(default=None, exclude=True, repr=False)
     """The call as the latest run left it, so that a change is reported once."""
 
@@ -150,6 +153,10 @@ class Ledger:
         if before is not None and before.status in (CallStatus.EXECUTING, CallStatus.ASKED):
             record = record.become(status=before.status, question=before.question)
         self._store(record if before is None else before, record)
+
+    def decide(self, tool_call_id: str, decision: ToolDecision) -> None:
+        """Note the decision about a call."""
+        self._change(tool_call_id, decision=decision)
 
     def drop(self, tool_call_id: str) -> None:
         """Forget a call."""

@@ -12,7 +12,8 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, field, is_dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, TypeAlias, cast
+from time import perf_counter
+from typing import Any, Literal, TypeAlias, cast
 
 import anyio
 from ag_ui.core import Interrupt, ResumeEntry
@@ -71,6 +72,32 @@ Resume: TypeAlias = Mapping[str, Answer] | Sequence[ResumeEntry]
 """Answers by interrupt id, or the protocol's own entries."""
 
 
+@dataclass(frozen=True, slots=True)
+class AnsweredInterrupt(Record):
+    """An interrupt of the agent, and its answer."""
+
+    interrupt: Interrupt
+    """The interrupt; only its id is known of one that was answered by a caller who brought the conversation."""
+    entry: ResumeEntry
+    """The answer that was sent."""
+    by: Literal["person", "caller", "nobody"]
+    """The side that answered: a person, in `answer=`; the caller of the verb, with `resume=`; or nobody in time."""
+    seconds: float | None = None
+    """The seconds that the answer took; None for one that came with the call."""
+
+
+def answered_by_caller(asked: Iterable[Interrupt], entries: Iterable[ResumeEntry]) -> list[AnsweredInterrupt]:
+    """Return the interrupts that a caller answers.
+
+    Args:
+        asked: The interrupts that wait for an answer.
+        entries: The caller's answers.
+    """
+    by_id = {each.id: each for each in asked}
+    known = [(by_id.get(each.interrupt_id) or Interrupt(id=each.interrupt_id, reason=""), each) for each in entries]
+    return [AnsweredInterrupt(interrupt, entry, "caller") for interrupt, entry in known]
+
+
 def cover(pending: Sequence[Interrupt], resume: Resume | None, how: str = _HOW) -> list[ResumeEntry]:
     """Turn answers into resume entries, if they answer every pending interrupt exactly once.
 
@@ -104,7 +131,7 @@ async def answer_interrupts(
     people: People | None,
     interrupts: Sequence[Interrupt],
     keep: Callable[[Sequence[ResumeEntry]], Awaitable[None]],
-) -> list[ResumeEntry]:
+) -> list[AnsweredInterrupt]:
     """Call the application's answerer for each interrupt.
 
     Args:
@@ -119,28 +146,33 @@ async def answer_interrupts(
     Raises:
         InterruptsNotCoveredError: An answer is none, or does not fit.
     """
-    entries: list[ResumeEntry] = []
+    answered: list[AnsweredInterrupt] = []
     if answer is None:
-        return entries
+        return answered
     # One after the other: a person can read one question at a time, and the next may depend on the answer.
     for interrupt in interrupts:
-        given = await _given(answer, people, interrupt, f"answer to interrupt {quoted(interrupt.id)}")
-        entry = [] if given is None else cover([interrupt], {interrupt.id: given})
-        await keep(entry)
-        entries += entry
-    return entries
+        began_at = perf_counter()
+        given, by = await _given(answer, people, interrupt, f"answer to interrupt {quoted(interrupt.id)}")
+        seconds = perf_counter() - began_at
+        entries = [] if given is None else cover([interrupt], {interrupt.id: given})
+        await keep(entries)
+        answered += [AnsweredInterrupt(interrupt, each, by, seconds) for each in entries]
+    return answered
 
 
-async def _given(answer: Answerer, people: People | None, interrupt: Interrupt, what: str) -> Answer | None:
-    """Call the answerer; None leaves the interrupt to the caller."""
+async def _given(
+    answer: Answerer, people: People | None, interrupt: Interrupt, what: str
+) -> tuple[Answer | None, Literal["person", "nobody"]]:
+    """Call the answerer; return the answer, None if it leaves the interrupt to the caller, and who gave it."""
     bounds = bounds_of(people, answer)
     with person_asked(), anyio.move_on_after(bounds.wait):
         given: Any = await call_function(partial(answer, interrupt), what, LEFT_IN_THREAD)
         if not isinstance(given, Resolve | Approve | Deny | Cancel | None):
             raise UsageError(f"answer= returned a {type(given).__name__}; it returns {_ANSWERS}, or None")
-        return given
+        return given, "person"
     _logger.warning("nobody gave the %s within %s", what, bounds.limit)
-    return None if bounds.fallback == "leave" else _refusal(interrupt, f"Nobody answered within {bounds.limit}.")
+    is_left = bounds.fallback == "leave"
+    return None if is_left else _refusal(interrupt, f"Nobody answered within {bounds.limit}."), "nobody"
 
 
 def _refusal(interrupt: Interrupt, reason: str) -> Deny | Cancel:
@@ -169,7 +201,7 @@ async def answer_question(answer: Answerer | None, people: People | None, questi
         UsageError: The answerer returned something else than an answer.
     """
     what = f"answer to the question of tool call {quoted(question.tool_call_id or '')}"
-    given = None if answer is None else await _given(answer, people, question, what)
+    given = None if answer is None else (await _given(answer, people, question, what))[0]
     if given is None:
         raise UnansweredError(question)
     try:

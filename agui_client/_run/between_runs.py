@@ -149,12 +149,12 @@ async def execute_and_ask(call: Call, work: Work, save: Save, wait_for: WaitFor[
         """Ask people, then execute the calls."""
         # People first: while they are asked nothing was executed yet, so that giving up costs nothing.
         answerer = call.agent_options.get("answer")
-        entries = await answer_interrupts(answerer, call.round.people, work.interrupts, keep)
-        if not work.tool_calls and not entries:
+        answered = await answer_interrupts(answerer, call.round.people, work.interrupts, keep)
+        if not work.tool_calls and not answered:
             return Answers()
         messages = await _execute(call, save, work.tool_calls, {})
-        has_all = len(entries) == len(work.interrupts) and len(messages) == len(work.tool_calls)
-        return Answers(messages, entries, is_complete=has_all and work.is_all)
+        has_all = len(answered) == len(work.interrupts) and len(messages) == len(work.tool_calls)
+        return Answers(messages, answered, is_complete=has_all and work.is_all)
 
     return await _until_stopped(call, wait_for, reply)
 
@@ -224,9 +224,15 @@ def _by_speaker(call: Call, tool_calls: Sequence[ToolCall]) -> dict[str, list[To
 async def _until_stopped(call: Call, wait_for: WaitFor[Answers], reply: Callable[[], Awaitable[Answers]]) -> Answers:
     """Wait for answers; of a wait that is given up, keep the results of tools, so that no function is called twice."""
     earlier, answers = len(call.executed), None
+
+    async def counted() -> Answers:
+        """Have the answers given, and count the time of people."""
+        with call.round.people_time.counted():
+            return await reply()
+
     try:
         with answering(call.owner):
-            answers = await wait_for(reply)
+            answers = await wait_for(counted)
     finally:
         # The wait was stopped or cancelled: what tools have done by then stays done.
         if answers is None:

@@ -15,6 +15,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, TypeVar, cast
 from weakref import WeakSet
 
+from agui_client._interrupts.answers import answered_by_caller
 from agui_client._run import ending
 from agui_client._run.between_runs import begin_work, execute_and_ask, execute_approved, prepare_next_run, work_left
 from agui_client._run.ending import Saving
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from ag_ui import core
     from ag_ui.core import RunAgentInput, Tool
 
+    from agui_client._interrupts.answers import AnsweredInterrupt
     from agui_client._run.async_run import RunLoop
     from agui_client._run.call import Call
     from agui_client._transport.source import Source
@@ -102,7 +104,8 @@ class Engine:
             # After the prompt was added: what the caller brought is not new in the result.
             call.known_ids = frozenset([message.id for message in conversation.messages])
             sent = {"tools": tools, "messages": conversation.messages, "state": conversation.state}
-            self._add_round(first.model_copy(update=sent))
+            asked = [*conversation.pending_interrupts, *conversation.interrupts_to_answer_again] if first.resume else []
+            self._add_round(first.model_copy(update=sent), answered_by_caller(asked, first.resume or ()))
             self._stack = stack.pop_all()
 
     async def _listed_tools(self, run_input: RunAgentInput) -> Sequence[Tool] | None:
@@ -110,8 +113,8 @@ class Engine:
         listed = None if tools.is_empty else await self.call.time.wait(Waiter(), partial(tools.offer, run_input))
         return listed or None
 
-    def _add_round(self, run_input: RunAgentInput) -> None:
-        self.call.rounds.append(Round(self.call, run_input, self._loop))
+    def _add_round(self, run_input: RunAgentInput, answered: Sequence[AnsweredInterrupt]) -> None:
+        self.call.rounds.append(Round(self.call, run_input, self._loop, answered))
 
     # --- the loop
 
@@ -166,7 +169,7 @@ class Engine:
                     yield result
                 if (following := prepare_next_run(call, answers)) is None:
                     break
-                await self._begin_next_run(following)
+                await self._begin_next_run(following, answers.answered)
 
     @contextmanager
     def _ending_call(self) -> Generator[None]:
@@ -206,13 +209,13 @@ class Engine:
         has_no_end = self._state.is_aborted and not run.outcome.is_terminal
         return None if has_no_end else ending.verdict(run)
 
-    async def _begin_next_run(self, following: RunAgentInput) -> None:
+    async def _begin_next_run(self, following: RunAgentInput, answered: Sequence[AnsweredInterrupt]) -> None:
         if self._state.phase is Phase.OVER:
             # The run left nothing to answer: the user steers. A stop while the tools are listed aborts the call.
             self._state.answer()
         tools = await self._loop.call(self._listed_tools, following)
         self._state.begin_run()
-        self._add_round(following.model_copy(update={"tools": tools}))
+        self._add_round(following.model_copy(update={"tools": tools}), answered)
 
     async def _send(self, run: Round) -> Source | None:
         """Call the agent's `run`; return the source of its events, or None if the run was stopped before."""

@@ -37,7 +37,7 @@ async def finish_run(call: Call, saving: ending.Saving, failure: Exception | Non
     is_whole = state.phase is Phase.READ
     # First of all: from here on, an interrupt from another thread does not abort this run any more.
     state.end_run(is_done=run.outcome.is_terminal)
-    run.ended_at = perf_counter()
+    run.ended_at, run.people_seconds = perf_counter(), run.people_time.seconds
     try:
         failure = await _wind_up(call, failure, is_whole=is_whole)
     finally:

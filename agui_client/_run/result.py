@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from ag_ui.core import CustomEvent, Event, Interrupt, Message, RunFinishedOutcome, TokenUsage, ToolCall
 
+    from agui_client._interrupts.answers import AnsweredInterrupt
     from agui_client._protocol.warnings import ProtocolWarning
     from agui_client._run.call import Call
     from agui_client._run.round import Round
@@ -117,6 +118,8 @@ class Timings(Record):
     """Until the first piece of a text message."""
     total: float | None = None
     """Until the run ended."""
+    people: float = 0.0
+    """The part of the total in which people were asked: in `approve=`, in `answer=`, and questions of tools."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -160,6 +163,8 @@ class RunResult(Inspectable[StateT], Record, Displayed):
     """Every request that was tried, why, and what became of it; empty for agents in this process."""
     tool_executions: list[ToolExecution] = field(default_factory=list["ToolExecution"])
     """The tools that were run here, in the order they were begun."""
+    answered: list[AnsweredInterrupt] = field(default_factory=list["AnsweredInterrupt"])
+    """The interrupts whose answers the agent was sent, with who answered them."""
     called_ids: list[str] = field(default_factory=list[str])
     """The ids of the tool calls that the agent began; of several rounds, in the last."""
     subagents: list[SubagentResult] = field(default_factory=list["SubagentResult"])
@@ -282,6 +287,7 @@ def build_result(call: Call, *, is_over: bool = False) -> RunResult:
         response=requests[-1].delivery.response if requests else None,
         attempts=[attempt for request in requests for attempt in request.delivery.attempts],
         tool_executions=call.executions,
+        answered=[answered for each in rounds for answered in each.answered],
         called_ids=list(outcome.tool_call_ids),
         subagents=subagent_results(rounds, conversation, is_over=is_over),
         custom=call.custom,
@@ -352,7 +358,11 @@ def call_end(call: Call, result: RunResult) -> CallEnd:
         error=call.error,
         events=sum(end.events for end in ends),
         usage=result.usage,
-        timings=replace(result.timings, total=perf_counter() - call.time.started_at),
+        timings=replace(
+            result.timings,
+            total=perf_counter() - call.time.started_at,
+            people=call.round.people_time.seconds,
+        ),
         attempts=result.attempts,
         warnings=len(result.warnings),
         runs=len(ends),
@@ -419,6 +429,7 @@ def _timings(rounds: Sequence[Round], start: float) -> Timings:
         first_event=first((each.outcome.first_event_at for each in rounds), start),
         first_text=first((each.outcome.first_text_at for each in rounds), start),
         total=first((each.ended_at for each in reversed(rounds)), start),
+        people=max((each.people_seconds - rounds[0].people_before for each in rounds if each.ended_at), default=0.0),
     )
 
 

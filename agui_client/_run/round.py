@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, TypeAlias, TypeVar, TypeVarTuple, Unpack
 
@@ -17,11 +17,13 @@ from agui_client._run.middleware import RunSource, observed_run
 from agui_client._run.predictions import PREDICT_STATE, Predictions
 from agui_client._run.run_request import with_conversation
 from agui_client._run.scope import CURRENT_SCOPE, RunScope
+from agui_client._tools.working_time import PeopleTime
 from agui_client.history import chosen_messages
 
 if TYPE_CHECKING:
     from ag_ui.core import CustomEvent, Event, Message, RunAgentInput
 
+    from agui_client._interrupts.answers import AnsweredInterrupt
     from agui_client._protocol.events import WireEvent
     from agui_client._run.async_run import RunLoop
     from agui_client._run.call import Call
@@ -43,18 +45,24 @@ class Round(RunScope):
         call: The call.
         run_input: The input of the run, before middleware.
         loop: The event loop for asynchronous work.
+        answered: The interrupts whose answers it is sent.
     """
 
     source: Source | None = None
     """The source of the events; None as long as the agent was not called."""
     ended_at: float | None = None
     """`time.perf_counter()` when the run ended; None while it goes on."""
+    people_seconds = 0.0
+    """Seconds in which people were asked in the call until the run ended."""
     _prepared: tuple[RunAgentInput, RunAgentInput] | None = None
     is_behind = False
     """Whether this is a replay that ended before it came as far as the local thread."""
 
-    def __init__(self, call: Call, run_input: RunAgentInput, loop: RunLoop) -> None:
+    def __init__(
+        self, call: Call, run_input: RunAgentInput, loop: RunLoop, answered: Sequence[AnsweredInterrupt]
+    ) -> None:
         around, options = CURRENT_SCOPE.get(), call.agent_options
+        first = call.rounds[0] if call.rounds else None
         # An agent without handlers of its own uses those of the run around it.
         super().__init__(
             agent=call.agent,
@@ -69,10 +77,14 @@ class Round(RunScope):
             until=call.time.until,
             is_replay=call.is_replay,
             is_saved=call.is_saved or call.also_save is not None or (around is not None and around.is_saved),
-            first=call.rounds[0] if call.rounds else None,
+            answered=answered,
+            people_time=first.people_time if first else PeopleTime(around.people_time if around else None),
+            first=first,
             parent=around,
             leaving=call.leaving,
         )
+        self.people_before = self.people_time.seconds
+        """Seconds in which people were asked in the call before the run."""
         # Not the call itself: it holds its runs, and what is in a cycle stays in memory until the collector comes.
         self._subscribers, self._custom_models = call.subscribers, call.custom_models
         self._max_protocol_version = call.max_protocol_version

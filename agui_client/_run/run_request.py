@@ -29,6 +29,7 @@ from agui_client.state.merging import ABSENT
 if TYPE_CHECKING:
     from ag_ui.core import Message, ResumeEntry, ToolCall
 
+    from agui_client._interrupts.answers import AnsweredInterrupt
     from agui_client._protocol.warnings import WarningLog
     from agui_client._tools.questions import GivenAnswer, ToolQuestion
     from agui_client._tools.toolset import CallTools, OfferedTool
@@ -42,12 +43,17 @@ class Answers:
 
     messages: Sequence[ToolMessage] = ()
     """Results of tool calls, in call order."""
-    entries: Sequence[ResumeEntry] = ()
-    """Answers to interrupts."""
+    answered: Sequence[AnsweredInterrupt] = ()
+    """Interrupts that people have answered."""
     is_complete: bool = False
     """Whether nothing is left for the caller, so that another run follows."""
     run_id: str = field(default_factory=lambda: str(uuid4()))
     """The id of the run that follows."""
+
+    @property
+    def entries(self) -> list[ResumeEntry]:
+        """The answers to interrupts."""
+        return [each.entry for each in self.answered]
 
 
 class RunRequest:

@@ -7,7 +7,7 @@ log of its warnings, the options of its caller, its observers. Outside a run, an
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -20,6 +20,7 @@ from typing_extensions import TypeVar
 
 from agui_client._conversation.state_base import STATE_BASE_HEADER
 from agui_client._field_docs import Record
+from agui_client._tools.working_time import PeopleTime
 from agui_client.errors import UsageError
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from ag_ui.core import AgentCapabilities, Event, RunAgentInput
     from pydantic import TypeAdapter
 
-    from agui_client._interrupts.answers import Answerer
+    from agui_client._interrupts.answers import AnsweredInterrupt, Answerer
     from agui_client._protocol.validation import NullFields
     from agui_client._protocol.warnings import WarningLog
     from agui_client._run.ending import OnAbort
@@ -106,6 +107,10 @@ class RunScope(Record):
     """The run inside which the call was made; None if there was none."""
     leaving: Leaving | None = field(default=None, repr=False)
     """The functions of the call that are at work."""
+    answered: Sequence[AnsweredInterrupt] = field(default=(), repr=False)
+    """The interrupts of earlier runs whose answers the run is sent."""
+    people_time: PeopleTime = field(default_factory=PeopleTime, repr=False)
+    """The time in which people were asked in the call so far."""
     requests: list[HttpSource] = field(default_factory=list["HttpSource"], repr=False)
     """The requests that were posted for this run, in order."""
     started_at: float = field(default_factory=perf_counter, repr=False)

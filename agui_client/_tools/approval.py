@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeAlias, cast
 from ag_ui.core import Message, Tool
 
 from agui_client._field_docs import Record
+from agui_client._protocol.patch import is_same_json
 from agui_client._protocol.schema import is_a, is_object
 from agui_client.errors import UsageError, sendable
 
@@ -95,6 +96,41 @@ class ApprovalRequest(Record):
     def name(self) -> str:
         """The tool's name."""
         return self.tool.name
+
+
+Decider: TypeAlias = Literal["person", "rule", "nobody"]
+"""The side that decides: a person, in `approve=` or with an answer; the approval rule of the tool; or nobody, where
+a person was asked in vain."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolDecision(Record):
+    """A decision about a tool call: which, and who made it."""
+
+    verdict: Literal["approved", "changed", "denied"]
+    """The decision; "changed" approved the call with other arguments."""
+    by: Decider
+    """The side that decided: "person", by `approve=` or with an answer; "rule", the approval rule of the tool; or
+    "nobody", where a person was asked in vain."""
+    arguments: Mapping[str, Any] | None = None
+    """The arguments in the place of the agent's, if they were changed; None if not."""
+
+    @classmethod
+    def of(cls, given: Approve | Deny, by: Decider, asked: object) -> ToolDecision:
+        """Return the decision that an answer is.
+
+        Args:
+            given: The answer; the arguments of an approval are complete.
+            by: The side that gave it.
+            asked: The arguments of the agent.
+        """
+        if isinstance(given, Deny):
+            return cls("denied", by)
+        is_changed = given.arguments is not None and not is_same_json(asked, given.arguments)
+        return cls("changed", by, given.arguments) if is_changed else cls("approved", by)
+
+    def __str__(self) -> str:
+        return f"{self.verdict} by {self.by if self.by == 'nobody' else f'a {self.by}'}"
 
 
 Decision: TypeAlias = bool | Approve | Deny | None

@@ -18,6 +18,7 @@ from agui_client._concurrency import LoopThread
 from agui_client._display import Displayed
 from agui_client._field_docs import Record
 from agui_client._protocol.schema import is_object
+from agui_client._tools.approval import ToolDecision
 from agui_client._tools.questions import NOBODY, ToolQuestion, UnansweredError
 from agui_client._type_adapters import type_adapter
 from agui_client.errors import ToolError, UsageError
@@ -56,19 +57,22 @@ class ToolExecution(Record, Displayed):
     status: ToolStatus
     """The stage of the execution."""
     arguments: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """The arguments of the call as JSON; empty if they do not fit the tool's schema."""
+    """The arguments as JSON: those that the tool is executed with, and before that the agent's; empty if they do not fit
+    the tool's schema."""
     progress: Sequence[Any] = ()
     """The latest 100 values that the tool passed to `ctx.report(...)`, in order."""
     message: ToolMessage | None = None
     """The result for the agent; None before the end."""
     seconds: float | None = None
-    """The time that the tool ran, in seconds; None if it did not run, or is still running."""
+    """The time that the tool ran, in seconds, until it ended or was stopped; None if it did not run, or is running."""
     description: str = ""
     """The tool's description, as the agent was offered it."""
     error: str | None = None
     """The class of the exception that failed the call, or "denied", "timeout" or "cancelled"; None if none."""
     question: ToolQuestion | None = None
     """The question that nobody answered, if the call waits for the answer, to be made again with it; None if none."""
+    decision: ToolDecision | None = None
+    """The decision about the call; None if it wanted none, or is not decided."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

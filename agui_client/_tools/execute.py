@@ -21,7 +21,7 @@ from ag_ui.core import Event, Interrupt, RunAgentInput, Tool, ToolCall, ToolMess
 from agui_client._concurrency import LoopThread, side_by_side
 from agui_client._protocol.open_items import quoted
 from agui_client._protocol.placeholders import marked
-from agui_client._tools.approval import ApprovalRequest, Approve, Approver, Deny
+from agui_client._tools.approval import ApprovalRequest, Approve, Approver, Decider, Deny, ToolDecision
 from agui_client._tools.context import MOST_REPORTS, BoundCall, ToolContext, ToolExecution, ToolStatus
 from agui_client._tools.function import LEFT_IN_THREAD, call_function
 from agui_client._tools.leaving import Leaving
@@ -37,6 +37,8 @@ _logger = logging.getLogger("agui_client.tools")
 _APPROVALS_AT_ONCE = 64
 """The number of approvers, or threads of one, that are called at the same time."""
 _RULE_FAILED = "the approval rule of %s failed, so the call waits for approval"
+_Given: TypeAlias = tuple[Approve | Deny | None, Decider | None]
+"""The answer about a call, None if there is none, and the side that gave it, None if the call wanted no approval."""
 _Ending: TypeAlias = tuple[ToolStatus, str | list[Part], str | None]
 """The final status, the content of the result, and the error of an execution."""
 
@@ -161,6 +163,8 @@ class ToolCallTask:
         self._began: float | None = None
         self._is_admitted = False
         repeated = executor.repeated.get(call.id)
+        # A call that is made again with an answer was decided about before.
+        self._approved_by: Decider | None = "person" if repeated is None else None
         # A copy: an answer is used up when the tool asks again, and the question stays saved until the call has ended.
         self._known_answers = [] if repeated is None else [*repeated.answers]
         self._left: Any = None if repeated is None else repeated.left
@@ -187,7 +191,7 @@ class ToolCallTask:
                 name, call = quoted(self._call.function.name), quoted(self._call.id)
                 _logger.warning("tool %s was stopped in the middle (call %s); its effect is unknown", name, call)
             # No message: the agent gets no result of a call whose effect nobody knows.
-            self._change(status="cancelled", error="cancelled")
+            self._change(status="cancelled", error="cancelled", seconds=self._seconds)
             if self._is_admitted:
                 self._executor.leaving.note_saved()
             raise
@@ -204,17 +208,34 @@ class ToolCallTask:
         call = self._bound
         if isinstance(call, ToolError):
             raise call
-        approval = self._approval
-        if approval is None:
-            decision = await self._decide(call)
-            if not isinstance(decision, Approve):
-                return None if decision is None else ("denied", decision.reason, "denied")
-            approval = decision
-            if approval.arguments is not None:
-                call = self._bind(approval.arguments)
-        if approval.always:
+        given, by = (self._approval, self._approved_by) if self._approval else await self._decide(call)
+        if given is None:
+            return None
+        self._note_decision(given, by)
+        if isinstance(given, Deny):
+            return "denied", given.reason, "denied"
+        if given.arguments is not None and self._approval is None:
+            call = self._bind(given.arguments)
+            # Completed by defaults, as the agent's are.
+            self._note_decision(replace(given, arguments=call.arguments), by)
+        if given.always:
             self._executor.approved_tools.add(call.name)
         return await self._call_tool(call)
+
+    def _note_decision(self, given: Approve | Deny, by: Decider | None) -> None:
+        if by is not None:
+            decision = ToolDecision.of(copy.deepcopy(given), by, self._asked_arguments())
+            self._execution = replace(self._execution, decision=decision)
+
+    def _asked_arguments(self) -> object:
+        """Return the agent's arguments, completed by defaults; None if they do not fit the tool."""
+        bound: BoundCall | ToolError = self._bound
+        if self._approval is not None and self._approval.arguments is not None:
+            try:
+                bound = self._bind(None)
+            except ToolError as error:
+                bound = error
+        return bound.arguments if isinstance(bound, BoundCall) else None
 
     def _bind(self, edited: Mapping[str, Any] | None) -> BoundCall:
         """Check the agent's arguments, or those of an approval."""
@@ -228,18 +249,18 @@ class ToolCallTask:
             problem = ":" if edited is None else " was approved with other arguments, but"
             raise ToolError(f"tool call {self._call.id!r}{problem} {error}") from error.__cause__
 
-    async def _decide(self, call: BoundCall) -> Approve | Deny | None:
+    async def _decide(self, call: BoundCall) -> _Given:
         definition, agent = self._tool.definition, self._executor.agent
         request = ApprovalRequest(tool=definition, arguments=call.arguments, agent=agent, **self._circumstances())
         # The rule is asked under the same limit, as it may ask a person, too.
         async with self._executor.approvals:
             if call.name in self._executor.approved_tools:
-                return Approve()
+                return Approve(), "person"
             rule = _approval_rule(self._tool, call)
             if rule is not False:
                 await self._executor.save()
             if not await _needs_approval(rule, request):
-                return Approve()
+                return Approve(), "rule" if callable(rule) else None
             asking = replace(request, message=self._tool.question(call))
             return await _decision(self._executor.approve, asking, self._executor.people)
 
@@ -291,6 +312,10 @@ class ToolCallTask:
         # An answer that was given before this is not one to a later question, even if that reads the same.
         self._left, self._answers, self._known_answers = left, [], []
 
+    @property
+    def _seconds(self) -> float | None:
+        return None if self._began is None else time.monotonic() - self._began
+
     def _circumstances(self) -> dict[str, Any]:
         run = self._executor.run_input
         return {**self._ids, "messages": tuple(run.messages), "state": run.state}
@@ -304,7 +329,7 @@ class ToolCallTask:
         metadata = marked() if status == "timed out" else None
         ours: Any = {"tool_call_id": self._call.id, "content": content, "error": why, "metadata": metadata}
         self.message = ToolMessage(id=str(uuid4()), **ours)
-        seconds = None if self._began is None else time.monotonic() - self._began
+        seconds = self._seconds
         self._change(status=status, message=self.message, seconds=seconds, error=error)
         about = {**self._ids, "tool": self._call.function.name, "status": status, "seconds": seconds}
         name, call = quoted(self._call.function.name), quoted(self._call.id)
@@ -344,10 +369,10 @@ def _is_needed(answer: object) -> bool:
     return answer is not False and answer != "never"
 
 
-async def _decision(approve: Approver | None, request: ApprovalRequest, people: People | None) -> Approve | Deny | None:
-    """Have a call approved or denied; None if nobody decided, and the call is left to the caller."""
+async def _decision(approve: Approver | None, request: ApprovalRequest, people: People | None) -> _Given:
+    """Have a call approved or denied; without an answer, the call is left to the caller."""
     if approve is None:
-        return None
+        return None, None
     call, bounds = quoted(request.tool_call_id), bounds_of(people, approve)
     with anyio.move_on_after(bounds.wait):
         try:
@@ -357,15 +382,15 @@ async def _decision(approve: Approver | None, request: ApprovalRequest, people: 
             raise
         except Exception:
             _logger.exception("the approval of call %s failed, so it is denied", call)
-            return Deny("The approval of this tool call failed, so it was not carried out.")
+            return Deny("The approval of this tool call failed, so it was not carried out."), "nobody"
         # Only what can mean nothing else is a yes: a truthy text or number denies.
         if not isinstance(answer, bool | Approve | Deny):
             _logger.warning("approve= returned a %s for call %s, which denies it", type(answer).__name__, call)
-        return Approve() if answer is True else answer if isinstance(answer, Approve | Deny) else Deny()
+        return Approve() if answer is True else answer if isinstance(answer, Approve | Deny) else Deny(), "person"
     _logger.warning("nobody decided about call %s within %s", call, bounds.limit)
     if bounds.fallback == "leave":
-        return None
-    return Deny(f"Nobody approved this tool call within {bounds.limit}, so it was not carried out.")
+        return None, None
+    return Deny(f"Nobody approved this tool call within {bounds.limit}, so it was not carried out."), "nobody"
 
 
 async def _answer(function: Callable[[Any], object], request: ApprovalRequest, what: str) -> object:

@@ -1,4 +1,4 @@
-"""Limits of the time that agents may take, which do not run while a person is asked."""
+"""The time in which people are asked: how long that was, and limits of agents whose clocks stand still meanwhile."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import math
 from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from time import perf_counter
+from typing import TypeAlias
 
 import anyio
 
-_LIMITS: ContextVar[tuple[WorkingTime, ...]] = ContextVar("agui_client.working_time", default=())
-"""The limits that the running code is under."""
+_CLOCKS: ContextVar[tuple[Clock, ...]] = ContextVar("agui_client.working_time", default=())
+"""The clocks of the running code."""
 
 
 class WorkingTime:
@@ -40,14 +42,14 @@ class WorkingTime:
     @contextmanager
     def limited(self) -> Generator[None]:
         """Cancel the block when the time is up."""
-        reset = _LIMITS.set((*_LIMITS.get(), self))
+        reset = _CLOCKS.set((*_CLOCKS.get(), self))
         try:
             with self._scope:
                 self._go_on()
                 yield
         finally:
             self._stop()
-            _LIMITS.reset(reset)
+            _CLOCKS.reset(reset)
 
     def _go_on(self) -> None:
         self._began_at = anyio.current_time()
@@ -57,27 +59,71 @@ class WorkingTime:
         self._spent, self._began_at = self.spent, math.inf
         self._scope.deadline = math.inf
 
-    def pause(self) -> None:
+    def begin_asking(self) -> None:
         """Stop the clock: a person is asked."""
         self._asked += 1
         if self._asked == 1:
             self._stop()
 
-    def resume(self) -> None:
+    def end_asking(self) -> None:
         """Let the clock go on when nobody is asked any more."""
         self._asked -= 1
         if not self._asked:
             self._go_on()
 
 
+class PeopleTime:
+    """The time of a call in which people are asked; of several who are asked at once, it is counted once.
+
+    Args:
+        around: The time of the call around it, in which it counts, too; None if there is none.
+    """
+
+    def __init__(self, around: PeopleTime | None = None) -> None:
+        self._around, self._spent, self._began_at, self._asked = around, 0.0, 0.0, 0
+
+    @property
+    def seconds(self) -> float:
+        """The seconds so far."""
+        return self._spent + (perf_counter() - self._began_at if self._asked else 0)
+
+    @contextmanager
+    def counted(self) -> Generator[None]:
+        """Count the time of people who are asked in the block."""
+        reset = _CLOCKS.set((*_CLOCKS.get(), self))
+        try:
+            yield
+        finally:
+            _CLOCKS.reset(reset)
+
+    def begin_asking(self) -> None:
+        """Start the clock."""
+        if not self._asked:
+            self._began_at = perf_counter()
+        self._asked += 1
+        if self._around is not None:
+            self._around.begin_asking()
+
+    def end_asking(self) -> None:
+        """Stop the clock when nobody is asked any more."""
+        if self._asked == 1:
+            self._spent = self.seconds
+        self._asked -= 1
+        if self._around is not None:
+            self._around.end_asking()
+
+
+Clock: TypeAlias = WorkingTime | PeopleTime
+
+
 @contextmanager
 def person_asked() -> Generator[None]:
-    """Stop the clocks of all limits around the block, in which a person is asked."""
-    limits = _LIMITS.get()
-    for each in limits:
-        each.pause()
+    """Tell the clocks around the block that a person is asked in it."""
+    clocks = _CLOCKS.get()
+    for each in clocks:
+        each.begin_asking()
     try:
         yield
     finally:
-        for each in limits:
-            each.resume()
+        for each in clocks:
+            each.end_asking()
