@@ -151,6 +151,12 @@ def is_secret_name(name: str) -> bool:
     return _ENDS_AS_SECRET.search(name) is not None
 
 
+def is_secret_schema(schema: Any) -> bool:
+    """Return whether the JSON Schema of a value says that nobody should see it."""
+    given = cast("dict[str, Any]", schema) if isinstance(schema, dict) else {}
+    return given.get("format") == "password" or given.get("writeOnly") is True
+
+
 def names_secret(label: str) -> bool:
     """Return whether a name or a JSON pointer leads to a secret."""
     return any(map(is_secret_name, parts_of(f"/{label}")))

@@ -1,6 +1,7 @@
 """Public aliases and small records, for annotations: `from agui_client.types import RunOptions, Middleware`."""
 
 from agui_client._interrupts.answers import Answer as Answer
+from agui_client._interrupts.answers import AnsweredInterrupt as AnsweredInterrupt
 from agui_client._interrupts.answers import Answerer as Answerer
 from agui_client._interrupts.answers import Resume as Resume
 from agui_client._run.async_run import ToolCalls as ToolCalls
@@ -22,6 +23,7 @@ from agui_client._run.subagents import SubagentResult as SubagentResult
 from agui_client._tools.approval import ApprovalRule as ApprovalRule
 from agui_client._tools.approval import Approver as Approver
 from agui_client._tools.approval import Decision as Decision
+from agui_client._tools.approval import ToolDecision as ToolDecision
 from agui_client._tools.approval_question import ApprovalQuestion as ApprovalQuestion
 from agui_client._tools.context import BoundCall as BoundCall
 from agui_client._tools.toolset import ToolSource as ToolSource

@@ -17,13 +17,13 @@ from rich.text import Text
 
 from agui_client._cli.lines import one_line, printable
 from agui_client._widgets.drawing import draw, drawn_text, is_rich
-from agui_client._widgets.views import MOST_VALUES, Key, ShownCall, ShownCustom, shown_call
+from agui_client._widgets.views import MOST_VALUES, Key, ShownCustom, shown_call
 
 if TYPE_CHECKING:
     from ag_ui.core import ActivityMessage
     from rich.console import ConsoleOptions, RenderableType, RenderResult
 
-    from agui_client._tools.context import ToolExecution
+    from agui_client._run.story import ToolCallStory
 
 
 _DEEPEST = 19
@@ -121,54 +121,42 @@ class Call(Block):
     """A tool call, with its arguments as they grow.
 
     Args:
-        name: The tool's name.
+        call: The call.
     """
 
     gap = False
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, call: ToolCallStory) -> None:
         super().__init__()
-        self._name = one_line(name)
-        self.doing = f"calling {self._name}"
-        self.doing_next = f"waiting for {self._name}"
+        self.call = call
+        """The call as it is now."""
+        self.doing = f"calling {one_line(call.name)}"
+        self.doing_next = f"waiting for {one_line(call.name)}"
 
     def __rich__(self) -> RenderableType:
-        return Text.assemble(("tool ", "dim"), (self._name, "bold cyan"), f" {one_line(self.content)}")
+        name = one_line(self.call.name), "bold cyan"
+        return Text.assemble(("tool ", "dim"), name, f" {one_line(self.call.arguments)}")
 
 
 class ViewedCall(Call):
     """A call of a tool that has a view; the block stays until the call has its result.
 
     Args:
-        tool_call_id: The id of the call.
-        name: The tool's name.
+        call: The call.
     """
 
     gap = True
 
-    def __init__(self, tool_call_id: str, name: str) -> None:
-        super().__init__(name)
-        self.tool_call_id = tool_call_id
-        self.name = name
-        self.result: str | None = None
-        """The text of the result; None before it is there."""
-        self.execution: ToolExecution | None = None
-        """The execution; None if the tool is executed elsewhere."""
-        self._drawn = Drawn(("tool", name))
+    def __init__(self, call: ToolCallStory) -> None:
+        super().__init__(call)
+        self._drawn = Drawn(("tool", call.name))
 
     def draw(self, console: Console) -> None:
         """Draw the call as it is now."""
-
-        def look() -> ShownCall:
-            """Return the call with everything that has arrived."""
-            return shown_call(self.tool_call_id, self.name, self.content, self.result, self.execution)
-
-        self._drawn.draw(look, console)
+        self._drawn.draw(lambda: shown_call(self.call), console)
 
     def __rich__(self) -> RenderableType:
-        call = super().__rich__()
-        usual = call if self.result is None else Group(call, Text(f"-> {one_line(self.result)}", style="green"))
-        return self._drawn.or_else(usual)
+        return self._drawn.or_else(super().__rich__() if self.call.result is None else Text(one_line(self.call.line)))
 
 
 class ViewedActivity(Block):

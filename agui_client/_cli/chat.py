@@ -17,7 +17,6 @@ from agui_client._cli.input_lines import GivenLines, TypedLines
 from agui_client._cli.lines import WarningLines
 from agui_client._cli.lines_beside import LinesBeside
 from agui_client._cli.live_run import LiveRun
-from agui_client._cli.output import usage_line
 from agui_client._cli.pending_work import PendingWork
 from agui_client._cli.plain_view import PlainRun
 from agui_client._cli.slash_commands import SLASH_COMMANDS, run_slash_command
@@ -27,6 +26,7 @@ from agui_client._cli.thread_commands import open_threads
 from agui_client._cli.watching import drawing_board, watch
 from agui_client._protocol.message_text import content_text
 from agui_client._run.observers import RunObserver
+from agui_client._run.story import RunStory, usage_text
 from agui_client.errors import AGUIError, UsageError
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def chat_with(settings: AgentSettings, tools: ToolSource, *, introduction: str =
             yield
 
     approve = TerminalApprover(around=paused)
-    answer = TerminalAnswerer(around=paused, messages=lambda: agent.messages, name_of=view.speakers.name)
+    answer = TerminalAnswerer(around=paused, messages=lambda: agent.messages, name_of=view.story.speakers.name)
     agent = settings.make_agent(tools=tools, approve=approve, answer=answer)
     if lines.is_typed:
         view.note(f"talking with {settings.shown_url}; /help lists the slash commands")
@@ -232,9 +232,11 @@ class Chat(RunObserver):
         """Write what a run left open, and its usage."""
         self._unsent_prompt, self.is_settled = None, not result.interrupts
         self._keep_unsent(result)
+        for line in RunStory.of(result).lines:
+            self.view.note(line)
         for call in result.pending_tool_calls:
             self.view.note(f"no tool here answers the call of {call.function.name} ({call.id})")
         if isinstance(result.outcome, RunFinishedCancelledOutcome):
             self.view.note("the agent cancelled the run")
         if result.usage:
-            self.view.note(usage_line(result.usage))
+            self.view.note(usage_text(result.usage))

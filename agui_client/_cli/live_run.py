@@ -43,9 +43,8 @@ from agui_client._cli.blocks import (
     Work,
 )
 from agui_client._cli.lines import one_line
-from agui_client._cli.output import Speakers, execution_line, is_over
 from agui_client._cli.plain_view import on_screen
-from agui_client._protocol.message_text import content_text
+from agui_client._run.story import EventStory, ToolCallStory
 from agui_client._widgets.views import find_view
 
 if TYPE_CHECKING:
@@ -81,8 +80,8 @@ class LiveRun:
         self._console = console
         self._blocks: dict[tuple[str, str], Block] = {}
         self._status = Status()
-        self.speakers = Speakers()
-        """The names of the subagents so far."""
+        self.story = EventStory()
+        """The speakers and the tool calls of the run so far."""
         self._live: Live | None = None
         self._is_running = False
         self._is_paused = False
@@ -152,18 +151,17 @@ class LiveRun:
     def execution(self, execution: ToolExecution) -> None:
         """Draw the status of a tool's execution."""
         with self._lock:
-            item = ("execution", execution.tool_call_id)
-            if (viewed := self._viewed_call(execution.tool_call_id)) is not None:
-                viewed.execution = execution
-                self._answer(viewed, None if execution.message is None else content_text(execution.message.content))
-            elif is_over(execution):
+            call, item = self.story.execute(execution), ("execution", execution.tool_call_id)
+            if self._viewed_call(execution.tool_call_id) is not None:
+                self._answer(call)
+            elif call.is_over:
                 self._blocks.pop(item, None)
                 self._status.doing = "waiting"
-                style = "green" if execution.status == "succeeded" else "yellow"
-                self._keep(Text(one_line(execution_line(execution)), style=style), gap=False)
+                style = "green" if call.status == "succeeded" else "yellow"
+                self._keep(Text(one_line(call.line), style=style), gap=False)
             else:
-                self._blocks[item] = Work(execution_line(execution))
-                self._status.doing = f"working on {one_line(execution.name)}"
+                self._blocks[item] = Work(call.line)
+                self._status.doing = f"working on {one_line(call.name)}"
                 self._redraw()
 
     def note(self, sentence: str) -> None:
@@ -177,15 +175,15 @@ class LiveRun:
             self._keep(Text(text), gap=False)
 
     def _take(self, event: Event) -> None:
+        call = self.story.feed(event)
         match event:
             case RunStartedEvent() if not self._is_apart:
                 self._keep("")
             case ReasoningMessageStartEvent() | TextMessageStartEvent():
                 self._begin(event, Answer() if isinstance(event, TextMessageStartEvent) else Thought())
-            case ToolCallStartEvent():
-                name, tool_call_id = event.tool_call_name, event.tool_call_id
-                self._begin(event, ViewedCall(tool_call_id, name) if find_view(("tool", name)) else Call(name))
-            case ReasoningMessageContentEvent() | TextMessageContentEvent() | ToolCallArgsEvent():
+            case ToolCallStartEvent() if call is not None:
+                self._begin(event, ViewedCall(call) if find_view(("tool", call.name)) else Call(call))
+            case ReasoningMessageContentEvent() | TextMessageContentEvent():
                 self._blocks[_item(event)].add(event.delta)
             case ToolCallEndEvent() if (viewed := self._viewed_call(event.tool_call_id)) is not None:
                 self._status.doing = viewed.doing_next
@@ -193,18 +191,18 @@ class LiveRun:
                 self._end(_item(event))
             case SubagentStartedEvent() | SubagentFinishedEvent() | SubagentErrorEvent():
                 self._subagent(event)
-            case ToolCallResultEvent() if (viewed := self._viewed_call(event.tool_call_id)) is not None:
-                self._answer(viewed, content_text(event.content))
-            case ToolCallResultEvent():
-                self._keep(Text.assemble(("-> ", "dim"), (one_line(content_text(event.content)), "green")))
+            case ToolCallResultEvent() if call is not None and self._viewed_call(event.tool_call_id) is not None:
+                self._answer(call)
+            case ToolCallResultEvent() if call is not None:
+                self._keep(Text(one_line(call.line), style="green" if call.status == "answered" else "yellow"))
             case _:
                 pass
 
     def _subagent(self, event: SubagentStartedEvent | SubagentFinishedEvent | SubagentErrorEvent) -> None:
         """Show the begin of a subagent in the status, and keep its end if that is no success."""
         if isinstance(event, SubagentStartedEvent):
-            self._status.doing = f"{self.speakers.begin(event)} is at work"
-        elif (sentence := self.speakers.ending(event)) is not None:
+            self._status.doing = f"{one_line(self.story.speakers.name(event.subagent_run_id))} is at work"
+        elif (sentence := self.story.speakers.ending(event)) is not None:
             self._keep(Text(one_line(sentence), style="dim"), gap=False)
 
     def _draw_views(self) -> None:
@@ -218,7 +216,7 @@ class LiveRun:
             self._is_over.wait(_SECONDS_APART)
 
     def _begin(self, event: ItemEvent, block: Block) -> None:
-        block.author = self.speakers.name(event.subagent_run_id)
+        block.author = one_line(self.story.speakers.name(event.subagent_run_id))
         self._blocks[_item(event)] = block
         self._status.doing = f"{block.author}: {block.doing}" if block.author else block.doing
 
@@ -238,14 +236,13 @@ class LiveRun:
         block = self._blocks.get(("call", tool_call_id))
         return block if isinstance(block, ViewedCall) else None
 
-    def _answer(self, viewed: ViewedCall, result: str | None) -> None:
-        """Draw the result of a call whose tool has a view, and let the call scroll up; None if there is none yet."""
-        viewed.result = result
-        if result is None:
+    def _answer(self, call: ToolCallStory) -> None:
+        """Draw a call whose tool has a view; with its result it scrolls up."""
+        if call.result is None:
             self._news.set()
             self._redraw()
         else:
-            self._end(("call", viewed.tool_call_id))
+            self._end(("call", call.tool_call_id))
 
     def _keep(self, renderable: RenderableType, *, gap: bool = True) -> None:
         """Print above the blocks that are redrawn; the text stays there."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shlex
 from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
@@ -26,23 +25,27 @@ from ag_ui.core import (
     TextMessageContentEvent,
     TextMessageEndEvent,
     TextMessageStartEvent,
-    ToolCallArgsEvent,
     ToolCallEndEvent,
     ToolCallResultEvent,
-    ToolCallStartEvent,
     aggregate_token_usage,
 )
 
 from agui_client._cli.lines import one_line, printable
-from agui_client._protocol.message_text import content_text
 from agui_client._protocol.traits import STATE_EVENTS
 from agui_client._run.async_run import AnswerText
+from agui_client._run.story import (
+    EventStory,
+    RunStory,
+    ToolCallStory,
+    question_text,
+    seconds_text,
+    time_text,
+    usage_text,
+)
 from agui_client._widgets.drawing import draw, drawn_text
 from agui_client._widgets.views import MOST_VALUES, Key, ShownCustom, find_view, shown_call
 
 if TYPE_CHECKING:
-    from ag_ui.core import TokenUsage
-
     from agui_client._run.result import RunResult, Timings
     from agui_client._tools.context import ToolExecution
     from agui_client._widgets.views import Viewed
@@ -51,81 +54,24 @@ PROGRAM_HEADING = "The same in five lines of Python, with `agui demo --serve` in
 """The line above the program at the end of the demo."""
 
 
-def usage_line(usage: list[TokenUsage]) -> str:
-    """Write tokens per model; a count that was not reported is "?" (USAGE-1)."""
-    return "; ".join(
-        f"{entry.model or entry.provider or 'unnamed model'}: "
-        f"{_count(entry.input_tokens)} tokens in, {_count(entry.output_tokens)} out"
-        for entry in usage
-    )
-
-
 def timings_line(timings: Timings) -> str:
     """Write the times from the start of a run to its milestones."""
     moments = {
         "connected": timings.connect,
         "first event": timings.first_event,
         "first text": timings.first_text,
-        "total": timings.total,
     }
-    return ", ".join(f"{name} {seconds_text(value)}" for name, value in moments.items() if value is not None)
+    known = {name: seconds_text(value) for name, value in moments.items() if value is not None}
+    if timings.total is not None:
+        known["total"] = time_text(timings.total, timings.people)
+    return ", ".join(f"{name} {text}" for name, text in known.items())
 
 
 def summary(results: Sequence[RunResult]) -> list[str]:
     """Write the tokens of several runs together, and the timings of each."""
     usage = aggregate_token_usage([entry for result in results for entry in result.usage])
     lines = [f"run {number}: {timings_line(result.timings)}" for number, result in enumerate(results, 1)]
-    return [f"usage: {usage_line(usage)}", *lines]
-
-
-def is_over(execution: ToolExecution) -> bool:
-    """Return whether an execution has ended."""
-    return execution.status not in ("waiting", "running")
-
-
-def execution_line(execution: ToolExecution) -> str:
-    """Write the status of an execution: its result, its failure or its latest progress."""
-    name = f"tool {execution.name}"
-    if execution.message is not None:
-        arrow = " ->" if execution.status == "succeeded" else f" {execution.status}:"
-        return f"{name}{arrow} {content_text(execution.message.content)}"
-    progress = f": {execution.progress[-1]}" if execution.progress else ""
-    return f"{name} {execution.status}{progress}"
-
-
-_INVOCATION = re.compile(r"-[0-9a-f]{8}\.[0-9]+$")
-"""The end of the id of a call of a team's member, after the names of the teams around it and its own."""
-
-
-class Speakers:
-    """Names the subagents of a run, those inside others with the names around them."""
-
-    def __init__(self) -> None:
-        self._names: dict[str, str] = {}
-
-    def begin(self, event: SubagentStartedEvent) -> str:
-        """Take note of a subagent, and return its name."""
-        outer = self.name(event.parent_subagent_run_id)
-        name = one_line(f"{outer} > {event.name}" if outer else event.name)
-        self._names[event.subagent_run_id] = name
-        return name
-
-    def name(self, subagent_run_id: str | None) -> str:
-        """Return the name of the owner of an event or a question; empty for the agent itself.
-
-        Of a subagent that began in another process, the id is known: that of a team's member says who it is.
-        """
-        if subagent_run_id is None:
-            return ""
-        return self._names.get(subagent_run_id) or one_line(" > ".join(_INVOCATION.sub("", subagent_run_id).split("/")))
-
-    def ending(self, event: SubagentFinishedEvent | SubagentErrorEvent) -> str | None:
-        """Return a sentence about an end that is no success."""
-        name = self.name(event.subagent_run_id)
-        if isinstance(event, SubagentErrorEvent):
-            return f"{name} failed: {event.message}"
-        is_waiting = event.outcome is not None and event.outcome.type == "suspended"
-        return f"{name} waits for an answer" if is_waiting else None
+    return [f"usage: {usage_text(usage)}", *lines]
 
 
 class Transcript:
@@ -147,10 +93,8 @@ class Transcript:
         self._is_mid_line = False
         self._is_new_message = False
         self._needs_gap = False
-        self._names: dict[str, str] = {}
-        self._arguments: dict[str, str] = {}
-        self.speakers = Speakers()
-        """The names of the subagents so far."""
+        self.story = EventStory()
+        """The speakers and the tool calls of the run so far."""
         self._authors: dict[str, str] = {}
         self._activities: dict[str, ActivityMessage] = {}
         self._custom: dict[str, deque[Any]] = {}
@@ -168,20 +112,17 @@ class Transcript:
             self._show_viewed(viewed)
         elif isinstance(event, CustomEvent):
             self._detail(f"custom {event.name}: {json.dumps(event.value, ensure_ascii=False)}")
+        self.story.feed(event)
         if not self._is_of_subagent(event):
             self._show(event, state)
 
     def _show(self, event: Event, state: Any) -> None:
         match event:
-            case ToolCallStartEvent():
-                self._names[event.tool_call_id] = event.tool_call_name
-            case ToolCallArgsEvent():
-                self._parts["call", event.tool_call_id].append(event.delta)
             case ToolCallEndEvent():
-                arguments = self._arguments[event.tool_call_id] = self._joined("call", event.tool_call_id)
-                self.note(f"{self._tool(event.tool_call_id)}({arguments})")
+                call = self.story.call(event.tool_call_id)
+                self.note(f"tool {call.name}({call.asked})")
             case ToolCallResultEvent():
-                self._result(event.tool_call_id, content_text(event.content))
+                self._call(self.story.call(event.tool_call_id))
             case ReasoningMessageContentEvent():
                 self._parts["thought", event.message_id].append(event.delta)
             case ReasoningMessageEndEvent():
@@ -211,28 +152,29 @@ class Transcript:
             case TextMessageContentEvent() if event.message_id in self._authors:
                 self._parts["words", event.message_id].append(event.delta)
             case TextMessageEndEvent() if event.message_id in self._authors:
-                speaker = self.speakers.name(self._authors.pop(event.message_id))
+                speaker = self.story.speakers.name(self._authors.pop(event.message_id))
                 self.note(f"{speaker}: {self._joined('words', event.message_id)}")
             case SubagentStartedEvent():
-                self.note(f"{self.speakers.begin(event)} is at work")
+                self.note(f"{self.story.speakers.name(event.subagent_run_id)} is at work")
             case SubagentFinishedEvent() | SubagentErrorEvent():
-                if (sentence := self.speakers.ending(event)) is not None:
+                if (sentence := self.story.speakers.ending(event)) is not None:
                     self.note(sentence)
             case _:
                 return False
         return True
 
     def close(self, result: RunResult, *, is_kept: bool = False) -> None:
-        """Write interrupts, pending calls, usage and timings of a run that has ended.
+        """Write answers, the result, interrupts, pending calls, usage and timings of a run that has ended.
 
         Args:
             result: The result of the run.
             is_kept: Whether `agui runs` can answer it.
         """
         self.end_line()
+        for line in RunStory.of(result).lines:
+            self.note(line)
         for interrupt in result.interrupts:
-            asker = self.speakers.name(interrupt.subagent_run_id)
-            asked = f"{asker}: " * bool(asker) + (interrupt.message or interrupt.reason)
+            asked = question_text(interrupt, self.story.speakers)
             how = "from Python, resume= answers it"
             if is_kept:
                 word = "approve" if len(result.interrupts) == 1 else f"{interrupt.id}=approve"
@@ -243,7 +185,7 @@ class Transcript:
         if isinstance(result.outcome, RunFinishedCancelledOutcome):
             self.note("the agent cancelled the run")
         if result.usage:
-            self._detail(f"usage: {usage_line(result.usage)}")
+            self._detail(f"usage: {usage_text(result.usage)}")
         self._detail(f"timings: {timings_line(result.timings)}")
 
     def note(self, line: str) -> None:
@@ -259,11 +201,9 @@ class Transcript:
 
     def execution(self, execution: ToolExecution) -> None:
         """Write a note about an execution that has reported progress or ended."""
-        message, tool_call_id = execution.message, execution.tool_call_id
-        if message is not None and self._drew(tool_call_id, content_text(message.content), execution):
-            return
-        if is_over(execution) or execution.progress:
-            self.note(execution_line(execution))
+        call = self.story.execute(execution)
+        if call.is_over or call.progress:
+            self._call(call)
 
     def show_text(self, text: str) -> None:
         """Write lines of the command itself to the stream of the answers."""
@@ -302,17 +242,11 @@ class Transcript:
             self._answers.flush()
             self._is_mid_line = not text.endswith("\n")
 
-    def _result(self, tool_call_id: str, result: str) -> None:
-        if not self._drew(tool_call_id, result):
-            self.note(f"{self._tool(tool_call_id)} -> {result}")
-
-    def _drew(self, tool_call_id: str, result: str, execution: ToolExecution | None = None) -> bool:
-        """Write what the view of a call's tool draws, a note for each line; return whether the tool has one."""
-        name, arguments = self._names.get(tool_call_id, ""), self._arguments.pop(tool_call_id, "")
-        key: Key = ("tool", name)
-        return find_view(key) is not None and self._draw(
-            key, shown_call(tool_call_id, name, arguments, result, execution)
-        )
+    def _call(self, call: ToolCallStory) -> None:
+        """Write what the view of a call's tool draws of its result, or else the call in a line."""
+        key: Key = ("tool", call.name)
+        if call.result is None or find_view(key) is None or not self._draw(key, shown_call(call)):
+            self.note(call.line)
 
     def _draw(self, key: Key, shown: object) -> bool:
         """Write what a view draws, a note for each line; return whether there is a view."""
@@ -320,9 +254,6 @@ class Transcript:
         if drawn is not None:
             self._note_lines(map(printable, drawn.splitlines()))
         return drawn is not None
-
-    def _tool(self, tool_call_id: str) -> str:
-        return f"tool {self._names.get(tool_call_id, tool_call_id)}"
 
     def _joined(self, kind: str, item_id: str) -> str:
         return "".join(self._parts.pop((kind, item_id), ()))
@@ -334,12 +265,3 @@ def _is_same_place(one: TextIO, other: TextIO) -> bool:
         return os.path.sameopenfile(one.fileno(), other.fileno())
     except (OSError, ValueError):
         return one is other
-
-
-def _count(tokens: int | None) -> str:
-    return "?" if tokens is None else str(tokens)
-
-
-def seconds_text(value: float) -> str:
-    """Write a duration: milliseconds below a second."""
-    return f"{value * 1000:.0f} ms" if value < 1 else f"{value:.1f} s"

@@ -52,7 +52,7 @@ async def _show(agent: ReplayAgent, exchange: Exchange, view: PlainRun) -> int:
         return ExitCode.BROKEN
     for step in exchange.tools:
         if step.result is not None:
-            view.note(f"tool {step.name} here -> {step.result}")
+            view.execution(step.execution)
     if not exchange.tools:
         view.close(result)
     return code_of(result)

@@ -17,6 +17,7 @@ from agui_client._cli.lines import one_line
 from agui_client._conversation.snapshot import ANOTHER_VERSION, ConversationSnapshot, is_of_another_version
 from agui_client._files import replacing
 from agui_client._protocol.message_text import content_text
+from agui_client._run.story import calls_in
 from agui_client.errors import UsageError
 from agui_client.messages import attach
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from ag_ui.core import Message
 
     from agui_client._cli.chat import Chat
+    from agui_client._run.story import Calls, Speakers
 
 
 class SlashCommand(NamedTuple):
@@ -66,7 +68,9 @@ def _state(chat: Chat, rest: str) -> None:
 
 
 def _history(chat: Chat, rest: str) -> None:
-    lines = [line for message in chat.agent.messages for line in _lines(message)]
+    document = chat.agent.snapshot()
+    calls = calls_in(document.messages, speakers=chat.view.story.speakers, records=document.tool_calls)
+    lines = [line for message in document.messages for line in _lines(message, calls, chat.view.story.speakers)]
     chat.view.show_text("\n".join(lines) or "there are no messages yet")
 
 
@@ -146,20 +150,21 @@ def _file_errors(failure: str) -> Generator[None]:
         raise UsageError(f"{failure}: {error}") from error
 
 
-def _lines(message: Message) -> Iterator[str]:
+def _lines(message: Message, calls: Calls, speakers: Speakers) -> Iterator[str]:
     """Write a message as lines, each with its author."""
+    author = "you" if message.role == "user" else speakers.author(message)
     if isinstance(message, ToolMessage):
         yield f"{message.tool_call_id} -> {one_line(content_text(message.content))}"
     elif isinstance(message, AssistantMessage):
         if message.content:
-            yield f"agent: {message.content}"
-        for call in message.tool_calls or ():
-            yield one_line(f"{call.id} = {call.function.name}({call.function.arguments})")
+            yield f"{one_line(author)}: {message.content}"
+        for call in (calls[message.id, each.id] for each in message.tool_calls or ()):
+            decided = f", {call.decided}" if call.decided else ""
+            yield one_line(f"{call.tool_call_id} = {call.name}({call.arguments}){decided}")
     elif isinstance(message, ReasoningMessage):
         yield f"thought: {one_line(message.content)}"
     else:
-        who = "you" if message.role == "user" else message.role
-        yield f"{who}: {content_text(message.content)}"
+        yield f"{one_line(author)}: {content_text(message.content)}"
 
 
 SLASH_COMMANDS: Mapping[str, SlashCommand] = {

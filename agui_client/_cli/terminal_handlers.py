@@ -18,12 +18,12 @@ from agui_client._cli.approval_dialog import ApprovalDialog, PendingCall
 from agui_client._cli.display import beginning, json_lines
 from agui_client._cli.exit_codes import complain
 from agui_client._cli.form_dialog import FormDialog
-from agui_client._cli.output import Speakers
 from agui_client._cli.terminal_questions import LeftError, Terminal, WithdrawnError
 from agui_client._interrupts.answers import Answer, Cancel, Resolve, cover, is_expired
 from agui_client._protocol.patch import parse_json
 from agui_client._protocol.schema import is_object
-from agui_client._tools.approval import Approve, Deny
+from agui_client._run.story import Speakers
+from agui_client._tools.approval import NOBODY_TO_ASK, Approve, Deny
 from agui_client._tools.people import AtScreen
 from agui_client._widgets.escaping import sentence
 from agui_client._widgets.forms import AnswerForm, decision_form
@@ -36,9 +36,6 @@ if TYPE_CHECKING:
     from agui_client._cli.terminal_questions import Around, Keyboard
     from agui_client._tools.approval import ApprovalRequest
     from agui_client._widgets.forms import DecisionForm
-
-_NOBODY = "There was nobody to ask, so this tool call was not carried out."
-"""The agent's message for a call that is denied without a terminal."""
 
 
 class TerminalApprover(AtScreen):
@@ -68,7 +65,7 @@ class TerminalApprover(AtScreen):
         """
         if not self._terminal.can_ask():
             complain(f"the call of {request.name} is denied, because there is no terminal to ask on")
-            return Deny(_NOBODY)
+            return NOBODY_TO_ASK
         try:
             return await self._terminal.ask(lambda keyboard: self._decide(request, keyboard))
         except (LeftError, WithdrawnError):

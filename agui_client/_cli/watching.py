@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ag_ui.core import Event, RunStartedEvent, ToolCallResultEvent
+
 from agui_client._cli.plain_view import is_screen_taken
-from agui_client._widgets.views import viewed, warn_of_unknown, was_executed_here
+from agui_client._widgets.views import viewed, warn_of_unknown
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from agui_client._cli.live_run import LiveRun
     from agui_client._cli.plain_view import PlainRun
-    from agui_client._run.async_run import AgentRun
+    from agui_client._run.async_run import AgentRun, RunView
     from agui_client._run.result import RunResult
 
 
@@ -24,6 +26,15 @@ def drawing_board() -> Console | None:
     console = Console()
     can_draw = console.is_terminal and not console.is_dumb_terminal and not is_screen_taken()
     return console if can_draw else None
+
+
+def show_event(event: Event, run: RunView, view: LiveRun | PlainRun) -> None:
+    """Show an event of a run, unless it is the result of a tool here, which was shown when the tool ended."""
+    if isinstance(event, RunStartedEvent):
+        view.story.decide(run.call.round.answered)
+    executed = {each.tool_call_id for each in run.tool_executions} if isinstance(event, ToolCallResultEvent) else ()
+    if getattr(event, "tool_call_id", None) not in executed:
+        view.show(event, run.state, viewed(event, run))
 
 
 async def watch(run: AgentRun, view: LiveRun | PlainRun) -> RunResult:
@@ -39,8 +50,7 @@ async def watch(run: AgentRun, view: LiveRun | PlainRun) -> RunResult:
     with view.running():
         async with run:
             async for event in run:
-                if not was_executed_here(event, run):
-                    view.show(event, run.state, viewed(event, run))
+                show_event(event, run, view)
             result = await run.result()
             warn_of_unknown(run)
             return result

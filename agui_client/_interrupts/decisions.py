@@ -26,6 +26,8 @@ REASON = ("reason", "message")
 ALWAYS = ("always",)
 """Nothing outside this package: served agents that store the thread offer it."""
 
+_VERDICTS = {"approve": True, "edit": True, "reject": False}
+"""The decisions in LangChain's words."""
 _BY_HAND = "write the payload yourself: Resolve(...)"
 
 
@@ -111,6 +113,23 @@ def described(raw: Mapping[str, Any]) -> str | None:
     actions = requests if is_array(requests) else [raw]
     texts = [each["description"] for each in actions if is_object(each) and isinstance(each.get("description"), str)]
     return "\n\n".join(filter(None, texts)) or None
+
+
+def shown_decision(entry: ResumeEntry) -> Approve | Deny | None:
+    """Return the decision that an answer is for those who look at it, in any of these words; None if it is none."""
+    given = entry.payload
+    if is_object(given) and is_array(decisions := given.get("decisions")):
+        given = decisions[0] if len(decisions) == 1 else None
+    if isinstance(given, bool):
+        return Approve() if given else Deny()
+    if entry.status == "cancelled" or not is_object(given):
+        return None
+    verdict = next((given[word] for word in APPROVED if word in given), _VERDICTS.get(str(given.get("type"))))
+    if not isinstance(verdict, bool):
+        return None
+    action = given.get("edited_action")
+    edited = action.get("args") if is_object(action) else next((given[word] for word in EDITED if word in given), None)
+    return Deny() if not verdict else Approve(edited if is_object(edited) else None)
 
 
 def _decision_forms(interrupt: Interrupt, decision: Approve | Deny) -> list[Any]:

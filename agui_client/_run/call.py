@@ -23,6 +23,7 @@ from agui_client.errors import UsageError
 if TYPE_CHECKING:
     from ag_ui.core import CustomEvent, TokenUsage, ToolMessage
 
+    from agui_client._interrupts.answers import AnsweredInterrupt
     from agui_client._run.custom_models import CustomModels
     from agui_client._run.ending import Save
     from agui_client._run.hooks import Subscriber
@@ -163,6 +164,11 @@ class Call:
     def executions(self) -> list[ToolExecution]:
         """The tools that were executed here, in order."""
         return [execution for each in self.executed for execution in each.values()]
+
+    @property
+    def answered(self) -> list[AnsweredInterrupt]:
+        """The interrupts whose answers the agent was sent, in order."""
+        return [answered for each in self.rounds for answered in each.answered]
 
     @property
     def custom(self) -> list[CustomEvent]:

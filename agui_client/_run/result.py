@@ -20,8 +20,9 @@ from agui_client._run.inspected_run import InspectedRun
 from agui_client._run.observers import CallEnd, RunEnd, reconnects_in
 from agui_client._run.scope import StateT, typed
 from agui_client._run.state import Phase
+from agui_client._run.story import failure_text
 from agui_client._run.subagents import SubagentResult, answer_id, partial_message_ids, subagent_results, usage_of
-from agui_client._secrets import without_opaque
+from agui_client._secrets import hidden_json, without_opaque
 from agui_client._tools.context import ToolExecution
 from agui_client.errors import AGUIError, ParseError, TransportError
 
@@ -76,11 +77,24 @@ class TypedState(Generic[StateT]):
 class Inspectable(TypedState[StateT]):
     """The base of the results of calls, of which observers may have kept every event."""
 
-    # No field, as above: a copy or a pickle has no events.
-    __slots__ = ("_kept",)
+    # No fields, as above: a copy or a pickle has no events.
+    __slots__ = ("_failure", "_kept")
 
     if TYPE_CHECKING:
+        _failure: str
         _kept: Sequence[Callable[[], Sequence[Any]]]
+
+    @property
+    def failure(self) -> str:
+        """A sentence about the failure of the call; empty if it did not fail, or this is a copy."""
+        return getattr(self, "_failure", "")
+
+    def fail(self, error: Exception) -> None:
+        """Note the failure of the call; of an exception of the application's own only the class."""
+        # A text, as the exception has this result.
+        cause: Exception = getattr(error, "raised", None) or error
+        message = next(iter(cause.args), None) if isinstance(cause, AGUIError) else None
+        object.__setattr__(self, "_failure", failure_text(type(cause).__name__, message))
 
     def keep(self, kept: Sequence[Callable[[], Sequence[Any]]]) -> Self:
         """Take the functions that read what was kept of the call; the first that finds something counts."""
@@ -250,6 +264,7 @@ class RunResult(Inspectable[StateT], Record, Displayed):
             indent: The number of blanks to indent by; None for one line.
         """
         plain = to_jsonable_python(self, by_alias=True, fallback=repr)
+        plain["answered"] = hidden_json(plain["answered"])
         return to_json(without_opaque(plain), indent=indent, inf_nan_mode="null").decode()
 
 
@@ -287,7 +302,7 @@ def build_result(call: Call, *, is_over: bool = False) -> RunResult:
         response=requests[-1].delivery.response if requests else None,
         attempts=[attempt for request in requests for attempt in request.delivery.attempts],
         tool_executions=call.executions,
-        answered=[answered for each in rounds for answered in each.answered],
+        answered=call.answered,
         called_ids=list(outcome.tool_call_ids),
         subagents=subagent_results(rounds, conversation, is_over=is_over),
         custom=call.custom,
@@ -308,6 +323,8 @@ def annotate(failure: Exception | None, result: RunResult, *, may_have_started: 
         result: The result so far.
         may_have_started: Whether the agent may have begun to work on the run.
     """
+    if failure is not None:
+        result.fail(failure)
     if isinstance(failure, AGUIError):
         failure.thread_id, failure.run_id, failure.partial = result.thread_id, result.run_id, result
         # A request that failed knows that of itself, also where it was another agent's than this run's.

@@ -98,6 +98,9 @@ class ApprovalRequest(Record):
         return self.tool.name
 
 
+NOBODY_TO_ASK = Deny("There was nobody to ask, so this tool call was not carried out.")
+"""The answer of handlers for people where no person can be reached."""
+
 Decider: TypeAlias = Literal["person", "rule", "nobody"]
 """The side that decides: a person, in `approve=` or with an answer; the approval rule of the tool; or nobody, where
 a person was asked in vain."""

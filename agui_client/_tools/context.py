@@ -57,7 +57,7 @@ class ToolExecution(Record, Displayed):
     status: ToolStatus
     """The stage of the execution."""
     arguments: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """The arguments as JSON: those that the tool is executed with, and before that the agent's; empty if they do not fit
+    """The arguments as JSON: those that the tool is executed with, before that the agent's; empty if these do not fit
     the tool's schema."""
     progress: Sequence[Any] = ()
     """The latest 100 values that the tool passed to `ctx.report(...)`, in order."""

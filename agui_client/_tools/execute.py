@@ -21,7 +21,15 @@ from ag_ui.core import Event, Interrupt, RunAgentInput, Tool, ToolCall, ToolMess
 from agui_client._concurrency import LoopThread, side_by_side
 from agui_client._protocol.open_items import quoted
 from agui_client._protocol.placeholders import marked
-from agui_client._tools.approval import ApprovalRequest, Approve, Approver, Decider, Deny, ToolDecision
+from agui_client._tools.approval import (
+    NOBODY_TO_ASK,
+    ApprovalRequest,
+    Approve,
+    Approver,
+    Decider,
+    Deny,
+    ToolDecision,
+)
 from agui_client._tools.context import MOST_REPORTS, BoundCall, ToolContext, ToolExecution, ToolStatus
 from agui_client._tools.function import LEFT_IN_THREAD, call_function
 from agui_client._tools.leaving import Leaving
@@ -386,7 +394,8 @@ async def _decision(approve: Approver | None, request: ApprovalRequest, people: 
         # Only what can mean nothing else is a yes: a truthy text or number denies.
         if not isinstance(answer, bool | Approve | Deny):
             _logger.warning("approve= returned a %s for call %s, which denies it", type(answer).__name__, call)
-        return Approve() if answer is True else answer if isinstance(answer, Approve | Deny) else Deny(), "person"
+        given = Approve() if answer is True else answer if isinstance(answer, Approve | Deny) else Deny()
+        return given, "nobody" if answer is NOBODY_TO_ASK else "person"
     _logger.warning("nobody decided about call %s within %s", call, bounds.limit)
     if bounds.fallback == "leave":
         return None, None

@@ -12,6 +12,7 @@ from importlib import import_module
 from io import StringIO
 from typing import Any, TypeVar, cast
 
+from agui_client._run.story import ToolCallStory
 from agui_client._widgets.escaping import exact
 from agui_client._widgets.views import Key, drop_view, find_view, is_first_report, shown_call
 from agui_client.errors import printable
@@ -89,19 +90,13 @@ class Drawings:
         return known[1]
 
 
-def call_html(tool_call_id: str, name: str, arguments: str, result: str | None = None) -> str:
-    """Write a tool call as HTML: as its view draws it, or else its escaped arguments and result.
-
-    Args:
-        tool_call_id: The id of the call.
-        name: The tool.
-        arguments: The arguments, as they were sent.
-        result: The text of the result; None if there is none.
-    """
-    made = draw(("tool", name), shown_call(tool_call_id, name, arguments, result), drawing)
+def call_html(call: ToolCallStory) -> str:
+    """Write a tool call as HTML: as its view draws it, or else its escaped arguments and result."""
+    made = draw(("tool", call.name), shown_call(call), drawing)
     if made is not None and made.html is not None:
         return made.html
-    text = made.text if made is not None else "\n".join([f"{name}({arguments})", *([] if result is None else [result])])
+    plain = [f"{call.name}({call.arguments})", *([] if call.result is None else [call.result])]
+    text = made.text if made is not None else "\n".join(plain)
     return f"<pre>{html.escape(exact(text))}</pre>"
 
 

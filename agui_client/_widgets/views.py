@@ -14,17 +14,15 @@ from ag_ui.core import (
     ActivitySnapshotEvent,
     CustomEvent,
     Event,
-    ToolCallResultEvent,
 )
 from pydantic_core import from_json
 
 from agui_client._field_docs import Record
-from agui_client._tools.context import ToolStatus
+from agui_client._run.story import CallStage, ToolCallStory, read_json
 from agui_client.errors import UsageError
 
 if TYPE_CHECKING:
     from agui_client._run.async_run import RunView
-    from agui_client._tools.context import ToolExecution
 
 CallViewT = TypeVar("CallViewT", bound=Callable[["ShownCall"], object])
 ActivityViewT = TypeVar("ActivityViewT", bound=Callable[[ActivityMessage], object])
@@ -53,10 +51,11 @@ class ShownCall(Record):
     name: str
     """The tool's name."""
     partial_arguments: Any
-    """The arguments as far as they can be read, usually a dict, whose last text may be cut short; None if none can."""
-    status: Literal["arriving", "called", "answered"] | ToolStatus
-    """The stage of the call: "arriving" while its arguments come, "called" without a result, "answered" with one; of a
-    tool that is executed here, the stage of the execution."""
+    """The arguments as far as they can be read, usually a dict, whose last text may be cut short; None if none can. If
+    a person changed them, those that the tool is executed with."""
+    status: CallStage
+    """The stage of the call: "arriving" while its arguments come, "called" without a result, "answered" with one, or
+    "failed" or "denied"; of a tool that is executed here, the stage of the execution."""
     progress: Sequence[Any] = ()
     """The values that a tool here passed to `ctx.report(...)`."""
     result: Any = None
@@ -147,34 +146,10 @@ def is_first_report(key: Key) -> bool:
     return is_first
 
 
-def shown_call(
-    tool_call_id: str, name: str, arguments: str, result: str | None = None, execution: ToolExecution | None = None
-) -> ShownCall:
-    """Put together what a view gets to know of a call.
-
-    Args:
-        tool_call_id: The id of the call.
-        name: The tool.
-        arguments: The arguments so far, as they were sent.
-        result: The text of the result; None before it is there.
-        execution: The execution, if the tool is executed here.
-    """
-    whole, partial = _read(arguments)
-    status = execution.status if execution is not None else "answered" if result is not None else whole
-    return ShownCall(
-        tool_call_id,
-        name,
-        partial,
-        status,
-        progress=execution.progress if execution is not None else (),
-        result=None if result is None else _decoded(result),
-        seconds=execution.seconds if execution is not None else None,
-    )
-
-
-def is_unfinished(arguments: str) -> bool:
-    """Return whether more of a call's arguments has to arrive before they are JSON."""
-    return _read(arguments)[0] == "arriving"
+def shown_call(call: ToolCallStory) -> ShownCall:
+    """Return what a view gets to know of a call."""
+    ids, result = (call.tool_call_id, call.name), None if call.result is None else read_json(call.result)
+    return ShownCall(*ids, _partial(call.arguments), call.status, call.progress, result, call.seconds)
 
 
 def viewed(event: Event, run: RunView) -> Viewed | None:
@@ -189,13 +164,6 @@ def viewed(event: Event, run: RunView) -> Viewed | None:
             return None
 
 
-def was_executed_here(event: Event, run: RunView) -> bool:
-    """Return whether an event is the result of a tool of the application, which was shown when the tool ended."""
-    return isinstance(event, ToolCallResultEvent) and any(
-        each.tool_call_id == event.tool_call_id for each in run.tool_executions
-    )
-
-
 def warn_of_unknown(run: RunView) -> None:
     """Warn once of each view whose tool a run neither offered nor called; a run without tools proves nothing."""
     tools = {*run.call.tools.offered, *(call.name for call in run.tool_calls.values())}
@@ -204,19 +172,8 @@ def warn_of_unknown(run: RunView) -> None:
             _logger.warning("there is a view for %r, and no tool of the run has that name", name)
 
 
-def _read(arguments: str) -> tuple[Literal["arriving", "called"], Any]:
+def _partial(arguments: str) -> Any:
     try:
-        return "called", from_json(arguments) if arguments.strip() else {}
+        return from_json(arguments, allow_partial="trailing-strings") if arguments.strip() else {}
     except ValueError:
-        pass
-    try:
-        return "arriving", from_json(arguments, allow_partial="trailing-strings")
-    except ValueError:
-        return "arriving", None
-
-
-def _decoded(text: str) -> Any:
-    try:
-        return from_json(text)
-    except ValueError:
-        return text
+        return None

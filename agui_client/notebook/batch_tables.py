@@ -11,10 +11,11 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from agui_client._run.story import seconds_text
 from agui_client.batch.batch import Batch
 from agui_client.batch.progress import Progress, Summary
 from agui_client.batch.results import RowResult
-from agui_client.notebook.content import beginning, elements_of, seconds_text
+from agui_client.notebook.content import beginning, elements_of
 from agui_client.notebook.elements import Bar, Bubble, Element, Fold, Line, Table, bundle
 
 if TYPE_CHECKING:

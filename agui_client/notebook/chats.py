@@ -22,9 +22,10 @@ from ag_ui.core import (
 )
 
 from agui_client._protocol.message_text import content_text
+from agui_client._run.story import Speakers, calls_in, read_json
 from agui_client._widgets.drawing import Drawings
 from agui_client.errors import UsageError
-from agui_client.notebook.content import conversation, names_of, read_json, waiting_lines
+from agui_client.notebook.content import conversation, waiting_lines
 from agui_client.notebook.elements import page
 from agui_client.notebook.inert_markdown import InertMarkdown
 
@@ -101,8 +102,10 @@ class Answer:
     def __init__(self, run: AgentRun, drawings: Drawings) -> None:
         result = run.partial
         messages = [each for each in result.new_messages if each.role != "user"]
-        elements = conversation(messages, result.tool_executions, drawings, names_of(result.subagents))
-        self._html = page([*elements, *waiting_lines(result.interrupts, result.pending_tool_calls)])
+        speakers = Speakers(result.subagents)
+        calls = calls_in(messages, result.tool_executions, result.answered, speakers)
+        elements = conversation(messages, calls, drawings, speakers)
+        self._html = page([*elements, *waiting_lines(result.interrupts, result.pending_tool_calls, speakers)])
 
     def _repr_html_(self) -> str:
         return self._html

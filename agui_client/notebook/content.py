@@ -5,9 +5,8 @@
 
 from __future__ import annotations
 
-import json
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import singledispatch
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, get_args
@@ -18,7 +17,6 @@ from ag_ui.core import (
     CustomEvent,
     Message,
     ReasoningMessage,
-    TokenUsage,
     ToolCall,
     ToolMessage,
     UserMessage,
@@ -30,15 +28,29 @@ from agui_client._protocol.message_text import content_text
 from agui_client._protocol.warnings import ProtocolWarning
 from agui_client._run.inspected_run import InspectedRun
 from agui_client._run.result import RunResult, Snapshot
+from agui_client._run.story import (
+    Calls,
+    RunStory,
+    Speakers,
+    ToolCallStory,
+    as_json,
+    as_text,
+    calls_in,
+    question_text,
+    read_json,
+    seconds_text,
+    time_text,
+    usage_text,
+)
 from agui_client._run.subagents import SubagentResult
 from agui_client._secrets import hidden_json
 from agui_client._tools.context import ToolExecution
 from agui_client._widgets.drawing import Drawing, Drawings
-from agui_client._widgets.views import MOST_VALUES, ShownCustom, find_view, is_unfinished, shown_call
+from agui_client._widgets.views import MOST_VALUES, ShownCustom, find_view, shown_call
 from agui_client.agent import AbstractAgent
 from agui_client.batch.results import RowResult
 from agui_client.errors import UsageError
-from agui_client.notebook.elements import Bubble, Code, Element, Fold, Given, Line, Tree, as_json, bundle
+from agui_client.notebook.elements import Bubble, Code, Element, Fold, Given, Line, Tree, bundle
 
 if TYPE_CHECKING:
     from ag_ui.core import Interrupt
@@ -100,17 +112,17 @@ def of_result(shown: RunResult) -> list[Element]:
     """Describe the chat of a call, and how it ended."""
     new = {message.id for message in shown.new_messages}
     messages = of_this_call(shown.messages, new.__contains__)
-    names = names_of(shown.subagents)
-    elements = conversation(messages, shown.tool_executions, names=names)
+    speakers = Speakers(shown.subagents)
+    calls = calls_in(messages, shown.tool_executions, shown.answered, speakers)
+    elements = conversation(messages, calls, speakers=speakers)
     if shown.subagents:
-        lines = [_subagent(each, names[each.subagent_run_id]) for each in shown.subagents]
+        lines = [_subagent(each, speakers.name(each.subagent_run_id)) for each in shown.subagents]
         elements.append(Fold(_count(len(lines), "subagent"), lines))
-    waiting = waiting_lines(shown.interrupts, shown.pending_tool_calls)
-    elements += [*custom_events(shown.custom), *waiting, *state_fold(shown.state)]
+    elements += [*custom_events(shown.custom), *state_fold(shown.state)]
     if shown.warnings:
         warnings = [element for each in shown.warnings for element in elements_of(each)]
         elements.append(Fold(_count(len(warnings), "warning"), warnings, "bad"))
-    return [*elements, ending_line(shown)]
+    return [*elements, *closing_lines(shown)]
 
 
 @elements_of.register
@@ -123,14 +135,19 @@ def _(shown: AbstractAgent) -> list[Element]:
     name = f" {shown.name}" if shown.name else ""
     head = Line(f"{type(shown).__name__}{name} · thread {shown.thread_id} · {_count(len(shown.messages), 'message')}")
     waiting = waiting_lines(shown.pending_interrupts, shown.pending_tool_calls)
-    return [head, *conversation(shown.messages), *waiting, *state_fold(shown.state)]
+    return [head, *_document(shown.snapshot()), *waiting, *state_fold(shown.state)]
 
 
 @elements_of.register
 def _(shown: ConversationSnapshot) -> list[Element]:
     head = Line(f"conversation · thread {shown.thread_id} · {_count(len(shown.messages), 'message')}")
     waiting = waiting_lines(shown.pending_interrupts)
-    return [head, *conversation(shown.messages), *waiting, *state_fold(shown.state)]
+    return [head, *_document(shown), *waiting, *state_fold(shown.state)]
+
+
+def _document(shown: ConversationSnapshot) -> list[Element]:
+    """Describe the messages of a conversation, and what its records say of the calls in them."""
+    return conversation(shown.messages, calls_in(shown.messages, records=shown.tool_calls))
 
 
 @elements_of.register
@@ -149,14 +166,16 @@ def _(shown: ProtocolWarning) -> list[Element]:
 
 @elements_of.register
 def _(shown: ToolExecution) -> list[Element]:
-    return [_call(shown.name, dict(shown.arguments), shown.message, shown)]
+    call = ToolCallStory(shown.tool_call_id, shown.name, [as_json(dict(shown.arguments))])
+    call.note(shown)
+    return [_call(call, Drawings(), is_live=False)]
 
 
 def conversation(
     messages: Sequence[Message],
-    executions: Iterable[ToolExecution] = (),
+    calls: Calls | None = None,
     drawings: Drawings | None = None,
-    names: Mapping[str, str] | None = None,
+    speakers: Speakers | None = None,
     *,
     is_live: bool = False,
 ) -> list[Element]:
@@ -164,45 +183,23 @@ def conversation(
 
     Args:
         messages: The messages; of very many only the latest are described.
-        executions: Executions of the calls in them.
+        calls: The tool calls in them, if more is known of them than the messages say.
         drawings: What views drew of them before.
-        names: The names of subagents by the ids of their invocations.
+        speakers: The names of subagents.
         is_live: Whether the run goes on: then the latest thought is unfolded, and arguments may still arrive.
     """
-    drawings, names = drawings or Drawings(), names or {}
-    results = _results(messages)
-    by_call = {each.tool_call_id: each for each in executions}
+    drawings, speakers = drawings or Drawings(), speakers or Speakers()
+    calls = calls_in(messages, speakers=speakers) if calls is None else calls
     left_out = max(0, len(messages) - _MOST_MESSAGES)
     elements: list[Element] = [Line(f"{_count(left_out, 'earlier message')}")] if left_out else []
-    called: set[str] = set()
-    for message in messages:
-        calls = (message.tool_calls or []) if isinstance(message, AssistantMessage) else []
-        called.update(call.id for call in calls)
+    called = {call_id for _, call_id in calls}
     for message in messages[left_out:]:
-        owner = _owner(message, names)
         if not isinstance(message, ToolMessage) or message.tool_call_id not in called:
             is_thought = is_live and message is messages[-1]
-            elements += _message(message, owner, drawings, is_thought)
-        for call in (message.tool_calls or []) if isinstance(message, AssistantMessage) else []:
-            result = results.get((message.id, call.id))
-            execution = by_call.get(call.id)
-            is_arriving = is_live and result is None and execution is None and is_unfinished(call.function.arguments)
-            if is_arriving and find_view(("tool", call.function.name)) is None:
-                elements.append(_arriving(call, owner))
-            else:
-                elements.append(_tool_call(call, result, execution, owner, drawings))
-    return elements
-
-
-def _results(messages: Iterable[Message]) -> dict[tuple[str, str], ToolMessage]:
-    """Return the results of calls by the ids of their messages and their own, which may come again."""
-    places, results = dict[str, str](), dict[tuple[str, str], ToolMessage]()
-    for message in messages:
+            elements += _message(message, speakers, drawings, is_thought)
         if isinstance(message, AssistantMessage):
-            places |= {call.id: message.id for call in message.tool_calls or ()}
-        elif isinstance(message, ToolMessage) and message.tool_call_id in places:
-            results[places[message.tool_call_id], message.tool_call_id] = message
-    return results
+            elements += [_call(calls[message.id, each.id], drawings, is_live) for each in message.tool_calls or ()]
+    return elements
 
 
 def custom_events(events: Iterable[CustomEvent], drawings: Drawings | None = None) -> list[Element]:
@@ -230,51 +227,31 @@ def _custom(name: str, values: tuple[Any, ...], drawings: Drawings) -> Element:
     return Fold(f"custom {name}{times}", [Tree(plain[0] if len(values) == 1 else plain)])
 
 
-def _tool_call(
-    call: ToolCall, result: ToolMessage | None, execution: ToolExecution | None, owner: str, drawings: Drawings
-) -> Element:
-    """Describe a tool call, with its result and its execution as far as there are any."""
-    name, arguments = call.function.name, call.function.arguments
-    if find_view(("tool", name)) is not None:
-        message = result or (execution.message if execution is not None else None)
-        text = None if message is None else content_text(message.content, "\n")
-        shown = shown_call(call.id, name, arguments, text, execution)
-        if (drawing := drawings.of(("tool", name), call.id, shown)) is not None:
-            return Fold(f"{owner}{name} → {shown.status}", [_drawn(drawing)], is_open=True)
-    return _call(f"{owner}{name}", read_json(arguments), result, execution)
-
-
-def _arriving(call: ToolCall, owner: str) -> Element:
-    """Describe a call whose arguments still arrive."""
-    partial = shown_call(call.id, call.function.name, call.function.arguments).partial_arguments
-    content: Element = Tree(partial) if isinstance(partial, dict | list) else Code(call.function.arguments)
-    return Fold(f"{owner}{call.function.name} …", [content, Line("arguments still arrive")], "unfinished", is_open=True)
-
-
-def names_of(subagents: Iterable[SubagentResult]) -> dict[str, str]:
-    """Return the names of subagents by the ids of their invocations, those inside others with the names around them."""
-    names: dict[str, str] = {}
-    for each in subagents:
-        names[each.subagent_run_id] = nested(names.get(each.parent_subagent_run_id or ""), each.name)
-    return names
-
-
-def nested(outer: str | None, name: str) -> str:
-    """Return the name of a subagent with that of the one around it."""
-    return f"{outer} > {name}" if outer else name
-
-
-def _owner(message: Message, names: Mapping[str, str]) -> str:
-    """Return the beginning of a line about the message of a subagent; empty if it is of the agent itself."""
-    owner: str | None = getattr(message, "subagent_run_id", None)
-    return "" if owner is None else f"{names.get(owner, 'subagent')}: "
+def _call(call: ToolCallStory, drawings: Drawings, is_live: bool) -> Element:
+    """Describe a tool call as its view draws it, or else with its arguments and its result."""
+    owner, arguments = f"{call.author}: " if call.author else "", read_json(call.arguments)
+    if find_view(("tool", call.name)) is not None:
+        drawing = drawings.of(("tool", call.name), call.tool_call_id, shown_call(call))
+        if drawing is not None:
+            return Fold(f"{owner}{call.name} → {call.facts}", [_drawn(drawing)], is_open=True)
+    content: list[Element] = [_value(arguments)]
+    if is_live and call.status == "arriving":
+        partial = shown_call(call).partial_arguments
+        content = [_value(call.arguments if partial is None else partial), Line("arguments still arrive")]
+        return Fold(f"{owner}{call.name} …", content, "unfinished", is_open=True)
+    if call.progress and call.result is None:
+        content.append(Line(f"progress: {call.progress[-1]}"))
+    if call.result is not None:
+        content += [Line("result"), _text(call.result)]
+        content += [Line(call.error, "bad")] if call.error and call.error != call.result else []
+    summary = f"{owner}{call.name} {beginning(as_text(arguments))} → {call.facts}"
+    return Fold(summary, content, "good" if call.status in ("succeeded", "answered") else "bad")
 
 
 def _subagent(shown: SubagentResult, name: str) -> Line:
     took = [] if shown.seconds is None else [seconds_text(shown.seconds)]
-    failure = [shown.error] if shown.error else []
-    line = " · ".join([name, shown.status, *took, *map(_usage_text, shown.usage), *failure])
-    return Line(line, "bad" if shown.status in ("error", "abandoned") else "dim")
+    parts = [name, shown.status, *took, usage_text(shown.usage), shown.error]
+    return Line(" · ".join(filter(None, parts)), "bad" if shown.status in ("error", "abandoned") else "dim")
 
 
 def of_this_call(messages: Sequence[Message], is_new: Callable[[str], bool]) -> list[Message]:
@@ -290,40 +267,28 @@ def state_fold(state: Any) -> list[Element]:
     return [Fold("state", [Tree(state)])] if state not in (None, {}, []) else []
 
 
-def ending_line(result: RunResult) -> Line:
-    """Describe how a call ended, and what it cost."""
-    ending = result.outcome.type if result.outcome else "aborted" if result.aborted else "no outcome"
-    moments = {"first text": result.timings.first_text, "total": result.timings.total}
-    times = [f"{name} {seconds_text(value)}" for name, value in moments.items() if value is not None]
-    return Line(" · ".join([ending, *times, *map(_usage_text, result.usage)]))
+def closing_lines(result: RunResult) -> list[Line]:
+    """Describe the end of a call: answers, the result, what waits for the application, and what it cost."""
+    story, speakers = RunStory.of(result), Speakers(result.subagents)
+    first = result.timings.first_text
+    times = [f"first text {seconds_text(first)}"] if first is not None else []
+    times += [f"total {time_text(story.seconds, story.people)}"] if story.seconds is not None else []
+    ending = " · ".join(filter(None, [story.ending, *times, usage_text(result.usage)]))
+    waiting = waiting_lines(result.interrupts, result.pending_tool_calls, speakers)
+    return [*map(Line, story.lines), *waiting, Line(ending)]
 
 
-def _usage_text(usage: TokenUsage) -> str:
-    """Write the tokens of one model; a count that was not reported is "?" (USAGE-1)."""
-    counts = ["?" if each is None else str(each) for each in (usage.input_tokens, usage.output_tokens)]
-    return f"{usage.model or usage.provider or 'unnamed model'}: {counts[0]} tokens in, {counts[1]} out"
-
-
-def seconds_text(value: float) -> str:
-    """Write a duration: milliseconds below a second."""
-    return f"{value * 1000:.0f} ms" if value < 1 else f"{value:.1f} s"
-
-
-def read_json(text: str) -> Any:
-    """Read JSON; return a text that is none as it is."""
-    try:
-        return json.loads(text) if text.strip() else {}
-    except (ValueError, RecursionError):
-        return text
-
-
-def waiting_lines(interrupts: Sequence[Interrupt], calls: Sequence[ToolCall] = ()) -> list[Line]:
+def waiting_lines(
+    interrupts: Sequence[Interrupt], calls: Sequence[ToolCall] = (), speakers: Speakers | None = None
+) -> list[Line]:
     """Describe what waits for the application: an answer, or the result of a call."""
-    asked = [Line(f"waits for an answer: {each.message or each.reason} ({each.id})", "bad") for each in interrupts]
+    asked = [Line(f"waits for an answer: {question_text(each, speakers)} ({each.id})", "bad") for each in interrupts]
     return [*asked, *(Line(f"waits for the result of {call.function.name}", "bad") for call in calls)]
 
 
-def _message(message: Message, owner: str, drawings: Drawings, is_thought: bool) -> list[Element]:
+def _message(message: Message, speakers: Speakers, drawings: Drawings, is_thought: bool) -> list[Element]:
+    name = speakers.name(getattr(message, "subagent_run_id", None))
+    owner, author = f"{name}: " if name else "", speakers.author(message)
     match message:
         case ReasoningMessage():
             summary = f"{owner}thought: {beginning(message.content)}"
@@ -333,31 +298,15 @@ def _message(message: Message, owner: str, drawings: Drawings, is_thought: bool)
             content = Tree(message.content) if drawing is None else _drawn(drawing)
             return [Fold(f"{owner}activity {message.activity_type}", [content], is_open=drawing is not None)]
         case UserMessage():
-            return [Bubble("user", message.name or "user", content_text(message.content, "\n"))]
+            return [Bubble("user", author, content_text(message.content, "\n"))]
         case AssistantMessage():
-            author = message.name or owner.removesuffix(": ") or "agent"
             return [Bubble("agent", author, message.content)] if message.content else []
         case ToolMessage():
-            return [Fold(f"result of {message.tool_call_id}", [_value(content_text(message.content, "\n"))])]
+            return [Fold(f"result of {message.tool_call_id}", [_text(content_text(message.content, "\n"))])]
         case _:
             return [
                 Fold(f"{message.role} message", [Bubble("system", message.role, content_text(message.content, "\n"))])
             ]
-
-
-def _call(name: str, arguments: Any, result: ToolMessage | None, execution: ToolExecution | None) -> Element:
-    result = result or (execution.message if execution is not None else None)
-    status = execution.status if execution is not None else _status(result)
-    took = f" in {seconds_text(execution.seconds)}" if execution is not None and execution.seconds is not None else ""
-    content: list[Element] = [Tree(arguments) if isinstance(arguments, dict | list) else Code(str(arguments))]
-    if execution is not None and execution.progress:
-        content.append(Line(f"progress: {execution.progress[-1]}"))
-    if result is not None:
-        content += [Line("result"), _value(content_text(result.content, "\n"))]
-        content += [Line(result.error, "bad")] if result.error else []
-    shown = arguments if isinstance(arguments, str) else as_json(arguments, indent=None)
-    good = status in ("succeeded", "answered")
-    return Fold(f"{name} {beginning(shown)} → {status}{took}", content, "good" if good else "bad")
 
 
 def _drawn(drawing: Drawing) -> Element:
@@ -365,13 +314,13 @@ def _drawn(drawing: Drawing) -> Element:
     return Code(drawing.text) if drawing.html is None else Given(drawing.html, drawing.text)
 
 
-def _status(result: ToolMessage | None) -> str:
-    return "no result" if result is None else "failed" if result.error else "answered"
-
-
-def _value(text: str) -> Element:
+def _text(text: str) -> Element:
     value = read_json(text)
-    return Tree(value) if isinstance(value, dict | list) and value else Code(text)
+    return _value(value) if value else Code(text)
+
+
+def _value(value: Any) -> Element:
+    return Tree(value) if isinstance(value, dict | list) else Code(str(value))
 
 
 def beginning(text: str) -> str:

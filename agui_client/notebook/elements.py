@@ -8,7 +8,6 @@ a notebook draws TeX only where `typeset` was asked for: "$5 and $10" are prices
 from __future__ import annotations
 
 import html
-import json
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +15,7 @@ from itertools import islice
 from typing import Any, Literal, Protocol
 
 from agui_client._protocol.schema import is_array, is_object
+from agui_client._run.story import as_json
 from agui_client._widgets.escaping import exact, sentence
 from agui_client._widgets.markdown import cut, prose
 from agui_client.notebook.style import STYLE
@@ -128,11 +128,11 @@ class Tree:
 
     def markdown(self) -> str:
         """Write the value as a block of code."""
-        return Code(as_json(self.value)).markdown()
+        return Code(as_json(self.value, indent=2)).markdown()
 
     def plain(self) -> str:
         """Write the value as JSON."""
-        return Code(as_json(self.value)).plain()
+        return Code(as_json(self.value, indent=2)).plain()
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +271,7 @@ def _typeset(element: Element) -> Element:
 def _branch(value: Any, depth: int) -> str:
     members = _members(value)
     if not members or depth >= _DEEPEST:
-        leaf = as_json(value, indent=None)
+        leaf = as_json(value)
         kind = "text" if isinstance(value, str) else "value"
         return f'<span class="agui-{kind}">{html.escape(_exact(leaf))}</span>'
     rows = [_row(key, each, depth) for key, each in islice(members, _MOST_MEMBERS)]
@@ -300,14 +300,6 @@ def _members(value: Any) -> Collection[tuple[object, Any]]:
 
 def _first_line(element: Element) -> str:
     return element.plain().partition("\n")[0]
-
-
-def as_json(value: Any, indent: int | None = 2) -> str:
-    """Write a JSON value as text that is not escaped yet."""
-    try:
-        return json.dumps(value, ensure_ascii=False, indent=indent, default=repr)
-    except (RecursionError, ValueError):
-        return "(nested too deeply to show)"
 
 
 def _name(text: str) -> str:

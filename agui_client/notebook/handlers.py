@@ -17,14 +17,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from agui_client._interrupts.answers import Answer, Cancel, Resolve, cover, is_expired
 from agui_client._protocol.patch import is_same_json
 from agui_client._run.async_run import SYNC_CALLER
-from agui_client._tools.approval import Approve, Deny
+from agui_client._run.story import as_json
+from agui_client._secrets import is_secret_schema
+from agui_client._tools.approval import NOBODY_TO_ASK, Approve, Deny
 from agui_client._tools.people import AtScreen
 from agui_client._widgets.escaping import json_text, sentence
 from agui_client._widgets.forms import AnswerForm, decision_form, read_arguments
 from agui_client.errors import CannotWaitError, InterruptsNotCoveredError
 from agui_client.notebook.cell_widget import has_widgets
-from agui_client.notebook.elements import Code, Fold, Line, Tree, as_json
-from agui_client.notebook.question_panel import Choice, Field, Panel, form_field, is_secret, rows_of
+from agui_client.notebook.elements import Code, Fold, Line, Tree
+from agui_client.notebook.question_panel import Choice, Field, Panel, form_field, rows_of
 
 if TYPE_CHECKING:
     from ag_ui.core import Interrupt
@@ -36,7 +38,6 @@ __all__ = ["NotebookAnswerer", "NotebookApprover"]
 
 AnswerT = TypeVar("AnswerT")
 
-_NOBODY = "There was nobody to ask, so this tool call was not carried out."
 _EXPIRED = "It has expired, and cannot be answered."
 _APPROVE, _ALWAYS = Choice("Approve", "good"), Choice("Always in this thread", "good")
 _DENY = Choice("Deny", "bad", is_refusal=True)
@@ -77,7 +78,7 @@ class NotebookApprover(AtScreen):
         """
         question = f"{request.message}\nThe agent wants to call {request.name}. {request.tool.description}".lstrip()
         if not self._uses_widgets:
-            return _typed(f"{sentence(question)}\n{json_text(request.arguments)}", _typed_decision) or Deny(_NOBODY)
+            return _typed(f"{sentence(question)}\n{json_text(request.arguments)}", _typed_decision) or NOBODY_TO_ASK
         _check_clicks_arrive()
         text = json_text(request.arguments)
         arguments = Field("arguments", "Arguments (JSON)", text, rows=rows_of(text))
@@ -123,7 +124,7 @@ def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     """Write the arguments that a person changed, such as `count 4 → 2`."""
     changes = list[str]()
     for name in [*before, *(each for each in after if each not in before)]:
-        old, new = (as_json(each[name], indent=None) if name in each else "nothing" for each in (before, after))
+        old, new = (as_json(each[name]) if name in each else "nothing" for each in (before, after))
         if name not in before or name not in after or not is_same_json(before[name], after[name]):
             changes.append(f"{name} {_beginning(old)} → {_beginning(new)}")
     return ", ".join(changes)
@@ -191,7 +192,7 @@ def _answered(question: str, choice: str, form: AnswerForm | None, values: Mappi
     verb, tone = _PAST[choice]
     given = list[str]()
     if form is not None and choice == _ANSWER.name:
-        shown = {each.title: "•••" if is_secret(each) else values[each.name] for each in form.fields}
+        shown = {each.title: "•••" if is_secret_schema(each.schema) else values[each.name] for each in form.fields}
         given = [f"{name}: {_beginning(text)}" for name, text in shown.items() if text.strip()]
     return Fold(" · ".join([f"{verb} by you {_clock()}", *given]), [Code(question)], tone)
 

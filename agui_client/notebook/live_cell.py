@@ -25,16 +25,14 @@ from ag_ui.core import (
 )
 
 from agui_client._run.async_run import AgentRun
+from agui_client._run.story import Speakers, calls_in, seconds_text
 from agui_client._widgets.drawing import Drawings
 from agui_client.notebook.cell_widget import CellWidget, has_widgets
 from agui_client.notebook.content import (
     conversation,
     custom_events,
-    names_of,
-    nested,
     of_result,
     of_this_call,
-    seconds_text,
     state_fold,
 )
 from agui_client.notebook.elements import ROOT_CLASSES, Line, bundle, typeset
@@ -42,6 +40,7 @@ from agui_client.notebook.elements import ROOT_CLASSES, Line, bundle, typeset
 if TYPE_CHECKING:
     from ag_ui.core import CustomEvent, Event, Message
 
+    from agui_client._interrupts.answers import AnsweredInterrupt
     from agui_client._run.sync_run import SyncAgentRun
     from agui_client._tools.context import ToolExecution
     from agui_client.notebook.elements import Element
@@ -66,6 +65,7 @@ class _Moment:
 
     messages: Sequence[Message]
     executions: Sequence[ToolExecution]
+    answered: Sequence[AnsweredInterrupt]
     custom: Sequence[CustomEvent]
     state: Any
     events: int
@@ -85,7 +85,7 @@ class LiveCell:
         self._math = math
         before = run.partial
         self._known = {each.id for each in before.messages} - {each.id for each in before.new_messages}
-        self._names = names_of(before.subagents)
+        self._speakers = Speakers(before.subagents)
         self._drawings = Drawings()
         self._events = self._arrived = 0
         self._moment = self._look()
@@ -121,8 +121,7 @@ class LiveCell:
 
     def _take(self, event: Event) -> None:
         if isinstance(event, SubagentStartedEvent):
-            outer = self._names.get(event.parent_subagent_run_id or "")
-            self._names[event.subagent_run_id] = nested(outer, event.name)
+            self._speakers.begin(event)
         self._events += 1
         if not self._may_wait(event):
             self._renew()
@@ -140,7 +139,8 @@ class LiveCell:
 
     def _look(self) -> _Moment:
         run = self._run
-        return _Moment(run.messages, run.tool_executions, run.custom, run.state, self._events, time.perf_counter())
+        answered, now = run.call.answered, time.perf_counter()
+        return _Moment(run.messages, run.tool_executions, answered, run.custom, run.state, self._events, now)
 
     def _draw(self) -> None:
         while self._news.wait() and not self._is_over.is_set():
@@ -154,7 +154,8 @@ class LiveCell:
         """Describe the run so far in blocks, each with a name that it keeps while it changes."""
         moment = self._moment
         messages = of_this_call(moment.messages, lambda message_id: message_id not in self._known)
-        chat = conversation(messages, moment.executions, self._drawings, self._names, is_live=True)
+        calls = calls_in(messages, moment.executions, moment.answered, self._speakers)
+        chat = conversation(messages, calls, self._drawings, self._speakers, is_live=True)
         blocks = [(f"message {place}", each) for place, each in enumerate(typeset(chat) if self._math else chat)]
         custom = custom_events(moment.custom, self._drawings)
         blocks += [(f"custom {place}", each) for place, each in enumerate(custom)]

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from agui_client._concurrency import LoopThread
+from agui_client._secrets import is_secret_schema
 from agui_client._widgets.escaping import exact, sentence
 from agui_client._widgets.forms import name_of
 from agui_client.notebook.cell_widget import CellWidget
@@ -36,7 +37,6 @@ _MISSING = (
     "(pip install anywidget), and reload the page; or give widgets=False to the approver or answerer, and type answers."
 )
 _MOST_ROWS = 20
-_SECRET_FORMATS = ("password",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,13 +162,8 @@ def form_field(field: FormField) -> Field:
         shown_choices=[exact(choice) for choice in choices],
         rows=0 if choices or not (field.kind == "json" or "\n" in value) else rows_of(value),
         is_required=field.is_required,
-        is_secret=is_secret(field),
+        is_secret=is_secret_schema(field.schema),
     )
-
-
-def is_secret(field: FormField) -> bool:
-    """Return whether what is typed in a field should be seen by nobody."""
-    return field.schema.get("format") in _SECRET_FORMATS or field.schema.get("writeOnly") is True
 
 
 def rows_of(text: str) -> int:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
 from decimal import Decimal
 from difflib import SequenceMatcher
 from itertools import zip_longest
@@ -15,23 +16,26 @@ from pydantic import TypeAdapter
 
 from agui_client._protocol.message_text import content_text
 from agui_client._run.inspected_run import InspectedRun
-from agui_client._secrets import hidden_json
-from agui_client.errors import UsageError
-from agui_client.notebook.content import (
-    beginning,
-    conversation,
-    elements_of,
-    of_this_call,
+from agui_client._run.story import (
+    RunStory,
+    Speakers,
+    ToolCallStory,
+    calls_in,
+    placed,
     read_json,
     seconds_text,
+    time_text,
 )
+from agui_client._secrets import hidden_json
+from agui_client._tools.context import ToolExecution
+from agui_client.errors import UsageError
+from agui_client.notebook.content import beginning, conversation, elements_of, of_this_call
 from agui_client.notebook.elements import Bubble, Code, Element, Fold, Line, Table, Tree, page
 from agui_client.notebook.timeline import Moment, Moments, Stretch, Timeline, Wide
 from agui_client.recording import Recording, inspector_page
 from agui_client.recording.matching import ABSENT, changed_places
 from agui_client.recording.prices import Prices, with_cost
 from agui_client.recording.summary import (
-    CallSummary,
     RecordingSummary,
     RequestSummary,
     RowSummary,
@@ -53,6 +57,7 @@ _NO_EVENTS = (
     'agent.use(record("run.jsonl")).'
 )
 _MESSAGES: TypeAdapter[list[Message]] = TypeAdapter(list[Message])
+_EXECUTIONS: TypeAdapter[list[ToolExecution]] = TypeAdapter(list[ToolExecution])
 _POLICY = "default-src 'none'; base-uri 'none'; form-action 'none'; style-src 'unsafe-inline'"
 _PAGE_STYLE = (
     "body{margin:0;background:#fff;color-scheme:light dark}@media (prefers-color-scheme:dark){body{background:#0d1117}}"
@@ -82,33 +87,22 @@ def of_call(result: RunResult[Any], title: str, prices: Prices) -> RecordingSumm
     plain: dict[str, Any] = hidden_json(json.loads(result.to_json()))
     messages, new = _MESSAGES.validate_python(plain["messages"]), {each.id for each in result.new_messages}
     usage = [{name: value for name, value in each.items() if value is not None} for each in plain["usage"]]
+    story, speakers = RunStory.of(result), Speakers(result.subagents)
+    executions = _EXECUTIONS.validate_python(plain["tool_executions"])
     request = RequestSummary(
-        agent="",
+        **{each.name: getattr(story, each.name) for each in fields(RunStory)},
         until=result.timings.total or 0.0,
-        ending=result.outcome.type if result.outcome else "aborted" if result.aborted else "no outcome",
         messages=messages,
         known_ids=frozenset(each.id for each in messages if each.id not in new),
         state=plain["state"],
-        calls=list(_calls(messages, new, plain["tool_executions"])),
+        calls=[
+            *calls_in([each for each in messages if each.id in new], executions, result.answered, speakers).values()
+        ],
         usage=[with_cost(each, prices) for each in usage],
         posts=[f"{each['status_code'] or each['error']} from {each['address']}" for each in plain["attempts"]],
         problems=[f"{each['rule']}: {each['message']}" for each in plain["warnings"]],
     )
-    return RecordingSummary(title, [request], has_events=False)
-
-
-def _calls(
-    messages: Iterable[Message], new: set[str], executions: Sequence[Mapping[str, Any]]
-) -> Iterator[CallSummary]:
-    """Find the tool calls of a call without events."""
-    executed = {each["tool_call_id"]: each for each in executions}
-    results = {each.tool_call_id: content_text(each.content, "\n") for each in messages if each.role == "tool"}
-    for message in messages:
-        for call in (message.tool_calls or ()) if message.role == "assistant" and message.id in new else ():
-            here, result = executed.get(call.id), results.get(call.id)
-            status = here["status"] if here else "no result" if result is None else "answered"
-            seconds = here["seconds"] if here else None
-            yield CallSummary(call.id, call.function.name, call.function.arguments, result, status, seconds)
+    return RecordingSummary(title, [request], has_events=False, speakers=speakers)
 
 
 def of_recording(shown: RecordingSummary, prices: Prices) -> list[Element]:
@@ -130,7 +124,8 @@ def of_recording(shown: RecordingSummary, prices: Prices) -> list[Element]:
         ]
     else:
         elements.append(Line(_NO_EVENTS))
-    elements.append(Fold("messages", conversation(_chat(requests)), is_open=True))
+    elements.append(Fold("messages", _chat(requests, shown.speakers), is_open=True))
+    elements += [Line(each) for request in requests for each in request.lines]
     changes = [
         [Line(f"{at - requests[0].at:.3f} s"), Line(path or "(all)"), _value(before), _value(after)]
         for request in requests
@@ -170,7 +165,7 @@ def of_two(one: RecordingSummary, other: RecordingSummary, prices: Prices) -> li
     else:
         elements.append(Line(_NO_EVENTS))
     for number, pair in enumerate(pairs, 1):
-        elements.append(_pair(number, pair))
+        elements.append(_pair(number, pair, (one if pair[1] is None else other).speakers))
     if one.usage or other.usage:
         both = [
             Line(f"{name}: {_tokens(each.usage) if each.usage else 'no tokens were reported'}")
@@ -221,7 +216,7 @@ def _head(shown: RecordingSummary) -> str:
     events = sum(max(1, len(row.pieces)) for each in requests for row in each.rows if row.is_event)
     facts = [requests[-1].ending if requests else "no requests", _count(len(requests), "request")]
     facts += [_count(events, "event")] if shown.has_events else []
-    facts += [seconds_text(shown.seconds), *([_tokens(shown.usage)] if shown.usage else [])]
+    facts += [time_text(shown.seconds, shown.people), *([_tokens(shown.usage)] if shown.usage else [])]
     problems = sum(len(each.problems) for each in requests)
     return " · ".join([*facts, *([_count(problems, "warning")] if problems else [])])
 
@@ -276,19 +271,20 @@ def _moment(row: RowSummary, begin: float) -> Moment:
 # --- messages, tools, tokens
 
 
-def _chat(requests: Sequence[RequestSummary]) -> list[Message]:
-    """Return the messages of requests, each once and as it was at the end, with the prompts before them."""
+def _chat(requests: Sequence[RequestSummary], speakers: Speakers) -> list[Element]:
+    """Describe the messages of requests, each once and as it was at the end, with the prompts before them."""
     merged = {message.id: message for request in requests for message in request.messages}
-    known = requests[0].known_ids
-    return of_this_call([*merged.values()], lambda message_id: message_id not in known)
+    known, calls = requests[0].known_ids, [call for request in requests for call in request.calls]
+    messages = of_this_call([*merged.values()], lambda message_id: message_id not in known)
+    return conversation(messages, placed(messages, calls), speakers=speakers)
 
 
-def _call_table(calls: Sequence[CallSummary]) -> Table:
+def _call_table(calls: Sequence[ToolCallStory]) -> Table:
     lines: list[list[Element]] = []
     for call in calls:
-        took = "" if call.seconds is None else f" in {seconds_text(call.seconds)}"
         result = Line("") if call.result is None else _text(call.result)
-        lines.append([Line(call.name), _text(call.arguments), result, Line(f"{call.status}{took}")])
+        name = f"{call.author}: {call.name}" if call.author else call.name
+        lines.append([Line(name), _text(call.arguments), result, Line(call.facts)])
     return Table(["tool", "arguments", "result", "status"], lines)
 
 
@@ -353,17 +349,17 @@ def _request_lines(requests: Sequence[RequestSummary]) -> list[Element]:
 # --- two recordings
 
 
-def _pair(number: int, pair: Pair) -> Fold:
+def _pair(number: int, pair: Pair, speakers: Speakers) -> Fold:
     one, other = pair
     if one is None or other is None:
         side, only = ("A", one) if other is None else ("B", other)
-        return Fold(f"call {number}: only in {side}", [] if only is None else _alone(only), "bad")
+        return Fold(f"call {number}: only in {side}", [] if only is None else _alone(only, speakers), "bad")
     parts: dict[str, list[Element]] = {
         "request": _differing_places(one.asked, other.asked),
         "messages": _message_differences(one, other),
         "state": _differing_places(one.state, other.state),
         "tools": _tool_differences(one, other),
-        "ending": [] if one.ending == other.ending else [Line(f"A: {one.ending}"), Line(f"B: {other.ending}")],
+        "ending": [] if _end(one) == _end(other) else [Line(f"A: {_end(one)}"), Line(f"B: {_end(other)}")],
     }
     found = [name for name, elements in parts.items() if elements]
     content: list[Element] = [Fold(name, elements, is_open=True) for name, elements in parts.items() if elements]
@@ -374,9 +370,12 @@ def _pair(number: int, pair: Pair) -> Fold:
     return Fold(f"call {number}: {verdict} · {times}", content, "bad" if found else "good", is_open=bool(found))
 
 
-def _alone(request: RequestSummary) -> list[Element]:
-    messages = of_this_call(request.messages, lambda message_id: message_id not in request.known_ids)
-    return [*conversation(messages), *([_call_table(request.calls)] if request.calls else [])]
+def _end(request: RequestSummary) -> str:
+    return " · ".join([request.ending, *RunStory(result=request.result).lines])
+
+
+def _alone(request: RequestSummary, speakers: Speakers) -> list[Element]:
+    return [*_chat([request], speakers), *([_call_table(request.calls)] if request.calls else [])]
 
 
 def _said(request: RequestSummary) -> list[tuple[str, str]]:
@@ -429,9 +428,9 @@ def _differing_places(one: Any, other: Any) -> list[Element]:
 
 
 def _tool_differences(one: RequestSummary, other: RequestSummary) -> list[Element]:
-    def facts(call: CallSummary) -> tuple[str, Any, Any]:
+    def facts(call: ToolCallStory) -> tuple[str, Any, Any, str]:
         """Return what counts of a call: its id is made anew each time."""
-        return call.name, read_json(call.arguments), call.result
+        return call.name, read_json(call.arguments), call.result, call.decided
 
     if [facts(each) for each in one.calls] == [facts(each) for each in other.calls]:
         return []
@@ -442,10 +441,11 @@ def _tool_differences(one: RequestSummary, other: RequestSummary) -> list[Elemen
     return [Wide(["", "A", "B"], lines)]
 
 
-def _call(call: CallSummary | None) -> Element:
+def _call(call: ToolCallStory | None) -> Element:
     if call is None:
         return Line(_NOTHING)
-    return Code(f"{call.name} {call.arguments}\n→ {call.status if call.result is None else call.result}")
+    decided = f", {call.decided}" if call.decided else ""
+    return Code(f"{call.name} {call.arguments}{decided}\n→ {call.status if call.result is None else call.result}")
 
 
 def _event_differences(one: RequestSummary, other: RequestSummary) -> Element:

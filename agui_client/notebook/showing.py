@@ -11,13 +11,8 @@ from typing import TYPE_CHECKING, Any, overload
 from agui_client._display import in_notebook
 from agui_client._run.async_run import AgentRun
 from agui_client._run.sync_run import SyncAgentRun
-from agui_client._widgets.views import viewed, warn_of_unknown, was_executed_here
-from agui_client.notebook.content import (
-    bundle_of,
-    elements_of,
-    ending_line,
-    waiting_lines,
-)
+from agui_client._widgets.views import warn_of_unknown
+from agui_client.notebook.content import bundle_of, closing_lines, elements_of
 from agui_client.notebook.elements import bundle, typeset
 
 if TYPE_CHECKING:
@@ -112,7 +107,7 @@ def _show_sync_run(run: SyncAgentRun, math: bool) -> RunResult:
 def _drawn(run: Run, math: bool) -> Generator[Callable[[Event], None]]:
     """Draw a run while the block lasts; the block gets the function that takes each event."""
     if not in_notebook():
-        with _Terminal(run).running() as take:
+        with _at_terminal(run) as take:
             yield take
         return
     try:
@@ -122,30 +117,17 @@ def _drawn(run: Run, math: bool) -> Generator[Callable[[Event], None]]:
         _left_in_cell[:] = [(run.partial, _cell_number())]
 
 
-class _Terminal:
-    """The terminal: drawn in place, or line by line where it cannot draw.
+@contextmanager
+def _at_terminal(run: Run) -> Generator[Callable[[Event], None]]:
+    """Draw a run in place, or line by line where that cannot be, while the block lasts."""
+    from agui_client._cli.watching import show_event
 
-    Args:
-        run: The run, in its block.
-    """
-
-    def __init__(self, run: Run) -> None:
-        self._run = run
-        self._lines = _terminal_view()
-
-    @contextmanager
-    def running(self) -> Generator[Callable[[Event], None]]:
-        """Draw while the block lasts; the block gets the function that takes each event."""
-        with self._lines.running():
-            self._run.call.observers.watch_tools(self._lines.execution)
-            yield self._take
-        result = self._run.partial
-        for line in (*waiting_lines(result.interrupts, result.pending_tool_calls), ending_line(result)):
-            self._lines.note(line.plain())
-
-    def _take(self, event: Event) -> None:
-        if not was_executed_here(event, self._run):
-            self._lines.show(event, self._run.state, viewed(event, self._run))
+    view = _terminal_view()
+    with view.running():
+        run.call.observers.watch_tools(view.execution)
+        yield lambda event: show_event(event, run, view)
+    for line in closing_lines(run.partial):
+        view.note(line.plain())
 
 
 def _terminal_view() -> LiveRun | PlainRun:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from dataclasses import dataclass, field
-from functools import partial, reduce
+from functools import reduce
 from itertools import compress, count
 from operator import is_not
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -31,8 +31,9 @@ from agui_client.recording.reading import Exchange, RecordingError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from ag_ui.core import Event, Message, ToolCall
+    from ag_ui.core import Event, Message, ResumeEntry, ToolCall
 
+    from agui_client._run.story import EventStory
     from agui_client.recording.format import RequestLine
 
 _MOST_WARNINGS = 20
@@ -72,18 +73,25 @@ class AnswerChanges:
 
     Args:
         request: The request.
+        story: Follows the tool calls of the thread.
     """
 
-    def __init__(self, request: RequestLine) -> None:
+    def __init__(self, request: RequestLine, story: EventStory) -> None:
+        self._story = story
         self.error: str | None = None
         """The reason why no event is reduced any more; None as long as there is none."""
+        self.resume: Sequence[ResumeEntry] = ()
+        """The answers to interrupts in the request."""
         messages, state = self._asked(request)
+        self._known = frozenset(each.id for each in messages)
         self._log = _Occurrences()
         self._reducer = Reducer(messages, state, warnings=self._log)
         self._conversation = _Conversation(self._reducer)
         self._pipeline = Pipeline(self._reducer, self._log, null_fields="drop")
         is_run = request.verb == "run"
         thread_id, run_id = (str(request.input.get(name, "")) for name in ("threadId", "runId"))
+        self.outcome = self._pipeline.outcome
+        """The outcome of the run so far."""
         self._pipeline.is_conforming = True
         self._pipeline.verifier.begin(thread_id, run_id if is_run else None)
         self._decode = Decoder(self._log).feed
@@ -92,6 +100,11 @@ class AnswerChanges:
     def messages(self) -> list[Message]:
         """The messages as they are now."""
         return self._reducer.messages
+
+    @property
+    def new_messages(self) -> list[Message]:
+        """The messages that the request did not bring."""
+        return [each for each in self._reducer.messages if each.id not in self._known]
 
     @property
     def state(self) -> Any:
@@ -112,7 +125,12 @@ class AnswerChanges:
         effects = EventChanges()
         if self.error is not None:
             return effects
-        note = partial(self._conversation.note, effects.operations)
+
+        def note(event: Event, change: Change) -> None:
+            """Take note of an event that was reduced."""
+            self._story.feed(event)
+            self._conversation.note(effects.operations, event, change)
+
         try:
             for _ in self._pipeline.feed(self._decode(json.dumps(event)), note):
                 pass
@@ -140,11 +158,16 @@ class AnswerChanges:
             case _:
                 return []
 
+    @property
+    def result(self) -> Any:
+        """The result that the run ended with; None if there was none."""
+        return None if self.outcome.finished is None else self.outcome.finished.result
+
     def usage(self, event: dict[str, Any]) -> list[dict[str, Any]]:
         """Return the tokens that an event reports as those of the run; empty for other events."""
         if event.get("type") not in TERMINAL or self.error is not None:
             return []
-        return [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in self._pipeline.outcome.usage]
+        return [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in self.outcome.usage]
 
     def _asked(self, request: RequestLine) -> tuple[Sequence[Message], Any]:
         """Return the messages and the state that the answer begins with; a replay begins with none."""
@@ -155,6 +178,7 @@ class AnswerChanges:
         except RecordingError as error:
             self.error = printable(str(error))
             return [], request.input.get("state")
+        self.resume = asked.resume or ()
         return asked.messages, asked.state
 
 

@@ -8,10 +8,16 @@ could misunderstand gets a new number in `HeaderLine.format`. In version 1, ever
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
 from typing import Annotated, Any, Literal, TypeAlias
 
+from ag_ui.core import ToolMessage
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+from agui_client._run.story import failure_text, time_text
+from agui_client._tools.approval import ToolDecision
+from agui_client._tools.context import ToolExecution
 
 FORMAT = 2
 """The version of the format that is written here, and the newest that is read."""
@@ -19,6 +25,10 @@ FORMAT = 2
 
 class _Part(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True, use_attribute_docstrings=True)
+
+
+_OF_EXECUTIONS = ("tool_call_id", "name", "status", "arguments", "progress", "seconds", "error", "decision")
+"""The members of a `ToolLine` that an execution has, too."""
 
 
 class ErrorRecord(_Part):
@@ -85,6 +95,8 @@ class RequestLine(_Part):
     at: float
     verb: Literal["run", "connect"] = "run"
     agent: AgentRecord
+    answers: dict[str, tuple[Literal["person", "caller", "nobody"], float | None]] | None = None
+    """The sides that gave the answers in the input, and the seconds that they took, by the ids of the interrupts."""
     base: str | None = None
     """The key of the earlier request that the input refers to. None for a whole input, as `Recording.read` makes all
     whose base is in the file."""
@@ -158,32 +170,66 @@ class ToolLine(_Part):
     seconds: float | None = None
     error: str | None = None
     """The class of the exception that failed the call, or "denied", "timeout" or "cancelled"."""
+    decision: ToolDecision | None = None
+    """The decision about the call; None if there was none so far."""
+
+    @property
+    def execution(self) -> ToolExecution:
+        """The step as an execution, with its latest progress alone."""
+        content = self.result if isinstance(self.result, str) else json.dumps(self.result, ensure_ascii=False)
+        message = ToolMessage(id="", tool_call_id=self.tool_call_id, content=content, error=self.error and content)
+        # Any: a newer version may write other statuses, which are shown as they are.
+        members: dict[str, Any] = {name: getattr(self, name) for name in _OF_EXECUTIONS}
+        return ToolExecution(**members, message=None if self.result is None else message)
 
 
-class OutcomeLine(_Part):
-    """The end of a run as the client judged it, behind the `EndLine` of its request."""
+class EndingPart(_Part):
+    """The end of a run or a call."""
 
-    kind: Literal["outcome"] = "outcome"
     call: str
     request: str | None = None
     """The key of the latest request of the call; None if middleware answered all of it."""
     at: float
     run_id: str
     ending: str | None = None
-    """success, interrupt, cancelled, aborted, or nothing for an empty replay; None if the run failed."""
+    """success, interrupt, cancelled, aborted, or nothing for an empty replay; None if it failed."""
     error: ErrorRecord | None = None
-    """The exception that the run failed with."""
+    """The exception that it failed with."""
+    timings: dict[str, float | None] = Field(default_factory=dict)
+    """Seconds from its beginning: connect, first_event, first_text and total, and people: the part of the total in
+    which people were asked."""
+
+    @property
+    def sentence(self) -> str:
+        """The outcome, or a sentence about the failure."""
+        return self.ending or ("failed" if self.error is None else failure_text(self.error.type, self.error.message))
+
+    @property
+    def text(self) -> str:
+        """The outcome, and how long it took."""
+        seconds, people = self.timings.get("total"), self.timings.get("people")
+        return self.sentence if seconds is None else f"{self.sentence} · {time_text(seconds, people or 0)}"
+
+
+class OutcomeLine(EndingPart):
+    """The end of a run as the client judged it, behind the `EndLine` of its request."""
+
+    kind: Literal["outcome"] = "outcome"
     usage: list[dict[str, Any]] = Field(default_factory=list[dict[str, Any]])
     """Tokens per provider and model."""
     warnings: list[WarningRecord] = Field(default_factory=list[WarningRecord])
     """The deviations from the protocol that were tolerated in the call so far."""
-    timings: dict[str, float | None] = Field(default_factory=dict)
-    """Seconds from the begin of the call: connect, first_event, first_text and total."""
 
 
-Line: TypeAlias = HeaderLine | RequestLine | ResponseLine | EventLine | EndLine | ToolLine | OutcomeLine
+class CallLine(EndingPart):
+    """The end of a call, after all of its runs."""
+
+    kind: Literal["call"] = "call"
+
+
+Line: TypeAlias = HeaderLine | RequestLine | ResponseLine | EventLine | EndLine | ToolLine | OutcomeLine | CallLine
 """Any line of a recording."""
 
 LINE: TypeAdapter[Line] = TypeAdapter(Annotated[Line, Field(discriminator="kind")])
-KINDS = frozenset({"header", "request", "response", "event", "end", "tool", "outcome"})
+KINDS = frozenset({"header", "request", "response", "event", "end", "tool", "outcome", "call"})
 """The kinds of lines of this version."""

@@ -11,14 +11,26 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from pydantic_core import to_json
+from ag_ui.core import Interrupt
 
+from agui_client._interrupts.answers import AnsweredInterrupt
+from agui_client._run.story import (
+    EventStory,
+    RunStory,
+    Speakers,
+    ToolCallStory,
+    answer_text,
+    as_text,
+    calls_in,
+)
+from agui_client._tools.context import ToolExecution
 from agui_client._widgets.drawing import call_html
 from agui_client._widgets.markdown import prose
 from agui_client._widgets.views import find_view
 from agui_client.recording.answer_changes import AnswerChanges
 from agui_client.recording.format import (
     AgentRecord,
+    EndingPart,
     EndLine,
     EventLine,
     HeaderLine,
@@ -30,6 +42,7 @@ from agui_client.recording.format import (
 from agui_client.recording.prices import Prices, with_cost
 from agui_client.recording.references import InputReferences
 
+_CALL_EVENTS = frozenset({"TOOL_CALL_START", "TOOL_CALL_END", "TOOL_CALL_RESULT"})
 _SUBAGENT_ENDS = frozenset({"SUBAGENT_FINISHED", "SUBAGENT_ERROR"})
 _ALIGNMENT = re.compile(r' style="text-align:(left|center|right)"')
 """The style of a cell of a Markdown table; in a text of an agent, the quotation marks would be escaped."""
@@ -45,14 +58,27 @@ class _Lane:
 
 
 @dataclass
-class _Answer:
+class Answer:
     """A request whose answer is followed."""
 
     number: int
     changes: AnswerChanges
     lane: _Lane
+    story: EventStory
+    """The tool calls of its thread so far."""
     subagents: dict[str, _Lane] = field(default_factory=dict[str, _Lane])
     """The lanes of its subagents, by the ids of their invocations."""
+    made: dict[int, ToolCallStory] = field(default_factory=dict[int, ToolCallStory])
+    """The tool calls that it made, or that were executed after it, by their identity."""
+    answered: list[AnsweredInterrupt] = field(default_factory=list[AnsweredInterrupt])
+    """The interrupts that the request answered."""
+
+    @property
+    def calls(self) -> list[ToolCallStory]:
+        """The tool calls that it made or restated, or that were executed after it."""
+        found = {each.tool_call_id for each in self.made.values()}
+        restated = calls_in(self.changes.new_messages, speakers=self.story.speakers).values()
+        return [*self.made.values(), *(each for each in restated if each.tool_call_id not in found)]
 
 
 class Inspection:
@@ -63,17 +89,23 @@ class Inspection:
     """
 
     def __init__(self, prices: Prices | None = None) -> None:
+        self.speakers = Speakers()
+        """The names of the subagents so far."""
+        self.answers: dict[str, Answer] = {}
+        """The requests with their answers so far, by their keys."""
         self._prices = prices or {}
         self._drawn: set[str] = set()
         self._began: float | None = None
         self._offsets: dict[str, float] = {}
         self._latest = 0.0
-        self._answers: dict[str, _Answer] = {}
         self._lanes: dict[tuple[int | None, str], list[_Lane]] = {}
         self._lane_count = 0
         self._references = InputReferences()
         self._new_lanes: list[dict[str, Any]] = []
         self._lanes_of_calls: dict[str, _Lane] = {}
+        self._stories: dict[tuple[str, str], EventStory] = {}
+        self._interrupts: dict[str, Interrupt] = {}
+        self._early: dict[str, list[ToolExecution]] = {}
 
     def row(self, line: Line) -> dict[str, Any]:
         """Return the row of a line.
@@ -86,9 +118,11 @@ class Inspection:
             content, of an event the event, of a request with references as a recording has them; and those of these
             that there is something for: `r` and `l`, the numbers of its request and its lane; `lanes`, lanes that
             begin; `c`, the conversation that a request begins with, if that is not in its input; `o`, operations that
-            change it; `w`, warnings; `e`, the reason why a client stops; `v`, the HTML that a view makes of a tool
-            call; `m`, texts of the agent that are complete, each with its Markdown as HTML, once in a recording; `u`,
-            the tokens of a run, as a list of `TokenUsage`, each with its `cost` if that is known.
+            change it; `a`, the tool call that it is about, as far as it has come; `n`, the id and the name of a
+            subagent that begins; `s`, sentences about answers, the result and the time; `w`, warnings; `e`, the reason
+            why a client stops; `v`, the HTML that a view makes of a tool call; `m`, texts of the agent that are
+            complete, each with its Markdown as HTML, once in a recording; `u`, the tokens of a run, as a list of
+            `TokenUsage`, each with its `cost` if that is known.
         """
         row: dict[str, Any] = {"t": self._time(line), "k": line.kind}
         match line:
@@ -106,14 +140,6 @@ class Inspection:
             row["lanes"], self._new_lanes = self._new_lanes, []
         return row
 
-    def changes_of(self, request: str) -> AnswerChanges:
-        """Return the answer to a request, as it is after the rows so far.
-
-        Args:
-            request: The key of the request.
-        """
-        return self._answers[request].changes
-
     def _time(self, line: Line) -> float:
         """Return the seconds since the recording began; of several sessions, the first."""
         if isinstance(line, HeaderLine):
@@ -121,7 +147,7 @@ class Inspection:
             self._began = time if self._began is None else self._began
             at = self._offsets[line.session] = time - self._began
         else:
-            key = line.call if isinstance(line, ToolLine | OutcomeLine) else line.request
+            key = line.call if isinstance(line, ToolLine | EndingPart) else line.request
             at = line.at + self._offsets.get(key.rpartition("-")[0], 0.0)
         # Threads that write at the same moment may swap two lines.
         self._latest = max(self._latest, at)
@@ -130,8 +156,16 @@ class Inspection:
     def _add_request(self, row: dict[str, Any], line: RequestLine) -> None:
         parent = self._lanes_of_calls.get(line.parent or "")
         lane = self._free_lane(parent, _name(line.agent), "agent")
-        answer = _Answer(len(self._answers), AnswerChanges(line), lane)
-        self._answers[line.request] = answer
+        story = self._stories.setdefault(
+            (_name(line.agent), str(line.input.get("threadId"))), EventStory(self.speakers)
+        )
+        answer = Answer(len(self.answers), AnswerChanges(line, story), lane, story)
+        self.answers[line.request] = answer
+        for execution in self._early.pop(line.call, ()):
+            self._note_call(answer, execution.tool_call_id, execution)
+        self._note_answers(answer, line)
+        if answer.answered:
+            row["s"] = [answer_text(each) for each in answer.answered]
         self._lanes_of_calls.setdefault(line.call, lane)
         row.update(r=answer.number, l=lane.number)
         beginning = answer.changes.beginning
@@ -142,7 +176,7 @@ class Inspection:
         self._add_markdown(row, (str(each.get("content")) for each in beginning["messages"] if _is_answer(each)))
 
     def _add_event(self, row: dict[str, Any], line: EventLine) -> None:
-        answer = self._answers.get(line.request)
+        answer = self.answers.get(line.request)
         if answer is None:
             return
         row.update(r=answer.number, l=self._lane_of_event(answer, line.event).number)
@@ -152,10 +186,40 @@ class Inspection:
         self._add_markdown(row, answer.changes.completed_texts(line.event))
         if usage := answer.changes.usage(line.event):
             row["u"] = [with_cost(each, self._prices) for each in usage]
-        if line.event.get("type") == "TOOL_CALL_RESULT":
-            call = answer.changes.call(str(line.event.get("toolCallId")))
-            if call is not None:
-                _add_view(row, call.id, call.function.name, call.function.arguments, line.event.get("content"))
+        kind, tool_call_id = str(line.event.get("type")), line.event.get("toolCallId")
+        if answer.changes.error is not None:
+            return  # what comes behind is shown as events only
+        if kind in _CALL_EVENTS and isinstance(tool_call_id, str):
+            _add_call(row, self._note_call(answer, tool_call_id, is_made=kind == "TOOL_CALL_START"))
+        elif kind == "SUBAGENT_STARTED":
+            subagent = str(line.event.get("subagentRunId"))
+            row["n"] = [subagent, self.speakers.name(subagent)]
+        elif kind == "RUN_FINISHED":
+            self._interrupts |= {each.id: each for each in answer.changes.outcome.interrupts}
+            row["s"] = RunStory(result=answer.changes.result).lines
+
+    def _note_answers(self, answer: Answer, line: RequestLine) -> None:
+        """Take note of the interrupts that a request answers, and of the decisions about tool calls in the answers."""
+        for entry in answer.changes.resume:
+            interrupt = self._interrupts.get(entry.interrupt_id) or Interrupt(id=entry.interrupt_id, reason="")
+            by = (line.answers or {}).get(interrupt.id, ("caller", None))
+            answer.answered.append(AnsweredInterrupt(interrupt, entry, *by))
+        answer.story.decide(answer.answered)
+
+    def _note_call(
+        self, answer: Answer, tool_call_id: str, execution: ToolExecution | None = None, *, is_made: bool = True
+    ) -> ToolCallStory:
+        """Take note of a tool call that an answer makes, or that is executed after it; return it as it is now."""
+        call = answer.story.call(tool_call_id, "" if execution is None else execution.name)
+        if not call.pieces and (made := answer.changes.call(tool_call_id)) is not None:
+            call.name, call.pieces = made.function.name, [made.function.arguments]
+        if execution is not None:
+            if not call.pieces:
+                call.pieces = [as_text(execution.arguments)]
+            call.note(execution)
+        if is_made:
+            answer.made[id(call)] = call
+        return call
 
     def _add_markdown(self, row: dict[str, Any], texts: Iterable[str]) -> None:
         """Add the HTML of texts that are more than a paragraph."""
@@ -173,13 +237,20 @@ class Inspection:
 
     def _place(self, row: dict[str, Any], line: Line) -> None:
         """Find the request and the lane of a line that is neither a request nor an event."""
-        if isinstance(line, ToolLine) and line.result is not None:
-            _add_view(row, line.tool_call_id, line.name, to_json(line.arguments).decode(), line.result)
+        answer = self.answers.get(getattr(line, "request", None) or "")
         if isinstance(line, OutcomeLine) and line.warnings:
             row["w"] = [[each.rule, each.message, each.path] for each in line.warnings]
-        answer = self._answers.get(getattr(line, "request", None) or "")
+        if isinstance(line, EndingPart):
+            row["s"] = [line.text]
+        elif isinstance(line, ToolLine) and answer is not None:
+            _add_call(row, self._note_call(answer, line.tool_call_id, line.execution))
+        elif isinstance(line, ToolLine):
+            self._early.setdefault(line.call, []).append(line.execution)
+            call = ToolCallStory(line.tool_call_id, line.name, [as_text(line.arguments)])
+            call.note(line.execution)
+            _add_call(row, call)
         if answer is None:
-            lane = self._lanes_of_calls.get(line.call) if isinstance(line, ToolLine | OutcomeLine) else None
+            lane = self._lanes_of_calls.get(line.call) if isinstance(line, ToolLine | EndingPart) else None
             if lane is not None:
                 row["l"] = lane.number
             return
@@ -189,7 +260,7 @@ class Inspection:
             for lane in (answer.lane, *answer.subagents.values()):
                 lane.is_busy = False
 
-    def _lane_of_event(self, answer: _Answer, event: dict[str, Any]) -> _Lane:
+    def _lane_of_event(self, answer: Answer, event: dict[str, Any]) -> _Lane:
         subagent = event.get("subagentRunId")
         if not isinstance(subagent, str):
             return answer.lane
@@ -216,11 +287,19 @@ class Inspection:
         return lane
 
 
-def _add_view(row: dict[str, Any], tool_call_id: str, name: str, arguments: str, result: object) -> None:
-    """Add the drawing of an answered call, if its tool has a view."""
-    if find_view(("tool", name)) is not None:
-        text = result if isinstance(result, str) else to_json(result).decode()
-        row["v"] = call_html(tool_call_id, name, arguments, text)
+def _add_call(row: dict[str, Any], call: ToolCallStory) -> None:
+    """Add a tool call as it is now, and with its result the drawing of its tool's view, if that has one."""
+    facts = {
+        "id": call.tool_call_id,
+        "name": call.name,
+        "author": call.author or None,
+        "arguments": call.arguments,
+        "result": call.result,
+        "facts": call.facts,
+    }
+    row["a"] = {name: value for name, value in facts.items() if value is not None}
+    if call.result is not None and find_view(("tool", call.name)) is not None:
+        row["v"] = call_html(call)
 
 
 def _is_answer(message: Any) -> bool:

@@ -21,6 +21,8 @@ from agui_client.recording.format import (
     FORMAT,
     KINDS,
     LINE,
+    CallLine,
+    EndingPart,
     EndLine,
     EventLine,
     HeaderLine,
@@ -56,6 +58,8 @@ class Exchange:
     """The tools that were executed after it, step by step."""
     outcome: OutcomeLine | None = None
     """The client's verdict on the run."""
+    call_end: CallLine | None = None
+    """The end of the call, if this is its last request; None if the program was stopped before."""
 
     @property
     def input(self) -> RunAgentInput:
@@ -161,7 +165,7 @@ def lines_of_call(lines: Iterable[Line], call: str) -> list[Line]:
     for line in lines:
         if isinstance(line, HeaderLine):
             is_wanted = line.session == session
-        elif isinstance(line, ToolLine | OutcomeLine):
+        elif isinstance(line, ToolLine | EndingPart):
             is_wanted = line.call in calls
         else:
             if isinstance(line, RequestLine) and line.parent in calls:
@@ -199,6 +203,8 @@ def _add(exchange: Exchange, line: Line) -> None:
             exchange.tools.append(line)
         case OutcomeLine():
             exchange.outcome = line
+        case CallLine():
+            exchange.call_end = line
         case _:
             pass
 

@@ -36,6 +36,7 @@ from agui_client.errors import UsageError
 from agui_client.recording.failures import error_record
 from agui_client.recording.format import (
     AgentRecord,
+    CallLine,
     EndLine,
     HeaderLine,
     OutcomeLine,
@@ -53,8 +54,9 @@ if TYPE_CHECKING:
 
     from ag_ui.core import RunAgentInput
 
+    from agui_client._interrupts.answers import AnsweredInterrupt
     from agui_client._protocol.events import WireEvent
-    from agui_client._run.observers import RunEnd
+    from agui_client._run.observers import CallEnd, RunEnd
     from agui_client._tools.context import ToolExecution
     from agui_client._transport.client import Attempt
     from agui_client._transport.response import ResponseInfo
@@ -105,6 +107,7 @@ class Recorder(RunKeeper):
             agent=AgentRecord(agent_id=info.agent_id, name=info.name, description=info.description, url=info.url),
             is_connecting=run.is_replay,
             parent=parent,
+            answered=run.answered,
         )
         self._requests.setdefault(run, {})[number] = self._latest[run.first or run] = key
 
@@ -164,6 +167,7 @@ class Recorder(RunKeeper):
                 result=None if execution.message is None else _plain(execution.message.content),
                 seconds=execution.seconds,
                 error=execution.error,
+                decision=execution.decision,
             )
         )
         if execution.message is not None:
@@ -176,14 +180,16 @@ class Recorder(RunKeeper):
                 call=self._call(run),
                 request=self._latest.get(run.first or run),
                 at=self._now(),
-                run_id=end.run_id,
-                ending=end.ending,
-                error=None if end.error is None else error_record(end.error, is_ours=False),
+                **_ending(end),
                 usage=_plain(list(end.usage)),
                 warnings=[WarningRecord(**_plain(each)) for each in run.warnings.records()],
-                timings=_plain(end.timings),
             )
         )
+
+    def on_call_end(self, run: RunScope, end: CallEnd) -> None:
+        """Write the end of a call, unless nothing was written of it."""
+        latest = self._latest.get(run.first or run)
+        self._write(CallLine(call=self._call(run), request=latest, at=self._now(), **_ending(end)))
 
     def begin_request(
         self,
@@ -193,6 +199,7 @@ class Recorder(RunKeeper):
         agent: AgentRecord,
         is_connecting: bool = False,
         parent: str | None = None,
+        answered: Sequence[AnsweredInterrupt] = (),
     ) -> str:
         """Write a request, and return its key; what is written afterwards has to name it.
 
@@ -202,6 +209,7 @@ class Recorder(RunKeeper):
             agent: The agent.
             is_connecting: Whether the thread is to be sent again.
             parent: The key of the call inside which this one is made.
+            answered: The interrupts whose answers are in the input.
         """
         key = f"{call}.{next(self._numbers)}"
         line = RequestLine(
@@ -211,6 +219,7 @@ class Recorder(RunKeeper):
             at=self._now(),
             verb="connect" if is_connecting else "run",
             agent=agent,
+            answers={each.interrupt.id: (each.by, each.seconds) for each in answered} or None,
             input=json.loads(request_body(input)),
         )
         whole = Entry(line.model_dump_json(exclude_none=True, exclude={"same"})).redacted(self._redact)
@@ -415,6 +424,12 @@ def _dumped(value: Any) -> bytes:
 
 def _plain(value: object) -> Any:
     return to_jsonable_python(value, by_alias=True, exclude_none=True, fallback=repr, inf_nan_mode="null")
+
+
+def _ending(end: RunEnd) -> dict[str, Any]:
+    """Return the members of a line about the end of a run or a call."""
+    error = None if end.error is None else error_record(end.error, is_ours=False)
+    return {"run_id": end.run_id, "ending": end.ending, "error": error, "timings": _plain(end.timings)}
 
 
 def _headers(response: ResponseInfo | None) -> dict[str, str]:

@@ -6,22 +6,19 @@ of one text that follow each other are one row here, as they are on the page.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from agui_client._protocol.message_text import content_text
-from agui_client.recording.format import HeaderLine, Line, OutcomeLine, ResponseLine, ToolLine
-from agui_client.recording.inspection import Inspection
+from agui_client._run.story import RunStory, Speakers, ToolCallStory, as_text
+from agui_client.recording.format import EndingPart, EndLine, HeaderLine, Line, ResponseLine, ToolLine
+from agui_client.recording.inspection import Answer, Inspection
 from agui_client.recording.matching import ABSENT, changed_places, question
 from agui_client.recording.prices import Prices
 from agui_client.recording.reading import Exchange, Recording
 
 if TYPE_CHECKING:
     from ag_ui.core import Message
-
-    from agui_client.recording.answer_changes import AnswerChanges
 
 Family: TypeAlias = Literal["text", "reasoning", "tool", "state", "subagent", "run", "frame", "other", "bad"]
 _FAMILIES: Mapping[str, Family] = {
@@ -69,24 +66,10 @@ class RowSummary:
 
 
 @dataclass(slots=True)
-class CallSummary:
-    """A tool call of an answer."""
-
-    tool_call_id: str
-    name: str
-    arguments: str
-    result: str | None = None
-    """The content of the result; None without one."""
-    status: str = "called"
-    seconds: float | None = None
-    """The time that a tool here ran; None for others."""
-
-
-@dataclass(slots=True)
-class RequestSummary:
+class RequestSummary(RunStory):
     """A request with everything that belongs to its answer."""
 
-    agent: str
+    agent: str = ""
     """The name or the address of the agent."""
     call: str = ""
     """The key of the call of a verb that it belongs to."""
@@ -94,8 +77,6 @@ class RequestSummary:
     """Seconds from the beginning of the recording to the request."""
     until: float = 0.0
     """The same to the last row."""
-    ending: str = "no end"
-    """The outcome of the run, or the reason why it has none."""
     rows: list[RowSummary] = field(default_factory=list[RowSummary])
     asked: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """The input, without the ids that are made anew each time."""
@@ -107,7 +88,8 @@ class RequestSummary:
     """The state at the end."""
     changes: list[tuple[float, str, Any, Any]] = field(default_factory=list[tuple[float, str, Any, Any]])
     """The changes of the state: seconds, place, and the values before and after, which may be `ABSENT`."""
-    calls: list[CallSummary] = field(default_factory=list[CallSummary])
+    calls: list[ToolCallStory] = field(default_factory=list[ToolCallStory])
+    """The tool calls."""
     usage: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     """The tokens, as JSON of `TokenUsage`, each with its `cost` if that is known."""
     posts: list[str] = field(default_factory=list[str])
@@ -126,6 +108,8 @@ class RecordingSummary:
     """The names of the agents and subagents, by the numbers of their lanes."""
     has_events: bool = True
     """Whether the events were recorded."""
+    speakers: Speakers = field(default_factory=Speakers)
+    """The names of subagents."""
 
     @property
     def usage(self) -> list[dict[str, Any]]:
@@ -136,6 +120,11 @@ class RecordingSummary:
     def seconds(self) -> float:
         """The time from the first request to the last row."""
         return max(each.until for each in self.requests) - self.requests[0].at if self.requests else 0.0
+
+    @property
+    def people(self) -> float:
+        """The part of the time in which people were asked, by the calls that no other one is around."""
+        return sum(each.people for each in self.requests)
 
 
 def summary_of(recording: Recording, prices: Prices | None = None) -> RecordingSummary:
@@ -152,25 +141,25 @@ def summary_of(recording: Recording, prices: Prices | None = None) -> RecordingS
     early: list[RowSummary] = []
     for line in recording.lines:
         key = "" if isinstance(line, HeaderLine) else line.request or ""
-        before = inspection.changes_of(key).state if key in found else ABSENT
+        before = inspection.answers[key].changes.state if key in found else ABSENT
         row = inspection.row(line)
         lanes += [str(lane["name"]) for lane in row.get("lanes", ())]
         if isinstance(line, HeaderLine):
             continue
         if line.kind == "request":
-            known = frozenset(each.id for each in inspection.changes_of(key).messages)
+            known = frozenset(each.id for each in inspection.answers[key].changes.messages)
             agent = line.agent.name or line.agent.url or line.agent.agent_id
-            found[key] = RequestSummary(agent, line.call, at=row["t"], known_ids=known)
+            found[key] = RequestSummary(agent=agent, call=line.call, at=row["t"], known_ids=known, ending="no end")
         if (request := found.get(key)) is None:
             # A tool that the call approved is executed before the first request.
             early.append(_row(row, line))
             continue
         request.rows += early
         early.clear()
-        _add(request, row, line, before, inspection.changes_of(key).state)
+        _add(request, row, line, before, inspection.answers[key].changes.state)
     for key, request in found.items():
-        _complete(request, exchanges[key], inspection.changes_of(key))
-    return RecordingSummary(recording.path.name, [*found.values()], lanes)
+        _complete(request, exchanges[key], inspection.answers[key])
+    return RecordingSummary(recording.path.name, [*found.values()], lanes, speakers=inspection.speakers)
 
 
 def by_calls(recording: RecordingSummary) -> RecordingSummary:
@@ -183,9 +172,10 @@ def by_calls(recording: RecordingSummary) -> RecordingSummary:
 
 def _joined(requests: Sequence[RequestSummary]) -> RequestSummary:
     """Return one request, asked as the first of some, and answered by all of them."""
-    lists = ("rows", "changes", "calls", "usage", "posts", "problems")
-    last = requests[-1]
-    whole = replace(requests[0], until=last.until, ending=last.ending, messages=last.messages, state=last.state)
+    lists = ("rows", "changes", "calls", "answered", "usage", "posts", "problems")
+    last, people = requests[-1], sum(each.people for each in requests)
+    ends = {name: getattr(last, name) for name in ("until", "ending", "result", "messages", "state")}
+    whole = replace(requests[0], people=people, **ends)
     for name in lists:
         setattr(whole, name, [part for each in requests for part in getattr(each, name)])
     return whole
@@ -223,7 +213,7 @@ def _row(row: dict[str, Any], line: Line) -> RowSummary:
     if "e" in row or error is not None or name in ("RUN_ERROR", "SUBAGENT_ERROR"):
         family = "bad"
     is_event = line.kind == "event"
-    shown = RowSummary(row["t"], row["t"], name, _summary(line, event), family, row.get("l"), is_event)
+    shown = RowSummary(row["t"], row["t"], name, _summary(row, line, event), family, row.get("l"), is_event)
     delta = event.get("delta")
     if isinstance(delta, str):
         # A start between two deltas begins another text with the same id, and ends this row.
@@ -232,65 +222,54 @@ def _row(row: dict[str, Any], line: Line) -> RowSummary:
     return shown
 
 
-def _summary(line: Line, event: dict[str, Any]) -> str:
+def _summary(row: dict[str, Any], line: Line, event: dict[str, Any]) -> str:
     """Describe a line of a recording in a line."""
     match line:
         case ResponseLine():
             return " ".join(filter(None, [str(line.status or ""), line.error, line.address]))
         case ToolLine():
-            return " ".join(filter(None, [line.name, line.status, _text(line.result)]))
-        case OutcomeLine():
-            return line.ending or (line.error.type if line.error else "")
+            return " ".join([row["a"]["name"], row["a"]["facts"], row["a"].get("result", "")]).rstrip()
+        case EndingPart():
+            return line.text
         case HeaderLine():
             return line.package
         case _ if line.kind == "request":
             return f"{line.verb}, messages: {len(line.input.get('messages') or ())}"
-        case _ if line.kind == "end":
-            return line.reason if line.error is None else f"{line.reason}: {line.error.type}"
+        case EndLine():
+            return _end_text(line)
         case _:
             rest = {name: value for name, value in event.items() if name not in ("type", "subagentRunId", "metadata")}
             value = next((rest[name] for name in NAMED if name in rest), rest or None)
-            return _short(_text(value))
+            return _short("" if value is None else as_text(value))
 
 
-def _text(value: Any) -> str:
-    return "" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+def _end_text(line: EndLine) -> str:
+    return line.reason if line.error is None else f"{line.reason}: {line.error.type}"
 
 
 def _short(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
-def _complete(request: RequestSummary, exchange: Exchange, answer: AnswerChanges) -> None:
+def _complete(request: RequestSummary, exchange: Exchange, answer: Answer) -> None:
     """Add what is known of a request when its answer is over."""
-    request.messages, request.state = answer.messages, answer.state
+    changes, request.calls, request.answered = answer.changes, answer.calls, answer.answered
+    request.messages, request.state, request.result = changes.messages, changes.state, changes.result
     request.asked = question(exchange.request.input)
     request.posts = [
         f"{each.status or 'no response'} from {each.address} after {each.seconds:.3f} s"
         + (f": {each.error}" if each.error else "")
         for each in exchange.responses
     ]
-    calls: dict[str, CallSummary] = {}
-    for message in request.messages:
-        if message.role == "assistant" and message.id not in request.known_ids:
-            for call in message.tool_calls or ():
-                calls[call.id] = CallSummary(call.id, call.function.name, call.function.arguments)
-        elif message.role == "tool" and message.tool_call_id in calls:
-            answered = calls[message.tool_call_id]
-            answered.result, answered.status = content_text(message.content, "\n"), "answered"
-    for step in exchange.tools:
-        arguments = json.dumps(step.arguments, ensure_ascii=False)
-        executed = calls.setdefault(step.tool_call_id, CallSummary(step.tool_call_id, step.name, arguments))
-        executed.status, executed.seconds = step.status, step.seconds
-        executed.result = executed.result if step.result is None else _text(step.result)
-    request.calls = [*calls.values()]
     if (outcome := exchange.outcome) is not None:
-        request.ending = outcome.ending or "failed"
-        if outcome.error is not None:
-            request.ending = f"failed: {outcome.error.type}: {outcome.error.message or ''}"
+        request.ending = outcome.sentence
         # Warnings about a whole call, which belong to no event.
         known = " ".join(request.problems)
         request.problems += [f"{each.rule}: {each.message}" for each in outcome.warnings if each.message not in known]
     elif exchange.end is not None:
-        error = exchange.end.error
-        request.ending = exchange.end.reason if error is None else f"{exchange.end.reason}: {error.type}"
+        request.ending = _end_text(exchange.end)
+    if exchange.call_end is not None:
+        # The last request of its call, which may have been stopped after the run.
+        request.ending = exchange.call_end.sentence
+        if exchange.request.parent is None:
+            request.people = exchange.call_end.timings.get("people") or 0.0

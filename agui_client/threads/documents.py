@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, Literal
 
-from ag_ui.core import Message, TokenUsage
+from ag_ui.core import TokenUsage
 from pydantic import BaseModel, Field, ValidationError
 
 from agui_client._conversation.snapshot import ANOTHER_VERSION, ConversationSnapshot, is_of_another_version
 from agui_client._protocol.message_text import content_text
 from agui_client._protocol.patch import parse_json
+from agui_client._run.story import Speakers, calls_in
 from agui_client.errors import UsageError
 from agui_client.threads.store import ThreadInfo
 
@@ -44,7 +45,7 @@ def exported(info: ThreadInfo, conversation: ConversationSnapshot, form: Format)
         UsageError: There is no such format.
     """
     if form == "md":
-        return "\n\n".join(_markdown(info, conversation.messages)) + "\n"
+        return "\n\n".join(_markdown(info, conversation)) + "\n"
     document = ThreadDocument(title=info.title, usage=list(info.usage), conversation=conversation)
     if form == "json":
         return document.model_dump_json(indent=2, by_alias=True) + "\n"
@@ -82,17 +83,20 @@ def _check_version(error: ValidationError) -> None:
         raise UsageError(f"the exported thread {ANOTHER_VERSION}; it was not imported") from error
 
 
-def _markdown(info: ThreadInfo, messages: Sequence[Message]) -> Iterator[str]:
+def _markdown(info: ThreadInfo, conversation: ConversationSnapshot) -> Iterator[str]:
+    calls, speakers = calls_in(conversation.messages, records=conversation.tool_calls), Speakers()
     yield f"# {info.title or info.thread_id}"
-    for message in messages:
+    for message in conversation.messages:
         text = _text(message.content)
         if message.role == "tool":
             yield f"**Result of {message.tool_call_id}**\n\n{_fenced(text)}"
         elif text:
-            yield f"**{message.role.capitalize()}**\n\n{text}"
+            author = speakers.name(getattr(message, "subagent_run_id", None)) or message.role.capitalize()
+            yield f"**{author}**\n\n{text}"
         if message.role == "assistant":
-            for call in message.tool_calls or ():
-                yield f"**Call of {call.function.name}** ({call.id})\n\n{_fenced(call.function.arguments)}"
+            for each in message.tool_calls or ():
+                call = calls[message.id, each.id]
+                yield f"**Call of {call.name}** ({call.tool_call_id}), {call.facts}\n\n{_fenced(call.arguments)}"
 
 
 def _text(content: Any) -> str:

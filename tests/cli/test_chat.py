@@ -149,7 +149,7 @@ def test_state_and_history_can_be_looked_at(agui: Agui, tools: str) -> None:
         "{}\n"
         "you: mail\n"
         "thought: A mail it is.\n"
-        'call-1 = send_mail({"to": "ada"})\n'
+        'call-1 = send_mail({"to": "ada"}), denied by nobody\n'
         f"call-1 -> {denied}\n"
         f"agent: It came to: {denied}\n"
     )
@@ -163,7 +163,7 @@ def test_a_tool_that_wants_approval_is_denied_where_nobody_can_be_asked(agui: Ag
     assert done.stderr == (
         'tool send_mail({"to": "ada"})\n'
         "agui: the call of send_mail is denied, because there is no terminal to ask on\n"
-        "tool send_mail denied: There was nobody to ask, so this tool call was not carried out.\n"
+        "tool send_mail denied by nobody: There was nobody to ask, so this tool call was not carried out.\n"
     )
 
 
@@ -455,13 +455,13 @@ def test_on_a_terminal_a_tool_is_approved_and_another_denied(on_terminal: OnTerm
         terminal.send("mail\r")
         terminal.await_sight("The agent wants to call send_mail", '"to": "ada"', "Allow it?")
         terminal.send("y\r")
-        terminal.await_sight("tool send_mail -> sent to ada", "It came to: sent to ada", PROMPT)
+        terminal.await_sight("tool send_mail, approved by a person -> sent to ada", "It came to: sent to ada", PROMPT)
         terminal.send("mail\r")
         terminal.await_sight("Allow it?")
         terminal.send("n\r")
         terminal.await_sight("Why?")
         terminal.send("no mails today\r")
-        terminal.await_sight("tool send_mail denied: no mails today", "It came to: no mails today", PROMPT)
+        terminal.await_sight("tool send_mail denied by a person: no mails today", "It came to: no mails today", PROMPT)
         terminal.send("/quit\r")
         assert terminal.finish() == 0
     assert terminal.output.count("\x1b[?25l") <= terminal.output.count("\x1b[?25h"), "the cursor is shown again"

@@ -43,7 +43,7 @@ def test_the_rounds_of_a_call_are_shown_with_the_results_of_its_tools(agui: Agui
     path = recorded(tmp_path / "run.jsonl", turn(tool_call("look", {"place": "Oslo"})), turn(text("Quiet.")))
     shown = agui("replay", path, "--speed", "0")
     assert (shown.returncode, shown.stdout) == (0, "Quiet.\n")
-    assert shown.stderr == '> How is Oslo?\ntool look({"place": "Oslo"})\ntool look here -> Oslo is quiet\n'
+    assert shown.stderr == '> How is Oslo?\ntool look({"place": "Oslo"})\ntool look -> Oslo is quiet\n'
 
 
 def test_a_recording_that_was_cut_is_shown_as_far_as_it_goes(agui: Agui, tmp_path: Path) -> None:

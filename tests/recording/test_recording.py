@@ -61,7 +61,7 @@ def test_a_run_is_a_header_a_request_events_and_an_end(tmp_path: Path) -> None:
     with serve_bytes(Reply([sse(ANSWER)])) as server:
         agent = HttpAgent(server.url, agent_id="helper", thread_id="t", headers={"authorization": "Bearer abc"})
         agent.use(record(path)).run_agent_sync("Hi", run_id="r")
-    assert kinds(path) == ["header", "request", "response", *["event"] * 5, "end", "outcome"]
+    assert kinds(path) == ["header", "request", "response", *["event"] * 5, "end", "outcome", "call"]
     (exchange,) = Recording.read(path).exchanges
     assert (exchange.request.agent.name, exchange.request.agent.url) == ("helper", server.url)
     assert (exchange.input.run_id, exchange.input.messages[0].content) == ("r", "Hi")
@@ -111,7 +111,7 @@ def test_tools_are_recorded_between_the_rounds_of_a_call(tmp_path: Path) -> None
         ("running", None),
         ("succeeded", "seen"),
     ]
-    assert isinstance(recording.lines[-1 - len(second.events) - 3], ToolLine)
+    assert isinstance(recording.lines[-1 - len(second.events) - 4], ToolLine)
 
 
 def test_middleware_that_asks_again_makes_two_requests_of_one_run(tmp_path: Path) -> None:
@@ -343,7 +343,7 @@ def test_an_answer_with_a_line_that_could_not_be_written_counts_for_cut_off(
     assert [record.message for record in caplog.records if record.levelname == "ERROR"] == [
         "an observer of runs failed; the run goes on"
     ]
-    assert kinds(tmp_path / "run.jsonl") == ["header", "request", "event", "event", "outcome"]
+    assert kinds(tmp_path / "run.jsonl") == ["header", "request", "event", "event", "outcome", "call"]
     with pytest.raises(IncompleteRunError):
         ReplayAgent(tmp_path / "run.jsonl").run_agent_sync("Hi")
 

@@ -720,7 +720,7 @@ async def test_markdown_is_for_reading(new_threads: NewThreads) -> None:
     await a_long_thread(threads)
     lines = (await threads.export("t", "md")).splitlines()
     assert lines[:3] == ["# first", "", "**User**"]
-    assert "**Call of look** (c1)" in lines
+    assert "**Call of look** (c1), answered" in lines
     with pytest.raises(UsageError, match="'md', 'json' or 'jsonl'"):
         await threads.export("t", "pdf")  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
 

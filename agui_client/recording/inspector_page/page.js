@@ -29,7 +29,7 @@ class Page {
     const choose = (row) => this.choose(row);
     this.timeline = new Timeline(this.recording, byId("timeline"), byId("lanes"), choose, (lane) => this.fold(lane));
     const isFoldedAway = (request, subagent) => this.isFoldedAway(request, subagent);
-    this.messages = new MessagesPanel(byId("messages"), this.recording.drawn, isFoldedAway);
+    this.messages = new MessagesPanel(byId("messages"), this.recording, isFoldedAway);
     this.state = new StatePanel(byId("state"));
     this.listen();
     this.refresh();
@@ -182,7 +182,7 @@ class Page {
     const [before, conversation] = comparedWith > this.at ? [late, early] : [early, late];
     switch (this.tab) {
       case "messages":
-        this.messages.show(conversation.messages ?? [], previous === undefined ? conversation.messages : before.messages, row.r);
+        this.messages.show(conversation.messages ?? [], previous === undefined ? conversation.messages : before.messages, row.r, this.at);
         break;
       case "state": {
         const since = this.marked === null ? "the moment before" : `the marked moment, row ${this.marked + 1}`;
@@ -375,8 +375,8 @@ function summaryOf(row) {
   if (row.k === "header") return `${data.time} · agui_client ${data.package}`;
   if (row.k === "response") return `${data.status ?? ""} ${data.error ?? ""} ${data.address}`;
   if (row.k === "end") return `${data.reason} ${data.error?.type ?? ""}`;
-  if (row.k === "outcome") return data.ending ?? data.error?.type ?? "";
-  if (row.k === "tool") return `${data.name} ${data.status} ${oneLine(data.result, 80)}`;
+  if (row.k === "outcome" || row.k === "call") return row.s[0];
+  if (row.k === "tool") return `${row.a.name} ${row.a.facts} ${oneLine(row.a.result, 80)}`;
   const { type, subagentRunId, metadata, ...rest } = data;
   const named = ["delta", "toolCallName", "stepName", "message", "content", "name", "snapshot", "patch", "messageId", "toolCallId"];
   const first = named.find((name) => rest[name] !== undefined);

@@ -25,21 +25,23 @@ function markdownBlock(html) {
 }
 
 class MessagesPanel {
-  /** `drawn` has the HTML of Markdown that agents wrote, made by the package: no images, and no HTML of theirs. */
-  constructor(place, drawn, isFoldedAway) {
+  /** The recording has the HTML of Markdown that agents wrote, made by the package: no images, and no HTML of theirs. */
+  constructor(place, recording, isFoldedAway) {
     this.place = place;
-    this.markdown = drawn;
+    this.recording = recording;
+    this.markdown = recording.drawn;
     this.isFoldedAway = isFoldedAway;
     this.nodes = new WeakMap();
     this.most = MOST_MESSAGES;
     this.opened = new Set();
   }
 
-  show(messages, before, request) {
+  show(messages, before, request, at) {
+    this.at = at;
     const known = new Set(before);
     const earlier = Math.max(0, messages.length - this.most);
     const nodes = [];
-    if (earlier) nodes.push(this.moreButton(earlier, () => this.show(messages, before, request)));
+    if (earlier) nodes.push(this.moreButton(earlier, () => this.show(messages, before, request, at)));
     let folded = [];
     let changedNode = null;
     const close = () => {
@@ -74,10 +76,11 @@ class MessagesPanel {
 
   nodeOf(message) {
     const html = message.role === "assistant" ? this.markdown.get(message.content) : undefined;
-    let { node, html: before } = this.nodes.get(message) ?? {};
-    if (!node || html !== before) {
+    const key = [html, ...(message.toolCalls ?? []).map(({ id }) => this.recording.callAt(id, this.at)?.facts)].join();
+    let { node, key: before } = this.nodes.get(message) ?? {};
+    if (!node || key !== before) {
       node = this.drawn(message);
-      this.nodes.set(message, { node, html });
+      this.nodes.set(message, { node, key });
     }
     return node;
   }
@@ -90,7 +93,8 @@ class MessagesPanel {
 
   drawn(message) {
     const role = String(message.role ?? "?");
-    const owner = message.subagentRunId ? h("span.owner", {}, `subagent ${message.subagentRunId}`) : null;
+    const subagent = message.subagentRunId;
+    const owner = subagent ? h("span.owner", {}, `subagent ${this.recording.speakers.get(subagent) ?? subagent}`) : null;
     const head = h("header", {}, h("b", {}, message.name ? `${role} ${message.name}` : role), owner, h("code", {}, message.id ?? ""));
     const node = h(`article.message.${/^[a-z]+$/.test(role) ? role : "other"}`, {}, head);
     const content = this.content(message);
@@ -115,8 +119,10 @@ class MessagesPanel {
 
   call(call) {
     const name = call.function?.name ?? "?";
-    const given = String(call.function?.arguments ?? "");
-    return this.folding(`c${call.id}`, [h("b", {}, `calls ${name} `), oneLine(given, 100)], textBlock(prettyIfJson(given), "pre.text"));
+    const told = this.recording.callAt(call.id, this.at);
+    const given = String((told?.arguments || call.function?.arguments) ?? "");
+    const facts = told ? ` → ${told.facts}` : "";
+    return this.folding(`c${call.id}`, [h("b", {}, `calls ${name} `), oneLine(given, 100), facts], textBlock(prettyIfJson(given), "pre.text"));
   }
 }
 
@@ -188,6 +194,8 @@ function rowDetails(recording, row) {
     h("p.facts", {}, facts.filter(Boolean).join(" · ")),
     row.e ? h("p.failed", {}, `A client stops here: ${row.e}`) : null,
     warnings,
+    (row.s ?? []).map((each) => h("p", {}, each)),
+    row.a && h("p", {}, h("b", {}, `${row.a.name} `), `${row.a.arguments} → ${row.a.facts}`),
     row.v === undefined ? null : viewFrame(row.v),
     textBlock(JSON.stringify(row.d, null, 2), "pre.text"),
   ];
@@ -203,18 +211,13 @@ function requestDetails(recording, row) {
   const attempts = ofKind("response").map(({ d }) =>
     h("p", {}, `${d.status ?? "no response"} from ${d.address} after ${duration(d.seconds)}${d.error ? `: ${d.error}` : ""}`)
   );
-  const ends = [...ofKind("end"), ...ofKind("outcome")].map(({ k, d }) => {
-    const usage = (d.usage ?? []).map((each) => `${each.totalTokens ?? "?"} tokens (${each.model ?? each.provider ?? "?"})`);
-    const error = d.error ? `${d.error.type}: ${d.error.message ?? ""}` : null;
-    return h("p", {}, [`${k}: ${d.reason ?? d.ending ?? "failed"}`, error, ...usage].filter(Boolean).join(" · "));
-  });
   const isFilled = (value) => value !== undefined && value !== null && Object.keys(value).length > 0;
   const parts = ["messages", "state", "tools", "context", "forwardedProps", "resume"].filter((name) => isFilled(input[name]));
   return [
     h("h3", {}, title),
     h("p.facts", {}, `call ${call}${parent ? `, inside call ${parent}` : ""} · thread ${input.threadId} · run ${input.runId}`),
     attempts,
-    ends,
+    request.rows.flatMap((each) => recording.rows[each].s ?? []).map((each) => h("p", {}, each)),
     parts.map((name) =>
       h("details", { open: name !== "messages" }, h("summary", {}, name), textBlock(JSON.stringify(input[name], null, 2), "pre.text"))
     ),
@@ -224,14 +227,14 @@ function requestDetails(recording, row) {
 function toolTable(recording, choose) {
   const { rows } = recording;
   const lines = [...recording.calls.values()].slice(-MOST_CALLS).map((call) => {
-    const seconds = call.seconds ?? rows[call.last].t - rows[call.first].t;
+    const seconds = rows[call.last].t - rows[call.first].t;
     const line = h(
       "tr",
       { onclick: () => choose(call.last), tabindex: 0, onkeydown: (event) => event.key === "Enter" && choose(call.last) },
       h("td", {}, h("b", {}, call.name || "?"), h("br"), h("small", {}, recording.lanes[call.lane]?.name ?? "")),
-      h("td", {}, shortened(call.pieces.join(""), 300)),
+      h("td", {}, shortened(call.arguments, 300)),
       h("td", {}, oneLine(call.result, 300)),
-      h("td", {}, call.status, h("br"), h("small", {}, duration(seconds), call.isHere ? " here" : ""))
+      h("td", {}, call.facts, h("br"), h("small", {}, call.isHere ? "" : duration(seconds)))
     );
     return call.view === undefined ? line : [line, h("tr", {}, h("td", { colspan: 4 }, viewFrame(call.view)))];
   });

@@ -24,6 +24,8 @@ class Recording {
     this.inputs = new Map();
     this.lanes = [];
     this.calls = new Map();
+    this.told = new Map();
+    this.speakers = new Map();
     this.warnings = [];
     this.errors = [];
     this.usage = [];
@@ -47,6 +49,7 @@ class Recording {
     }
     this.extendSpan(row);
     this.noteCall(row, request);
+    if (row.n) this.speakers.set(...row.n);
     for (const [text, html] of row.m ?? []) this.drawn.set(text, html);
     this.usage.push(...(row.u ?? []).map((each) => ({ ...each, row: row.i })));
     for (const [rule, message, path] of row.w ?? []) this.warnings.push({ row: row.i, rule, message, path });
@@ -87,17 +90,19 @@ class Recording {
   }
 
   noteCall(row, request) {
-    const id = row.k === "tool" ? row.d.tool_call_id : row.d.toolCallId;
-    if (typeof id !== "string") return;
+    if (!row.a) return;
     // A tool that is executed here answers between two requests of a call.
-    const key = `${row.d.call ?? request?.line.call} ${id}`;
-    let call = this.calls.get(key);
-    if (!call) {
-      call = { id, name: "", pieces: [], first: row.i, last: row.i, lane: row.l, status: "arriving" };
-      this.calls.set(key, call);
-    }
-    call.last = row.i;
-    noteStep(call, row);
+    const key = `${row.d.call ?? request?.line.call} ${row.a.id}`;
+    const before = this.calls.get(key) ?? { first: row.i, lane: row.l };
+    const isHere = before.isHere || row.k === "tool";
+    this.calls.set(key, { ...before, ...row.a, last: row.i, isHere, view: row.v ?? before.view });
+    if (!this.told.has(row.a.id)) this.told.set(row.a.id, []);
+    this.told.get(row.a.id).push(row);
+  }
+
+  /** Return a tool call as it was at a row; undefined if nothing of it was recorded until then. */
+  callAt(id, index) {
+    return this.told.get(id)?.findLast((row) => row.i <= index)?.a;
   }
 
   /** Return the messages and the state right after a row; they are never changed afterwards. */
@@ -138,27 +143,10 @@ function failureOf(row) {
   if (row.k === "event" && (row.name === "RUN_ERROR" || row.name === "SUBAGENT_ERROR")) {
     return `${row.name}: ${row.d.message ?? ""}`;
   }
-  if ((row.k === "end" || row.k === "outcome") && error) {
+  if ((row.k === "end" || row.k === "outcome" || row.k === "call") && error) {
     return `${error.type}: ${error.message ?? ""}`;
   }
   return (row.k === "tool" || row.k === "response") && error ? String(error) : null;
-}
-
-function noteStep(call, row) {
-  const data = row.d;
-  call.name = data.toolCallName ?? (row.k === "tool" ? data.name : undefined) ?? call.name;
-  if (row.k === "tool") {
-    Object.assign(call, { status: data.status, result: data.result ?? call.result, seconds: data.seconds, isHere: true });
-    if (call.pieces.length === 0) call.pieces.push(JSON.stringify(data.arguments ?? {}));
-  } else if (row.name === "TOOL_CALL_START") {
-    call.pieces = [];
-  } else if (row.name === "TOOL_CALL_END") {
-    call.status = "called";
-  } else if (row.name === "TOOL_CALL_RESULT") {
-    Object.assign(call, { status: "answered", result: data.content });
-  }
-  if (typeof data.delta === "string") call.pieces.push(data.delta);
-  call.view = row.v ?? call.view;
 }
 
 /** Return a value with an operation of JSON Patch, or an "append", applied; containers that are not `own` are copied. */
