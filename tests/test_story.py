@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -45,6 +46,7 @@ from agui_client._tools.working_time import PeopleTime, person_asked
 from agui_client.notebook.content import bundle_of
 from agui_client.recording import Recording, inspector_page, record
 from agui_client.recording.summary import summary_of
+from agui_client.teams import SequentialAgent
 from agui_client.testing import ScriptedAgent, Step, interrupt, text, tool_call, tool_result, turn
 from agui_client.threads.documents import exported
 from agui_client.threads.store import ThreadInfo
@@ -193,6 +195,7 @@ async def test_no_painter_shows_a_secret_of_an_answer_or_a_result(one: Shown, pa
     assert not re.search("hunter2|sk-live", told)
     # The rows of a recording have the answer as it was sent, with secrets redacted by their names.
     assert painter == "inspector page" or "1234" not in told
+    assert not re.search("hunter2|1234", str(json.loads(one.result.to_json())["answered"]))
 
 
 EDITED = {"approved": True, "editedArgs": {"count": 2}}
@@ -244,6 +247,11 @@ async def hesitating(_: ApprovalRequest) -> bool:
     return True
 
 
+async def thinking(_: ApprovalRequest) -> bool:
+    await anyio.sleep(0.01)
+    return True
+
+
 def decided(result: RunResult) -> str:
     (execution,) = result.tool_executions
     return str(execution.decision)
@@ -273,6 +281,14 @@ async def test_arguments_that_come_with_the_call_are_a_change_of_a_person() -> N
     again = await agent.run_agent(tool_results={"c": Approve({"count": 2})})
     assert decided(again) == "changed by a person"
     assert [each.decision.arguments for each in agent.snapshot().tool_calls if each.decision] == [{"count": 2}]
+
+
+@pytest.mark.parametrize("is_inside", [False, True])
+def test_the_time_of_a_call_says_for_how_long_people_were_asked_also_those_of_a_member(is_inside: bool) -> None:
+    agent = ScriptedAgent(turn(tool_call("buy", {"count": 4})), turn(text("Done.")), tools=[buy], approve=thinking)
+    timings = (SequentialAgent(agent) if is_inside else agent).run_agent_sync("Hi").timings
+    assert timings.total is not None
+    assert 0.01 <= timings.people < timings.total
 
 
 def test_time_in_which_several_people_are_asked_is_counted_once_and_in_the_call_around(

@@ -20,9 +20,9 @@ from agui_client._run.inspected_run import InspectedRun
 from agui_client._run.observers import CallEnd, RunEnd, reconnects_in
 from agui_client._run.scope import StateT, typed
 from agui_client._run.state import Phase
-from agui_client._run.story import failure_text
+from agui_client._run.story import failure_text, shown_payload
 from agui_client._run.subagents import SubagentResult, answer_id, partial_message_ids, subagent_results, usage_of
-from agui_client._secrets import hidden_json, without_opaque
+from agui_client._secrets import without_opaque
 from agui_client._tools.context import ToolExecution
 from agui_client.errors import AGUIError, ParseError, TransportError
 
@@ -258,13 +258,15 @@ class RunResult(Inspectable[StateT], Record, Displayed):
     def to_json(self, *, indent: int | None = None) -> str:
         """Return the result as one JSON object with a member for each field, protocol objects by their wire names.
 
-        The provider's `encryptedValue`s are left out: this is for logs and files, and `agent.snapshot()` for going on.
+        The provider's `encryptedValue`s and secrets in answers to interrupts are left out: this is for logs and files,
+        and `agent.snapshot()` for going on.
 
         Args:
             indent: The number of blanks to indent by; None for one line.
         """
         plain = to_jsonable_python(self, by_alias=True, fallback=repr)
-        plain["answered"] = hidden_json(plain["answered"])
+        for written, answered in zip(plain["answered"], self.answered, strict=True):
+            written["entry"]["payload"] = shown_payload(answered)
         return to_json(without_opaque(plain), indent=indent, inf_nan_mode="null").decode()
 
 

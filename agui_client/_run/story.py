@@ -270,14 +270,18 @@ class RunStory:
 
 def answer_text(answered: AnsweredInterrupt) -> str:
     """Describe an interrupt and its answer, without secrets."""
-    interrupt, entry = answered.interrupt, answered.entry
-    payload, asked = hidden_json(entry.payload), (interrupt.response_schema or {}).get("properties")
-    if is_object(payload) and is_object(asked):
-        payload = {name: REDACTED if is_secret_schema(asked.get(name)) else each for name, each in payload.items()}
-    given = "no answer" if entry.status == "cancelled" else as_text(payload)
+    given = "no answer" if answered.entry.status == "cancelled" else as_text(shown_payload(answered))
     who = answered.by if answered.by == "nobody" else f"{'a' if answered.by == 'person' else 'the'} {answered.by}"
     took = "" if answered.seconds is None else f" in {seconds_text(answered.seconds)}"
-    return f"{question_text(interrupt)} {given}, answered by {who}{took}"
+    return f"{question_text(answered.interrupt)} {given}, answered by {who}{took}"
+
+
+def shown_payload(answered: AnsweredInterrupt) -> Any:
+    """Return the answer to an interrupt without secrets: by their names, and by the schema that asked for them."""
+    payload, asked = hidden_json(answered.entry.payload), (answered.interrupt.response_schema or {}).get("properties")
+    if is_object(payload) and is_object(asked):
+        payload = {name: REDACTED if is_secret_schema(asked.get(name)) else each for name, each in payload.items()}
+    return payload
 
 
 def question_text(interrupt: Interrupt, speakers: Speakers | None = None) -> str:

@@ -29,7 +29,7 @@ from agui_client._run.story import (
 from agui_client._secrets import hidden_json
 from agui_client._tools.context import ToolExecution
 from agui_client.errors import UsageError
-from agui_client.notebook.content import beginning, conversation, elements_of, of_this_call
+from agui_client.notebook.content import beginning, conversation, elements_of, of_this_call, waiting_lines
 from agui_client.notebook.elements import Bubble, Code, Element, Fold, Line, Table, Tree, page
 from agui_client.notebook.timeline import Moment, Moments, Stretch, Timeline, Wide
 from agui_client.recording import Recording, inspector_page
@@ -93,6 +93,7 @@ def of_call(result: RunResult[Any], title: str, prices: Prices) -> RecordingSumm
         **{each.name: getattr(story, each.name) for each in fields(RunStory)},
         until=result.timings.total or 0.0,
         messages=messages,
+        interrupts=result.interrupts,
         known_ids=frozenset(each.id for each in messages if each.id not in new),
         state=plain["state"],
         calls=[
@@ -126,6 +127,7 @@ def of_recording(shown: RecordingSummary, prices: Prices) -> list[Element]:
         elements.append(Line(_NO_EVENTS))
     elements.append(Fold("messages", _chat(requests, shown.speakers), is_open=True))
     elements += [Line(each) for request in requests for each in request.lines]
+    elements += waiting_lines(requests[-1].interrupts, speakers=shown.speakers)
     changes = [
         [Line(f"{at - requests[0].at:.3f} s"), Line(path or "(all)"), _value(before), _value(after)]
         for request in requests

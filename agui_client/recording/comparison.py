@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from ag_ui.core import AssistantMessage
+from pydantic_core import to_jsonable_python
 
-from agui_client._protocol.decode import Decoder
-from agui_client._protocol.pipeline import Pipeline
-from agui_client._protocol.reduce import Reducer
-from agui_client._protocol.warnings import WarningLog
-from agui_client.errors import ProtocolError
-from agui_client.recording.matching import differences, question
+from agui_client.recording.matching import differences
+from agui_client.recording.summary import summary_of
 
 if TYPE_CHECKING:
-    from agui_client.recording.reading import Exchange, Recording
+    from agui_client.recording.reading import Recording
+    from agui_client.recording.summary import RequestSummary
 
 Aspect: TypeAlias = Literal["request", "text", "tools", "state", "outcome"]
 _ASPECTS: tuple[Aspect, ...] = ("request", "text", "tools", "state", "outcome")
@@ -54,8 +50,9 @@ def compare(one: Recording, other: Recording) -> Comparison:
         other: The second.
     """
     found: dict[Aspect, Difference] = {}
-    for number, (before, now) in enumerate(zip_longest(one.exchanges, other.exchanges), 1):
-        facts = [None if exchange is None else _facts(exchange) for exchange in (before, now)]
+    requests = zip_longest(summary_of(one).requests, summary_of(other).requests)
+    for number, pair in enumerate(requests, 1):
+        facts = [None if request is None else _facts(request) for request in pair]
         for aspect in _ASPECTS:
             sentence = _difference(aspect, *(None if each is None else each[aspect] for each in facts))
             if sentence is not None:
@@ -84,39 +81,16 @@ _NAMES: dict[Aspect, Callable[[str], str]] = {
 }
 
 
-def _facts(exchange: Exchange) -> dict[Aspect, Any]:
+def _facts(request: RequestSummary) -> dict[Aspect, Any]:
     """Return what an answer comes to, by aspects."""
-    asked = exchange.input
-    log = WarningLog()
-    reducer = Reducer(asked.messages, asked.state, warnings=log)
-    pipeline, decode = Pipeline(reducer, log, null_fields="drop"), Decoder(log).feed
-    failure = None if exchange.end is None or exchange.end.error is None else exchange.end.error.type
-    try:
-        for line in exchange.events:
-            for _ in pipeline.feed(decode(json.dumps(line.event))):
-                pass
-    except ProtocolError as error:
-        failure = f"{type(error).__name__} {error.rule}"
-    known = {message.id for message in asked.messages}
-    new = [message for message in reducer.messages if message.id not in known]
-    outcome = pipeline.outcome
-    ending = outcome.outcome if outcome.error is None else outcome.error.message
+    new = [each for each in request.messages if each.id not in request.known_ids and each.role == "assistant"]
     return {
-        "request": question(exchange.request.input),
-        "text": [message.content for message in new if message.role == "assistant" and message.content],
-        "tools": _tools(exchange, [message for message in new if isinstance(message, AssistantMessage)], reducer),
-        "state": reducer.state,
-        "outcome": failure
-        or (ending if isinstance(ending, str | None) else ending.model_dump(mode="json", by_alias=True)),
+        "request": request.asked,
+        "text": [each.content for each in new if each.content],
+        "tools": [
+            {"name": each.name, "arguments": each.arguments, "result": each.result, "decision": each.decided}
+            for each in request.calls
+        ],
+        "state": request.state,
+        "outcome": [request.ending, request.result, to_jsonable_python(request.interrupts, by_alias=True)],
     }
-
-
-def _tools(exchange: Exchange, messages: Sequence[AssistantMessage], reducer: Reducer) -> list[Any]:
-    """Return the calls that an answer made, with their results: the agent's own, or those of tools executed here."""
-    results = {each.tool_call_id: each.content for each in reducer.messages if each.role == "tool"}
-    results |= {each.tool_call_id: each.result for each in exchange.tools if each.result is not None}
-    calls = [call for message in messages for call in message.tool_calls or ()]
-    return [
-        {"name": call.function.name, "arguments": call.function.arguments, "result": results.get(call.id)}
-        for call in calls
-    ]

@@ -18,7 +18,7 @@ from agui_client.recording.prices import Prices
 from agui_client.recording.reading import Exchange, Recording
 
 if TYPE_CHECKING:
-    from ag_ui.core import Message
+    from ag_ui.core import Interrupt, Message
 
 Family: TypeAlias = Literal["text", "reasoning", "tool", "state", "subagent", "run", "frame", "other", "bad"]
 _FAMILIES: Mapping[str, Family] = {
@@ -90,6 +90,8 @@ class RequestSummary(RunStory):
     """The changes of the state: seconds, place, and the values before and after, which may be `ABSENT`."""
     calls: list[ToolCallStory] = field(default_factory=list[ToolCallStory])
     """The tool calls."""
+    interrupts: Sequence[Interrupt] = ()
+    """The interrupts that the run ended with."""
     usage: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     """The tokens, as JSON of `TokenUsage`, each with its `cost` if that is known."""
     posts: list[str] = field(default_factory=list[str])
@@ -146,7 +148,7 @@ def summary_of(recording: Recording, prices: Prices | None = None) -> RecordingS
         lanes += [str(lane["name"]) for lane in row.get("lanes", ())]
         if isinstance(line, HeaderLine):
             continue
-        if line.kind == "request":
+        if line.kind == "request" and key in exchanges:
             known = frozenset(each.id for each in inspection.answers[key].changes.messages)
             agent = line.agent.name or line.agent.url or line.agent.agent_id
             found[key] = RequestSummary(agent=agent, call=line.call, at=row["t"], known_ids=known, ending="no end")
@@ -174,7 +176,7 @@ def _joined(requests: Sequence[RequestSummary]) -> RequestSummary:
     """Return one request, asked as the first of some, and answered by all of them."""
     lists = ("rows", "changes", "calls", "answered", "usage", "posts", "problems")
     last, people = requests[-1], sum(each.people for each in requests)
-    ends = {name: getattr(last, name) for name in ("until", "ending", "result", "messages", "state")}
+    ends = {name: getattr(last, name) for name in ("until", "ending", "result", "interrupts", "messages", "state")}
     whole = replace(requests[0], people=people, **ends)
     for name in lists:
         setattr(whole, name, [part for each in requests for part in getattr(each, name)])
@@ -254,6 +256,7 @@ def _short(text: str) -> str:
 def _complete(request: RequestSummary, exchange: Exchange, answer: Answer) -> None:
     """Add what is known of a request when its answer is over."""
     changes, request.calls, request.answered = answer.changes, answer.calls, answer.answered
+    request.interrupts = changes.outcome.interrupts
     request.messages, request.state, request.result = changes.messages, changes.state, changes.result
     request.asked = question(exchange.request.input)
     request.posts = [
