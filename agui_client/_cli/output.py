@@ -112,29 +112,44 @@ class Transcript:
             self._show_viewed(viewed)
         elif isinstance(event, CustomEvent):
             self._detail(f"custom {event.name}: {json.dumps(event.value, ensure_ascii=False)}")
-        self.story.feed(event)
-        if not self._is_of_subagent(event):
-            self._show(event, state)
+        self._show_item(event, self.story.feed(event))
+        self._show_other(event, state)
+        if text := self._text.of(event):
+            self._answer(text)
 
-    def _show(self, event: Event, state: Any) -> None:
+    def _show_item(self, event: Event, call: ToolCallStory | None) -> None:
         match event:
-            case ToolCallEndEvent():
-                call = self.story.call(event.tool_call_id)
-                self.note(f"tool {call.name}({call.asked})")
-            case ToolCallResultEvent():
-                self._call(self.story.call(event.tool_call_id))
+            case ToolCallEndEvent() if call is not None:
+                self.note(f"{call.title}({call.asked})")
+            case ToolCallResultEvent() if call is not None:
+                self._call(call)
+            case TextMessageStartEvent(subagent_run_id=str() as owner):
+                self._authors[event.message_id] = owner
+            case TextMessageStartEvent():
+                self._is_new_message = True
+            case TextMessageContentEvent() if event.message_id in self._authors:
+                self._parts["words", event.message_id].append(event.delta)
+            case TextMessageEndEvent() if event.message_id in self._authors:
+                speaker = self.story.speakers.name(self._authors.pop(event.message_id))
+                self.note(f"{speaker}: {self._joined('words', event.message_id)}")
+            case _:
+                pass
+
+    def _show_other(self, event: Event, state: Any) -> None:
+        match event:
+            case SubagentStartedEvent():
+                self.note(f"{self.story.speakers.name(event.subagent_run_id)} is at work")
+            case SubagentFinishedEvent() | SubagentErrorEvent():
+                if (sentence := self.story.speakers.ending(event)) is not None:
+                    self.note(sentence)
             case ReasoningMessageContentEvent():
                 self._parts["thought", event.message_id].append(event.delta)
             case ReasoningMessageEndEvent():
                 self._detail(f"thought: {self._joined('thought', event.message_id)}")
             case _ if self._verbose and isinstance(event, STATE_EVENTS):
                 self._detail(f"state: {json.dumps(state, ensure_ascii=False)}")
-            case TextMessageStartEvent():
-                self._is_new_message = True
             case _:
                 pass
-        if text := self._text.of(event):
-            self._answer(text)
 
     def _show_viewed(self, viewed: Viewed) -> None:
         if isinstance(viewed, CustomEvent):
@@ -143,25 +158,6 @@ class Transcript:
             self._draw(("custom", viewed.name), ShownCustom(viewed.name, viewed.value, tuple(values)))
         else:
             self._activities[viewed.id] = viewed
-
-    def _is_of_subagent(self, event: Event) -> bool:
-        """Write the words of a subagent, its begin or its end; return whether the event is one of these."""
-        match event:
-            case TextMessageStartEvent(subagent_run_id=str() as owner):
-                self._authors[event.message_id] = owner
-            case TextMessageContentEvent() if event.message_id in self._authors:
-                self._parts["words", event.message_id].append(event.delta)
-            case TextMessageEndEvent() if event.message_id in self._authors:
-                speaker = self.story.speakers.name(self._authors.pop(event.message_id))
-                self.note(f"{speaker}: {self._joined('words', event.message_id)}")
-            case SubagentStartedEvent():
-                self.note(f"{self.story.speakers.name(event.subagent_run_id)} is at work")
-            case SubagentFinishedEvent() | SubagentErrorEvent():
-                if (sentence := self.story.speakers.ending(event)) is not None:
-                    self.note(sentence)
-            case _:
-                return False
-        return True
 
     def close(self, result: RunResult, *, is_kept: bool = False) -> None:
         """Write answers, the result, interrupts, pending calls, usage and timings of a run that has ended.

@@ -144,10 +144,15 @@ class ToolCallStory:
         return ", ".join(filter(None, [f"{self.status}{took}", self.decided]))
 
     @property
+    def title(self) -> str:
+        """The tool, with the subagent that calls it."""
+        return f"{self.author}: tool {self.name}" if self.author else f"tool {self.name}"
+
+    @property
     def line(self) -> str:
         """The call with its result, or how far it has come, in a line."""
         is_changed = self.decision is not None and self.decision.arguments is not None
-        call = f"tool {self.name}({self.arguments})" if is_changed else f"tool {self.name}"
+        call = f"{self.title}({self.arguments})" if is_changed else self.title
         if self.result is None:
             progress = f": {self.progress[-1]}" if self.progress else ""
             return f"{call} {self.status}{progress}"
