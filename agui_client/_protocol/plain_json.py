@@ -7,6 +7,7 @@ JSON of a model that conforms, at the speed of compiled code; `members_as_json` 
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import is_dataclass
@@ -29,6 +30,15 @@ from agui_client._protocol.schema import is_object, is_text
 _is_json = TypeAdapter[Any](JsonValue, config=ConfigDict(strict=True, allow_inf_nan=False)).validator.isinstance_python
 _SURELY_FITS = 100
 """Levels of an open value that fit wherever it lies; deeper ones are left to those who count exactly."""
+
+
+def object_in(text: str | None) -> dict[str, Any]:
+    """Return the JSON object that a text holds; an empty one for anything else."""
+    try:
+        value: object = json.loads(text or "")
+    except (ValueError, RecursionError):
+        return {}
+    return value if is_object(value) else {}
 
 
 def members_as_json(model: ConfiguredBaseModel, refusals: list[Refusal]) -> dict[str, Any]:

@@ -45,6 +45,11 @@ class ProtocolWarning(Record, Displayed):
         return text if self.reaction is None else text.removesuffix(f" {self.reaction}")
 
 
+def without_positions(path: str) -> str:
+    """Return the JSON pointer of a value with a star for each position in a list."""
+    return _POSITION.sub("/*", path)
+
+
 def whole(sentence: str, reaction: str | None, fix: str | None) -> str:
     """Return a sentence with what the client did, and with what to do about it."""
     return sentence + ("" if reaction is None else f" {reaction}") + ("" if fix is None else f"; {fix}")
@@ -79,7 +84,7 @@ class WarningLog:
             fix: What to do about it on this side, to follow that.
         """
         message = whole(message, reaction, fix)
-        key = (rule, path and _POSITION.sub("/*", path), event_type)
+        key = (rule, path and without_positions(path), event_type)
         if len(self._records) >= _MAX_KINDS and key not in self._records:
             key, message, path, reaction, fix = _REST, _REST_MESSAGE, None, None, None
         if (first := self._records.get(key)) is not None:

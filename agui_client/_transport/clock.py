@@ -5,7 +5,6 @@ A time-out says what had arrived. This is the one place where exceptions of http
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 import zlib
@@ -19,6 +18,7 @@ import httpx
 
 from agui_client import errors
 from agui_client._concurrency import BLOCKS_LOOP, whole
+from agui_client._protocol.plain_json import object_in
 from agui_client._secrets import MARKS_OF_ADDRESSES, address_of
 from agui_client._transport.clients import PROXIES
 from agui_client._transport.sse import Framer
@@ -156,7 +156,8 @@ class Clock(Waiter):
         """
         if self.is_interrupted:
             raise StopAsyncIteration
-        limits, last = self._limits, _type_of(self.latest_frame)
+        limits, kind_of_last = self._limits, object_in(self.latest_frame).get("type")
+        last = kind_of_last if isinstance(kind_of_last, str) else None
         silent, keep_alives = self.now() - self.since, self._framer.keep_alives
         kind: type[errors.StreamTimeoutError] = errors.IdleTimeoutError
         what = f"the stream was silent for {_seconds(limits.idle):g} s, {self.elapsed:.1f} s into the run"
@@ -179,15 +180,6 @@ def _seen(keep_alives: int, last: str | None) -> str:
     few = {0: "no keep-alive comment", 1: "one keep-alive comment"}
     comments = few.get(keep_alives, f"{keep_alives} keep-alive comments")
     return f"{comments} had come" + (f", the last event was {last}" if last else "")
-
-
-def _type_of(frame: str | None) -> str | None:
-    """Return the type of the event in a frame; None without one."""
-    try:
-        found: object = json.loads(frame or "")["type"]
-    except (ValueError, LookupError, TypeError, RecursionError):
-        return None
-    return found if isinstance(found, str) else None
 
 
 def _seconds(limit: float | None) -> float:

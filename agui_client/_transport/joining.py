@@ -6,7 +6,6 @@ by what validation will make of them, and delivered as they came.
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -15,6 +14,7 @@ from ag_ui.core import EventType, RunStartedEvent
 
 from agui_client._protocol.compat import CompatibilityBoundary
 from agui_client._protocol.events import TERMINAL, UnrecognizedEvent, WireEvent, is_terminal
+from agui_client._protocol.plain_json import object_in
 from agui_client._protocol.schema import EVENT_MODELS
 from agui_client._protocol.validation import Validator
 from agui_client._protocol.warnings import WarningLog
@@ -81,10 +81,7 @@ class ContinueAtCursor(Joining):
         """Return whether the latest frame is the end of a run."""
         if frame is None or not any(name in frame for name in TERMINAL):
             return False
-        try:
-            return json.loads(frame)["type"] in TERMINAL
-        except (ValueError, LookupError, TypeError, RecursionError):
-            return False
+        return str(object_in(frame).get("type")) in TERMINAL
 
     def _without_second_start(self, events: Iterable[WireEvent]) -> Iterator[WireEvent]:
         """Leave out the RUN_STARTED with which a server may begin each response."""

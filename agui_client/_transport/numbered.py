@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import codecs
-import json
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from agui_client._protocol.plain_json import object_in
 from agui_client._protocol.traits import REPEATABLE
 from agui_client._transport.sse import Framer
 from agui_client.errors import ProtocolError
@@ -113,16 +113,8 @@ class NumberedFramer(Framer):
         """Note how far the stream can be gone on with: a frame without an id may come again if it may be told twice."""
         if own_id is not None:
             self.cursor = own_id if _fits_a_header(own_id) else None
-        elif self.cursor is not None and not _may_be_told_twice(data):
+        elif self.cursor is not None and str(object_in(data).get("type")) not in _REPEATABLE:
             self.cursor = None
-
-
-def _may_be_told_twice(data: str) -> bool:
-    """Return whether a frame is an event that an application may receive twice."""
-    try:
-        return json.loads(data)["type"] in _REPEATABLE
-    except (ValueError, LookupError, TypeError, RecursionError):
-        return False
 
 
 def _fits_a_header(own_id: str) -> bool:

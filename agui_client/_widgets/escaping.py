@@ -30,3 +30,9 @@ def json_text(value: Any, indent: int | None = 2) -> str:
 
 def _escaped(character: str) -> str:
     return json.dumps(character)[1:-1]
+
+
+def exact_line(text: str, longest: int) -> str:
+    """Return a text as `exact` does, but on one line, and cut."""
+    text = exact(text[: 4 * longest]).replace("\n", "\\n")
+    return text if len(text) <= longest else f"{text[:longest]}…"

@@ -246,16 +246,8 @@ def _key(value: Any) -> str:
 def _check_keys(keys: list[str], column: str | None) -> None:
     if missing := [str(number) for number, key in enumerate(keys, start=1) if not key]:
         raise UsageError(f"column {column!r} has no key in {_some(missing)}")
-    seen: set[str] = set()
-    doubled: dict[str, None] = {}
-    for key in keys:
-        if key in seen:
-            doubled[key] = None
-        seen.add(key)
-    if doubled:
-        raise UsageError(
-            f"column {column!r} has one key for several rows: {', '.join(map(repr, list(doubled)[:_SHOWN]))}"
-        )
+    if doubled := [key for key, count in Counter(keys).items() if count > 1]:
+        raise UsageError(f"column {column!r} has one key for several rows: {', '.join(map(repr, doubled[:_SHOWN]))}")
 
 
 def is_missing(value: Any) -> bool:

@@ -41,12 +41,11 @@ from agui_client._protocol.decode import Decoder
 from agui_client._protocol.events import UnrecognizedEvent, WireEvent
 from agui_client._protocol.open_items import quoted
 from agui_client._protocol.pipeline import Pipeline
-from agui_client._protocol.plain_json import members_as_json
+from agui_client._protocol.plain_json import members_as_json, object_in
 from agui_client._protocol.reduce import Reducer
-from agui_client._protocol.schema import is_object
 from agui_client._protocol.validation import NullFields
-from agui_client._protocol.warnings import WarningLog, whole
-from agui_client.checking.stream_faults import EventPlace, Faults, StreamFault, without_positions
+from agui_client._protocol.warnings import WarningLog, whole, without_positions
+from agui_client.checking.stream_faults import EventPlace, Faults, StreamFault
 from agui_client.checking.texts import Piece, is_json, is_sse, pieces
 from agui_client.errors import EventOrderError, IncompleteRunError, InvalidEventError, ProtocolError, UsageError
 from agui_client.recording.reading import Exchange, Recording
@@ -420,7 +419,7 @@ def _in_text(text: bytes, path: Path | None = None) -> Iterable[Piece] | Recordi
         UsageError: It is neither.
     """
     first = next(pieces(text), None) if is_json(text) else None
-    if first is not None and _object_of(first.content).get("kind") == "header":
+    if first is not None and object_in(first.content).get("kind") == "header":
         return Recording.parse(text, path=path or "-")
     if not is_json(text) and not is_sse(text):
         what = "the text" if path is None else path
@@ -467,18 +466,9 @@ def _json_of(item: Any) -> str:
         return f"[a {type(item).__name__} that is not JSON]"
 
 
-def _object_of(content: str) -> dict[str, Any]:
-    """Return the JSON object in a text; an empty one if there is none."""
-    try:
-        value: object = json.loads(content)
-    except (ValueError, RecursionError):
-        return {}
-    return value if is_object(value) else {}
-
-
 def _items_of(content: str) -> list[tuple[str, str]]:
     """Return the names of the items that an event is about."""
-    data = _object_of(content)
+    data = object_in(content)
     is_of_subagent = str(data.get("type")).startswith("SUBAGENT_")
     named = ((field, data.get(field)) for field in ID_FIELDS if is_of_subagent or field != "subagentRunId")
     return [(field, value) for field, value in named if isinstance(value, str)]

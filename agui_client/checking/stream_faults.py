@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, get_args
 
 from agui_client._field_docs import Record
 from agui_client._protocol.rules import rule_of
+from agui_client._protocol.warnings import without_positions
 from agui_client._secrets import hidden_json, hidden_text
-from agui_client._widgets.escaping import exact
+from agui_client._widgets.escaping import exact_line
 
 FaultSeverity: TypeAlias = Literal["error", "warning", "advice"]
 SEVERITIES: tuple[FaultSeverity, ...] = get_args(FaultSeverity)
@@ -20,7 +20,6 @@ _MOST = 1000
 """The number of kinds of faults from which on the rest is only counted."""
 _LONGEST_EVENT = 300
 _REST = "more"
-_POSITION = re.compile(r"/\d+(?=/|$)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,11 +144,6 @@ class Faults:
         return list(self._found.values())
 
 
-def without_positions(path: str) -> str:
-    """Return the JSON pointer of a value with a star for each position in a list."""
-    return _POSITION.sub("/*", path)
-
-
 def _shown(content: str) -> str:
     """Return an event for a message: without secrets, on one line, cut, and harmless on a screen."""
     try:
@@ -158,5 +152,4 @@ def _shown(content: str) -> str:
         text = hidden_text(content)
     except RecursionError:
         text = "[nested too deeply]"
-    text = exact(text[: 4 * _LONGEST_EVENT]).replace("\n", "\\n")
-    return text if len(text) <= _LONGEST_EVENT else f"{text[:_LONGEST_EVENT]}…"
+    return exact_line(text, _LONGEST_EVENT)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from agui_client._protocol.schema import is_object
 from agui_client._secrets import address_of, hidden_json, hidden_text
-from agui_client._widgets.escaping import exact
+from agui_client._widgets.escaping import exact_line
 from agui_client.doctor.diagnosis import Evidence
 
 if TYPE_CHECKING:
@@ -29,13 +29,7 @@ def shown(text: str, secrets: Collection[str], limit: int = _LONGEST_LINE) -> st
         limit: The most characters.
     """
     # Before anything is cut, which might leave a part of a secret; the client's own errors quote what they have cut.
-    return _line(hidden_text(text, secrets), limit)
-
-
-def _line(text: str, limit: int = _LONGEST_LINE) -> str:
-    """Return a text as one line: cut, and controls escaped."""
-    text = exact(text[: 4 * limit]).replace("\n", "\\n")
-    return text if len(text) <= limit else f"{text[:limit]}…"
+    return exact_line(hidden_text(text, secrets), limit)
 
 
 def evidence(
@@ -67,7 +61,7 @@ def evidence(
     else:
         # Before it is split: a value may stand on the line below its name.
         text = exchange.content.decode("utf-8", "backslashreplace") if detail is None else detail
-        received += [_line(line) for line in hidden_text(text, secrets).splitlines()[:_MOST_LINES]]
+        received += [exact_line(line, _LONGEST_LINE) for line in hidden_text(text, secrets).splitlines()[:_MOST_LINES]]
     return Evidence(sent=sent, received="\n".join(received))
 
 

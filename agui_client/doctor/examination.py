@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
@@ -193,14 +193,7 @@ class Examination:
             thread_id: The thread; a new one if left out.
         """
         seconds = self.setup.timeout
-        timeouts = Timeouts(
-            connect=min(seconds, 10.0),
-            first_event=seconds,
-            idle=seconds,
-            write=seconds,
-            pool=seconds,
-            total=2 * seconds,
-        )
+        timeouts = replace(Timeouts.of(seconds), connect=min(seconds, 10.0), total=2 * seconds)
         return ProbeAgent(
             self._agent,
             self.tap,

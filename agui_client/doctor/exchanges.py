@@ -5,7 +5,6 @@ A `ProbeAgent` is an `HttpAgent` on the transport of another one, with a tap in 
 
 from __future__ import annotations
 
-import json
 import zlib
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 
 import httpx
 
-from agui_client._protocol.schema import is_object
+from agui_client._protocol.plain_json import object_in
 from agui_client._protocol.warnings import WarningLog
 from agui_client._run.scope import AgentOptions
 from agui_client._secrets import secrets_sent
@@ -53,11 +52,7 @@ class Frame:
     @property
     def event(self) -> dict[str, Any]:
         """The JSON object in it; empty if it holds none."""
-        with suppress(ValueError, RecursionError):
-            value: object = json.loads(self.data)
-            if is_object(value):
-                return value
-        return {}
+        return object_in(self.data)
 
 
 @dataclass(slots=True)

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from agui_client._protocol.warnings import without_positions
 from agui_client.doctor.evidence import frame_text
 from agui_client.errors import (
     AGUIError,
@@ -37,7 +38,6 @@ _OURS = frozenset({"INPUT-3", "SEC-3", "TOOL-10", "TOOL-11", "VER-8", "STATE-4",
 _OF_VALUES = ("LIFE-12", "PROC-7", "PROC-8", "PROC-17")
 """Rules that a server breaks in many places by one fault of its own."""
 _REACTIONS = {"dropped": "; clients drop it", "stripped": "; clients strip it"}
-_POSITION = re.compile(r"/\d+(?=/|$)")
 _FEW = 5
 """The number of frames from which on the times of a response say something."""
 
@@ -166,7 +166,7 @@ def _of_error(error: AGUIError, seen: Seen) -> Symptom | None:
         case ProtocolError():
             frames, event = seen.last.frames if seen.last else [], error.event_index
             event_type = "" if event is None or event >= len(frames) else frames[event].event.get("type")
-            path = _POSITION.sub("/*", error.path) if isinstance(error, InvalidEventError) else ""
+            path = without_positions(error.path) if isinstance(error, InvalidEventError) else ""
             kind = f"{type(error).__name__} {event_type}{path}"
             at = len(frames) if event is None and seen.last else event
             return Symptom(error.rule, sentence_of(error), True, seen.last, at, kind=kind)
@@ -188,7 +188,7 @@ def _of_warning(warning: ProtocolWarning, seen: Seen) -> Symptom:
     candidates = [each for each in seen.exchanges if at is None or len(each.frames) > at]
     named = [each for each in candidates if at is not None and each.frames[at].event.get("type") == warning.event_type]
     exchange = next(iter(named or candidates), seen.last)
-    path = _POSITION.sub("/*", warning.path or "")
+    path = without_positions(warning.path or "")
     # An unknown member that is a known one in another spelling is missed.
     is_misspelt = rule == "PROC-8" and "_" in path
     return Symptom(

@@ -408,14 +408,7 @@ PROBES = (
     Probe("newer", "Does it serve clients of a newer minor version?", 1, 2, _newer),
     Probe("tools", "Does it call a tool of the client, and use the result?", 2, 4, _tools),
     Probe("parallel", "Does it call tools in parallel?", 2, 4, _parallel),
-    Probe(
-        "leave",
-        "Does a thread go on after a client has left a run, and can one connect to it?",
-        2,
-        4,
-        _leave,
-        connecting=2,
-    ),
+    Probe("leave", "Does a thread go on after a client has left a run?", 2, 4, _leave, connecting=2),
     Probe("interrupt", "Does it ask, and take the answers?", 7, 8, _interrupt, "interrupt"),
     Probe("error", "Does it report errors?", 1, 1, _error, "error"),
     Probe("malformed", "Does it refuse what is no input?", 0, 0, _malformed),
@@ -462,15 +455,12 @@ def _refusal(rule: str, problem: str, seen: Seen) -> Symptom:
     return Symptom(rule, f"{problem}: {seen.reason}", exchange=seen.last, detail=body or None)
 
 
+_IDS_OF_STARTS = {"TEXT_MESSAGE_START": "messageId", "TOOL_CALL_START": "toolCallId"}
+
+
 def _started_id(event: Mapping[str, Any]) -> str | None:
-    match event:
-        case {"type": "TEXT_MESSAGE_START", "messageId": str(name)} | {
-            "type": "TOOL_CALL_START",
-            "toolCallId": str(name),
-        }:
-            return name
-        case _:
-            return None
+    name = event.get(_IDS_OF_STARTS.get(str(event.get("type")), ""))
+    return name if isinstance(name, str) else None
 
 
 def _started_ids(seen: Seen) -> set[str]:

@@ -10,8 +10,8 @@ pytest collects the tests of the subclass; they need no plugin.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
@@ -249,18 +249,10 @@ class ThreadStoreContract:
 
         async def main() -> None:
             """Make the store in the loop that it is used in."""
-            async with _closing(self.new_store()) as store, asyncio.timeout(_LIMIT):
+            async with aclosing(self.new_store()) as store, asyncio.timeout(_LIMIT):
                 await check(store, f"Ann {uuid4()}", f"bob {uuid4()}")
 
         asyncio.run(main())
-
-
-@asynccontextmanager
-async def _closing(store: ThreadStore) -> AsyncGenerator[ThreadStore]:
-    try:
-        yield store
-    finally:
-        await store.aclose()
 
 
 def _later(seconds: int) -> datetime:
