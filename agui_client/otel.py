@@ -139,7 +139,7 @@ class SpanObserver(RunObserver):
             case (RunScope() as scope, _Span() as span) if scope is run:
                 _end_attempt(span, attempt, error)
                 if attempt.is_reconnect and error is None and (outer := self._runs.get(run)) is not None:
-                    outer.note("agui.reconnect", {"agui.reconnect.reason": attempt.reason})
+                    outer.span.add_event("agui.reconnect", {"agui.reconnect.reason": attempt.reason})
             case _:
                 pass
 
@@ -163,7 +163,8 @@ class SpanObserver(RunObserver):
     def on_call_end(self, run: RunScope, end: CallEnd) -> None:
         """End the span of a call."""
         if self._call is not None:
-            self._call.add({"agui.run.count": end.runs, "agui.tool_execution.count": len(end.tool_executions)})
+            counts = {"agui.run.count": end.runs, "agui.tool_execution.count": len(end.tool_executions)}
+            self._call.span.set_attributes(counts)
             self._call.finish(end)
 
     def _begin_tool(self, run: RunScope, execution: ToolExecution) -> None:
@@ -304,10 +305,11 @@ class _Span:
     """A span, and the context for what nests in it."""
 
     def __init__(self, name: str, parent: Context, kind: SpanKind, attributes: Mapping[str, str | int]) -> None:
-        self._span = trace.get_tracer("agui_client", __version__).start_span(name, parent, kind, attributes)
+        self.span = trace.get_tracer("agui_client", __version__).start_span(name, parent, kind, attributes)
+        """The span itself."""
         # Where there is no SDK, some versions make an empty span, which would hide the trace that came in.
-        is_valid = self._span.get_span_context().is_valid
-        self.context = trace.set_span_in_context(self._span, parent) if is_valid else parent
+        is_valid = self.span.get_span_context().is_valid
+        self.context = trace.set_span_in_context(self.span, parent) if is_valid else parent
         """The parent's context, baggage included, with this span as the current one."""
         self._token: Token[Context] | None = None
         self._entered = self.context
@@ -333,28 +335,16 @@ class _Span:
 
         return leave
 
-    def add(self, attributes: Mapping[str, str | int]) -> None:
-        """Put attributes on the span."""
-        self._span.set_attributes(attributes)
-
-    def rename(self, name: str) -> None:
-        """Give the span another name."""
-        self._span.update_name(name)
-
-    def note(self, name: str, attributes: Mapping[str, str | int]) -> None:
-        """Add an event to the span."""
-        self._span.add_event(name, attributes)
-
     def fail(self, error_type: str) -> None:
         """Set the kind of error, without a description: its text may quote what an agent or a user wrote."""
-        self._span.set_attribute("error.type", error_type)
-        self._span.set_status(StatusCode.ERROR)
+        self.span.set_attribute("error.type", error_type)
+        self.span.set_status(StatusCode.ERROR)
 
     def finish(self, end: RunEnd) -> None:
         """End the span of a run or call with its numbers and its ending."""
-        self.add({"agui.event.count": end.events, **_tokens(end.usage)})
+        self.span.set_attributes({"agui.event.count": end.events, **_tokens(end.usage)})
         if end.ending is not None:
-            self.add({"agui.outcome": end.ending})
+            self.span.set_attributes({"agui.outcome": end.ending})
         if end.error is not None:
             self.fail(type(end.error).__qualname__)
         self.end()
@@ -363,15 +353,15 @@ class _Span:
         """End the span."""
         if self._token is not None:
             detach(self._token)
-        self._span.end()
+        self.span.end()
 
 
 def _end_attempt(span: _Span, attempt: Attempt, error: BaseException | None) -> None:
     if attempt.method != "POST":
-        span.rename(attempt.method)
-        span.add({"http.request.method": attempt.method})
+        span.span.update_name(attempt.method)
+        span.span.set_attributes({"http.request.method": attempt.method})
     if attempt.status_code is not None:
-        span.add({"http.response.status_code": attempt.status_code})
+        span.span.set_attributes({"http.response.status_code": attempt.status_code})
     if attempt.status_code is not None and attempt.status_code >= _HTTP_ERRORS:
         # The status says more than the exception that was made of it.
         span.fail(str(attempt.status_code))

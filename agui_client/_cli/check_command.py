@@ -103,11 +103,11 @@ def _read_input(path: str) -> RunAgentInput:
     from ag_ui.core import RunAgentInput
     from pydantic import ValidationError
 
+    from agui_client._protocol.problems import first_problem
+
     try:
         return RunAgentInput.model_validate_json(Path(path).read_bytes(), by_alias=True, by_name=False)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {reason_of(error)}") from error
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = "/".join(map(str, first["loc"]))
-        raise UsageError(f"{path} holds no RunAgentInput: {first['msg']} at /{where}") from None
+        raise UsageError(f"{path} holds no RunAgentInput: {first_problem(error)}") from None

@@ -87,6 +87,12 @@ def summary(refusals: Sequence[Refusal]) -> str:
     return f"{shown}; and {least}{len(refusals) - _MOST_SHOWN} more"
 
 
+def first_problem(error: ValidationError) -> str:
+    """Return what validation refused first, without the value, and where that stands."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    return f"{first['msg']} at /{'/'.join(map(str, first['loc']))}"
+
+
 def refusals_of(shape: Record, error: ValidationError) -> Iterable[Refusal]:
     """Describe in our words what validation refused: pydantic's own text repeats payloads, secrets among them."""
     found: dict[str, Refusal] = {}

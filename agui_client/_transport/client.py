@@ -19,7 +19,7 @@ from agui_client._transport.credentials import Credentials, Headers
 from agui_client._transport.quiet_logs import quiet_logs
 from agui_client._transport.response import ACCEPTED, EVENT_STREAM, JSON, bound_body, is_of
 from agui_client._transport.retry import RetryPolicy
-from agui_client._transport.timeouts import Timeouts
+from agui_client._transport.timeouts import Timeouts, check_bytes
 from agui_client.errors import UsageError
 
 DEFAULT_MAX_EVENT_BYTES = 10 * 1024 * 1024
@@ -122,9 +122,8 @@ class Transport:
         max_event_bytes: int = DEFAULT_MAX_EVENT_BYTES,
         max_run_bytes: int | None = DEFAULT_MAX_RUN_BYTES,
     ) -> None:
-        _check_bytes("max_event_bytes", max_event_bytes)
-        if max_run_bytes is not None:
-            _check_bytes("max_run_bytes", max_run_bytes)
+        check_bytes("max_event_bytes=", max_event_bytes)
+        check_bytes("max_run_bytes=", max_run_bytes, may_be_none=True)
         self.url = _checked(url)
         """The agent's address, a user and password included."""
         self.address = address_of(self.url)
@@ -294,11 +293,6 @@ def _auth_of(given: object) -> httpx.Auth | None:
 
 def _auth_in(url: httpx.URL) -> httpx.Auth | None:
     return httpx.BasicAuth(url.username, url.password) if url.userinfo else None
-
-
-def _check_bytes(name: str, most: object) -> None:
-    if not isinstance(most, int) or isinstance(most, bool) or most < 1:
-        raise UsageError(f"{name}= is a whole number of bytes above zero, not {most!r}")
 
 
 def _checked(url: str, base: Address | None = None) -> Address:

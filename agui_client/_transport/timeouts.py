@@ -79,6 +79,21 @@ def check_seconds(option: str, seconds: object, *, may_be_none: bool = False) ->
         raise UsageError(f"{option} is {meaning}, not {seconds!r}")
 
 
+def check_bytes(option: str, most: object, *, may_be_none: bool = False) -> None:
+    """Refuse what is no number of bytes.
+
+    Args:
+        option: The name of the option, as it is said.
+        most: What was given for it.
+        may_be_none: Whether None means that there is no limit.
+
+    Raises:
+        UsageError: It is no whole number, or not above zero.
+    """
+    if not (isinstance(most, int) and not isinstance(most, bool) and most > 0) and not (may_be_none and most is None):
+        raise UsageError(f"{option} is a whole number of bytes above zero, not {most!r}")
+
+
 def is_duration(value: object) -> TypeGuard[float]:
     """Return whether a value is a number of seconds above zero, which clocks can count with."""
     if not isinstance(value, int | float) or isinstance(value, bool):

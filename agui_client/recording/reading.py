@@ -15,6 +15,7 @@ from typing import BinaryIO
 from ag_ui.core import RunAgentInput
 from pydantic import ValidationError
 
+from agui_client._protocol.problems import first_problem
 from agui_client._protocol.schema import is_object
 from agui_client.errors import UsageError
 from agui_client.recording.format import (
@@ -74,11 +75,8 @@ class Exchange:
         try:
             return RunAgentInput.model_validate(self.request.input, by_alias=True, by_name=False)
         except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            where = "/".join(map(str, first["loc"]))
-            raise RecordingError(
-                f"the input of request {self.request.request} cannot be read: {first['msg']} at /{where}"
-            ) from None
+            problem = first_problem(error)
+            raise RecordingError(f"the input of request {self.request.request} cannot be read: {problem}") from None
 
 
 @dataclass
@@ -239,7 +237,7 @@ def read_line(text: bytes) -> Line | str | None:
     try:
         return LINE.validate_json(text)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
+        problem = first_problem(error)
     try:
         data = json.loads(text)
     except ValueError:
@@ -248,4 +246,4 @@ def read_line(text: bytes) -> Line | str | None:
         return "it is nested too deeply"
     if is_object(data) and isinstance(data.get("kind"), str) and data["kind"] not in KINDS:
         return None
-    return f"it is no line of a recording: {first['msg']} at /{'/'.join(map(str, first['loc']))}"
+    return f"it is no line of a recording: {problem}"
