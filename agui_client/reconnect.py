@@ -12,7 +12,7 @@ import json
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Literal
 
 from ag_ui.core import MessagesSnapshotEvent
 
@@ -20,6 +20,7 @@ from agui_client._field_docs import Record
 from agui_client._protocol.request import request_body
 from agui_client._transport.joining import ContinueAtCursor, PollUntilFinished, SkipDelivered
 from agui_client._transport.resuming import ReconnectPlan
+from agui_client._transport.timeouts import check_number
 from agui_client.errors import UsageError
 
 if TYPE_CHECKING:
@@ -48,9 +49,7 @@ class ReconnectPolicy(Record, ABC):
     default, a server that refuses connections is asked for about 17 seconds, in which it may be started again."""
 
     def __post_init__(self) -> None:
-        attempts = cast("object", self.attempts)
-        if not isinstance(attempts, int) or isinstance(attempts, bool) or attempts < 1:
-            raise UsageError(f"{type(self).__name__}.attempts is a number of requests, 1 or more, not {attempts!r}")
+        check_number(f"{type(self).__name__}.attempts", self.attempts, least=1, is_whole=True)
 
     @property
     def needs_connect_url(self) -> bool:

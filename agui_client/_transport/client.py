@@ -19,7 +19,7 @@ from agui_client._transport.credentials import Credentials, Headers
 from agui_client._transport.quiet_logs import quiet_logs
 from agui_client._transport.response import ACCEPTED, EVENT_STREAM, JSON, bound_body, is_of
 from agui_client._transport.retry import RetryPolicy
-from agui_client._transport.timeouts import Timeouts, check_bytes
+from agui_client._transport.timeouts import Timeouts, check_number
 from agui_client.errors import UsageError
 
 DEFAULT_MAX_EVENT_BYTES = 10 * 1024 * 1024
@@ -122,8 +122,9 @@ class Transport:
         max_event_bytes: int = DEFAULT_MAX_EVENT_BYTES,
         max_run_bytes: int | None = DEFAULT_MAX_RUN_BYTES,
     ) -> None:
-        check_bytes("max_event_bytes=", max_event_bytes)
-        check_bytes("max_run_bytes=", max_run_bytes, may_be_none=True)
+        check_number("max_event_bytes=", max_event_bytes, least=1, is_whole=True)
+        if max_run_bytes is not None:
+            check_number("max_run_bytes=", max_run_bytes, least=1, is_whole=True)
         self.url = _checked(url)
         """The agent's address, a user and password included."""
         self.address = address_of(self.url)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from agui_client import errors
 from agui_client._backoff import BUSY_STATUSES, pause_before, retry_after
 from agui_client._field_docs import Record
+from agui_client._transport.timeouts import check_number
 from agui_client.errors import HTTPStatusError
 
 
@@ -33,11 +34,7 @@ class RetryPolicy(Record):
 
     def __post_init__(self) -> None:
         for name in ("connect", "status", "first_wait", "max_wait"):
-            value: object = getattr(self, name)
-            is_time = "wait" in name
-            meaning = "a number of seconds" if is_time else "how often to try again, 0 or more"
-            if not isinstance(value, int | float if is_time else int) or isinstance(value, bool) or not value >= 0:
-                raise errors.UsageError(f"RetryPolicy.{name} is {meaning}, not {value!r}")
+            check_number(f"RetryPolicy.{name}", getattr(self, name), least=0, is_whole="wait" not in name)
 
     @classmethod
     def of(cls, value: object) -> RetryPolicy:

@@ -79,19 +79,17 @@ def check_seconds(option: str, seconds: object, *, may_be_none: bool = False) ->
         raise UsageError(f"{option} is {meaning}, not {seconds!r}")
 
 
-def check_bytes(option: str, most: object, *, may_be_none: bool = False) -> None:
-    """Refuse what is no number of bytes.
-
-    Args:
-        option: The name of the option, as it is said.
-        most: What was given for it.
-        may_be_none: Whether None means that there is no limit.
+def check_number(name: str, value: object, *, least: float, is_whole: bool = False, is_above: bool = False) -> None:
+    """Check a number that a caller gave.
 
     Raises:
-        UsageError: It is no whole number, or not above zero.
+        UsageError: It is none, or too small.
     """
-    if not (isinstance(most, int) and not isinstance(most, bool) and most > 0) and not (may_be_none and most is None):
-        raise UsageError(f"{option} is a whole number of bytes above zero, not {most!r}")
+    kinds = int if is_whole else int | float
+    is_number = isinstance(value, kinds) and not isinstance(value, bool)
+    if not (is_number and (value > least if is_above else value >= least)):  # type: ignore[operator]
+        wanted = f"a {'whole ' if is_whole else ''}number {'above' if is_above else 'from'} {least:g}"
+        raise UsageError(f"{name} is {wanted}{'' if is_above else ' up'}, not {value!r}")
 
 
 def is_duration(value: object) -> TypeGuard[float]:

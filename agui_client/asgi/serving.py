@@ -22,7 +22,7 @@ from ag_ui.core import RunAgentInput
 from agui_client._conversation.state_base import STATE_BASE_HEADER
 from agui_client._protocol.schema import is_a
 from agui_client._run.defaults import INCOMING_TRACES
-from agui_client._transport.timeouts import check_bytes, check_seconds
+from agui_client._transport.timeouts import check_number, check_seconds
 from agui_client.agent import AbstractAgent
 from agui_client.asgi.caller_input import CutRun, answering_run, continued_run
 from agui_client.asgi.caller_run import caller_events
@@ -437,7 +437,7 @@ def _check(agent: Any, authorize: object, max_body_bytes: object, body_timeout: 
         raise UsageError(
             "the function that agent_app takes is called with (request, input), and has to return an agent"
         )
-    check_bytes("max_body_bytes=", max_body_bytes)
+    check_number("max_body_bytes=", max_body_bytes, least=1, is_whole=True)
     check_seconds("body_timeout=", body_timeout, may_be_none=True)
     if authorize is not None and not callable(authorize):
         raise UsageError(f"authorize= takes a function of method, path and headers, not {authorize!r}")

@@ -21,10 +21,11 @@ import anyio
 
 from agui_client._concurrency import LoopThread, PrivateLoop, side_by_side, spawn
 from agui_client._display import Displayed, shown_while
+from agui_client._transport.timeouts import check_number
 from agui_client._type_adapters import type_adapter
 from agui_client.agent import AbstractAgent
 from agui_client.batch.journal import Journal
-from agui_client.batch.pace import Budget, Pace, RowRetry, check_number, is_refusal
+from agui_client.batch.pace import Budget, Pace, RowRetry, is_refusal
 from agui_client.batch.places import place_of
 from agui_client.batch.progress import Progress, Summary, Tally
 from agui_client.batch.results import ParsedT, RowResult, count_tokens, error_of, from_line, unfinished

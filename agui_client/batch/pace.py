@@ -11,6 +11,7 @@ import anyio
 
 from agui_client._backoff import BUSY_STATUSES, pause_before, retry_after
 from agui_client._field_docs import Record
+from agui_client._transport.timeouts import check_number
 from agui_client.errors import HTTPStatusError, IncompleteRunError, TransportError, UsageError
 
 Kinds: TypeAlias = Literal["unsent", "transport", "any"]
@@ -146,16 +147,3 @@ class Pace:
 def is_refusal(error: Exception) -> bool:
     """Return whether a server asks its caller to come back later."""
     return isinstance(error, HTTPStatusError) and error.status_code in BUSY_STATUSES
-
-
-def check_number(name: str, value: object, *, least: float, is_whole: bool = False, is_above: bool = False) -> None:
-    """Check a number that a caller gave.
-
-    Raises:
-        UsageError: It is none, or too small.
-    """
-    kinds = int if is_whole else int | float
-    is_number = isinstance(value, kinds) and not isinstance(value, bool)
-    if not (is_number and (value > least if is_above else value >= least)):  # type: ignore[operator]
-        wanted = f"a {'whole ' if is_whole else ''}number {'above' if is_above else 'from'} {least:g}"
-        raise UsageError(f"{name} is {wanted}{'' if is_above else ' up'}, not {value!r}")

@@ -95,7 +95,7 @@ async def serves_with_runs_as_at_the_command_line() -> None:
         (assigns_messages, r"agent\.set_messages\(\[\.\.\.\]\) replaces them"),
         (gives_a_number_as_header, "X-Tenant is of type int"),
         (gives_text_as_context, r'context= takes a list, such as \[Context\(description="time"'),
-        (gives_text_as_a_number_of_bytes, "max_run_bytes= is a whole number of bytes above zero, not '1'"),
+        (gives_text_as_a_number_of_bytes, "max_run_bytes= is a whole number from 1 up, not '1'"),
         (serves_a_function_of_nothing, r"is called with \(request, input\), and has to return an agent"),
         (serves_with_runs_as_at_the_command_line, r"runs= takes Runs\(\) of agui_client.runs, .* not 'memory'"),
     ],

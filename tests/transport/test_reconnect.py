@@ -298,7 +298,7 @@ def test_a_policy_that_would_start_the_run_again_is_refused() -> None:
         HttpAgent("http://localhost:1/", reconnect=LastEventId(method="POST"))
     with pytest.raises(UsageError, match="takes a policy"):
         HttpAgent("http://localhost:1/", reconnect=LastEventId)  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="1 or more"):
+    with pytest.raises(UsageError, match="a whole number from 1 up, not 0"):
         LastEventId(attempts=0)
 
 

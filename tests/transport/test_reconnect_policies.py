@@ -128,7 +128,7 @@ def test_a_stored_thread_has_the_end_of_a_run_if_it_goes_on_after_what_waits_for
 
 def test_policies_that_mean_nothing_are_refused() -> None:
     for attempts in (0, True, 1.5, "5"):
-        with pytest.raises(UsageError, match=r"^Connect.attempts is a number of requests, 1 or more, not "):
+        with pytest.raises(UsageError, match=r"^Connect.attempts is a whole number from 1 up, not "):
             Connect(attempts=attempts)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match=r'^LastEventId.method is "GET", "POST" or None, not \'PUT\'$'):
         LastEventId(method="PUT")  # type: ignore[arg-type]
