@@ -13,7 +13,6 @@ from ag_ui.core import PROTOCOL_VERSION, TextMessageContentEvent
 
 from agui_client._protocol.rules import rule_of
 from agui_client._protocol.schema import is_a
-from agui_client._run.result import RunResult
 from agui_client._tools.tool_limits import ToolLimits
 from agui_client._transport.timeouts import Timeouts, check_seconds
 from agui_client._version import __version__
@@ -26,6 +25,7 @@ from agui_client.errors import AGUIError, ConnectError, ConnectTimeoutError, Usa
 from agui_client.http_agent import HttpAgent
 
 if TYPE_CHECKING:
+    from agui_client._run.result import RunResult
     from agui_client._tools.toolset import ToolSource
     from agui_client.messages import Prompt
     from agui_client.options import RunOptions
@@ -236,14 +236,15 @@ class Examination:
         """Post any bytes as an input; return what came back, which is not judged as a run."""
         return await self._seen(self.agent().post(body), is_run=False)
 
-    async def _seen(self, call: Awaitable[object], *, is_run: bool = True) -> Seen:
-        first, result, failure = len(self.tap.exchanges), None, None
+    async def _seen(self, call: Awaitable[RunResult | bool | None], *, is_run: bool = True) -> Seen:
+        first, failure = len(self.tap.exchanges), None
+        result: RunResult | bool | None
         try:
             result = await call
         except AGUIError as error:
             result, failure = error.partial, error
-        was_left, exchanges = result is True, self.tap.exchanges[first:]
-        seen = Seen(exchanges, result if isinstance(result, RunResult) else None, failure, was_left)
+        run = None if isinstance(result, bool) else result
+        seen = Seen(self.tap.exchanges[first:], run, failure, was_left=result is True)
         if isinstance(failure, ConnectError | ConnectTimeoutError) and not failure.may_have_started:
             self.is_reachable = False
             if not any(each.status for each in self.tap.exchanges):
