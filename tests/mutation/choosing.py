@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 from pathlib import Path
@@ -53,14 +54,16 @@ class Recorded:
         """Return tests that run the line of a mutant, as many as fit into the time.
 
         Args:
-            mutant: The mutant. If no test runs its line, all tests of the module and of its room are meant: a line may
-                run when the module is imported, or in a program that a test starts.
+            mutant: The mutant. A line that makes a constant runs when the module is imported: tests that run lines
+                with the constant are meant. If no test runs its line otherwise, as it runs in a program that a test
+                starts, all tests of the module and of its room are meant.
             seconds: The time.
             apart_from: Tests that it survived; a few of every file are returned then.
         """
         module, lines = mutant.module, self._tests_by_line(mutant.module)
         # Of a statement of several lines, the first one is recorded.
         nearest = next((lines[at] for at in range(mutant.line, mutant.function, -1) if lines.get(at)), None)
+        nearest = nearest or self._of_the_constant(mutant)
         # A line that no test runs in its own process may be run by a program that a test of the room starts.
         candidates = nearest or set[str]().union(*lines.values(), self._of_the_room(module))
         files: defaultdict[str, list[str]] = defaultdict(list)
@@ -69,6 +72,14 @@ class Recorded:
         closest = sorted(files, key=lambda file: (*_distance(module, file), -len(files[file])))
         closest, most = (closest, _MORE_TESTS) if apart_from else (closest[:_FILES], _TESTS)
         return self._fitting([test for file in closest for test in self._fastest(files[file])[:most]], seconds)
+
+    def _of_the_constant(self, mutant: Mutant) -> set[str]:
+        """Return the tests that run a line with the constant that a mutant changes, as it is made by an import."""
+        if (name := mutant.constant) is None:
+            return set()
+        source, uses = mutant.original.splitlines(), re.compile(rf"\b{name}\b")
+        by_line = self._tests_by_line(mutant.module).items()
+        return set[str]().union(*(tests for line, tests in by_line if uses.search(source[line - 1])))
 
     def _of_the_room(self, module: str) -> set[str]:
         return {test for test in self._seconds if not _distance(module, test.partition("::")[0])[1]}

@@ -47,6 +47,15 @@ class Mutant:
         return max(starts, default=self.line)
 
     @property
+    def constant(self) -> str | None:
+        """The name that the changed statement gives to a value of the module; None if it does something else."""
+        for node in ast.parse(self.original).body:
+            if isinstance(node, ast.Assign | ast.AnnAssign) and node.lineno <= self.line <= (node.end_lineno or 0):
+                target = node.target if isinstance(node, ast.AnnAssign) else node.targets[0]
+                return target.id if isinstance(target, ast.Name) else None
+        return None
+
+    @property
     def diff(self) -> str:
         """The change as a unified diff with two lines around it."""
         old, new = self.original.splitlines(), self.mutated.splitlines()

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from .mutants import Mutant
+
 PROGRAM = Path(__file__).parent
 
 PROJECT = {
@@ -179,3 +181,17 @@ def test_the_table_counts_each_outcome_apart(run: Run) -> None:
         "| agui_client/sums.py | 99 | 12 | 1 | 2 | 1 | 2 | 6 |",
         "| agui_client/seals.py | 99 | 1 | 0 | 0 | 0 | 0 | 1 |",
     ]
+
+
+@pytest.mark.parametrize(
+    ("original", "mutated", "constant"),
+    [
+        ("MOST = 5\n", "MOST = 6\n", "MOST"),
+        ("NAMES: dict[str, int] = {\n    'a': 1,\n}\n", "NAMES: dict[str, int] = {\n    'a': 2,\n}\n", "NAMES"),
+        ("A = 1\n\ndef f():\n    a = 1\n", "A = 1\n\ndef f():\n    a = 2\n", None),
+    ],
+)
+def test_a_mutant_of_a_constant_is_judged_by_tests_of_what_uses_it(
+    original: str, mutated: str, constant: str | None
+) -> None:
+    assert Mutant("m.py", original, mutated).constant == constant
