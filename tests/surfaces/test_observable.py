@@ -5,20 +5,30 @@ from __future__ import annotations
 import gc
 import threading
 import weakref
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
 from ag_ui.core import (
     CustomEvent,
     Event,
+    RunAgentInput,
     RunFinishedEvent,
+    RunStartedEvent,
     StateSnapshotEvent,
     TextMessageContentEvent,
     UserMessage,
 )
 from reactivex import operators as ops
 
-from agui_client import CannotWaitError, HttpAgent, RunInProgressError, UsageError
+from agui_client import (
+    CannotWaitError,
+    FunctionAgent,
+    HttpAgent,
+    IncompleteRunError,
+    RunInProgressError,
+    UsageError,
+)
 from agui_client.testing import Reply, ScriptedAgent, patch, serve_bytes, sse, state, text, turn
 from support.waiting import LIMIT, SOON, in_thread
 from support.watching import Watcher, observed, observed_here
@@ -51,6 +61,17 @@ async def test_under_trio_a_run_is_observed_in_a_thread() -> None:
     watcher = await observed_here(ScriptedAgent(turn(text("One two"))).observe("Hi"))
     assert isinstance(watcher.values[-1], RunFinishedEvent)
     assert watcher.threads == {"agui_client.observe"}
+
+
+def test_an_agent_that_ends_its_program_ends_the_run_of_its_observer_with_an_error() -> None:
+    async def play(input: RunAgentInput) -> AsyncGenerator[Event]:
+        yield RunStartedEvent(thread_id=input.thread_id, run_id=input.run_id)
+        raise SystemExit(3)
+
+    watcher = observed(FunctionAgent(play).observe("Hi"))
+    [error] = watcher.errors
+    assert isinstance(error, IncompleteRunError)
+    assert (str(error), repr(error.__cause__)) == ("the run was ended by SystemExit", "SystemExit(3)")
 
 
 def test_nothing_happens_before_somebody_subscribes_and_each_subscription_is_a_run() -> None:
