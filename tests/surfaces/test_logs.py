@@ -79,7 +79,8 @@ def test_every_run_is_one_record_and_no_alarm_however_it_ends(
     assert set(numbers) == FIELDS
     ending = "success" if case.error is None else type(error).__name__
     assert (numbers["thread_id"], numbers["run_id"], numbers["ending"]) == ("thread-1", "run-1", ending)
-    assert record.getMessage().startswith(f"run run-1 of thread thread-1: {ending}, {numbers['events']} events in ")
+    told = f"run run-1 of thread thread-1: {ending}, {numbers['events']} events in {numbers['total_seconds']:.3f} s"
+    assert record.getMessage() == told
     assert (numbers["attempts"], numbers["connect_seconds"] is None) == (1, not case.is_accepted)
     moments = [numbers[f"{name}_seconds"] for name in ("connect", "first_event", "first_text", "total")]
     assert (known := [each for each in moments if each is not None]) == sorted(known)
@@ -171,6 +172,8 @@ def test_a_call_is_a_record_with_the_sums_of_its_rounds(verb: Verb, caplog: pyte
         assert of_call[field] == sum(each[field] for each in of_runs)
     assert sum(each["total_seconds"] for each in of_runs) <= of_call["total_seconds"]
     assert (of_call["runs"], of_call["tool_executions"], of_call["ending"]) == (2, 1, "success")
+    told = f"success, 2 runs, {of_call['events']} events, 1 tools in {of_call['total_seconds']:.3f} s"
+    assert record.getMessage() == f"call on thread {agent.thread_id}: {told}"
     assert of_call["run_id"] == of_runs[-1]["run_id"]
     assert MARK not in ours(caplog)
 
