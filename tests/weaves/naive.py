@@ -37,6 +37,8 @@ class Naive:
         """The calls of each id before these, with their results."""
         self._streamed_part: set[str] = set()
         self._anew: set[str] = set()
+        self._told_again: set[str] = set()
+        """The ids of calls that name the message of the call before them, and are that call if they say the same."""
         self.hold(messages or [])
 
     def take(self, event: Json) -> None:
@@ -50,6 +52,7 @@ class Naive:
         self.messages, self.by_id, self.calls, self.results, self.earlier = [], {}, {}, {}, {}
         self._streamed_part.clear()
         self._anew.clear()
+        self._told_again.clear()
         for message in messages:
             self.put(message)
 
@@ -122,11 +125,14 @@ class Naive:
     def call_start(self, event: Json) -> None:
         call_id = event["toolCallId"]
         self._anew.discard(call_id)
+        self._told_again.discard(call_id)
         if call_id in self.calls and call_id not in self.results:
             if is_whole(self.calls[call_id][1]["function"]["arguments"]):
                 self._anew.add(call_id)
         else:
             is_another = call_id in self.calls
+            if is_another and self.calls[call_id][0]["id"] == event.get("parentMessageId"):
+                self._told_again.add(call_id)
             function = {"name": event["toolCallName"], "arguments": ""}
             message, call = self._caller(event), {"id": call_id, "type": "function", "function": function}
             message.setdefault("toolCalls", []).append(call)
@@ -161,11 +167,18 @@ class Naive:
             merge(call, event)
 
     def call_end(self, event: Json) -> None:
-        if event["toolCallId"] in self.calls:
-            merge(self.calls[event["toolCallId"]][1], event)
+        call_id = event["toolCallId"]
+        if call_id in self._told_again and self._says_the_same(call_id):
+            self._withdraw(call_id)
+        elif call_id in self.calls:
+            merge(self.calls[call_id][1], event)
+        self._told_again.discard(call_id)
 
     def call_result(self, event: Json) -> None:
-        self._withdraw_if_told_again(event)
+        call_id = event["toolCallId"]
+        is_told_again = call_id not in self.results and self._says_the_same(call_id)
+        if is_told_again and self.earlier[call_id][-1][1]["content"] == event["content"]:
+            self._withdraw(call_id)
         held = self.by_id.get(event["messageId"], {})
         twin = self.results.get(event["toolCallId"], {})
         if held and any(result is held for _, result in self.earlier.get(event["toolCallId"], ())):
@@ -178,21 +191,21 @@ class Naive:
         held["content"] = event["content"]
         merge(held, event)
 
-    def _withdraw_if_told_again(self, event: Json) -> None:
-        """A call is its predecessor if name, arguments and result are the same."""
-        call_id = event["toolCallId"]
-        if call_id in self.results or not self.earlier.get(call_id):
-            return
-        (_, call), result = self.earlier[call_id][-1]
+    def _says_the_same(self, call_id: str) -> bool:
+        """Whether a call has the name and the arguments of the one before it."""
+        before = self.earlier.get(call_id, [])[-1:]
+        return any(is_same(call["function"], self.calls[call_id][1]["function"]) for (_, call), _ in before)
+
+    def _withdraw(self, call_id: str) -> None:
+        """Take a call out again, which is its predecessor."""
         caller, again = self.calls[call_id]
-        if result["content"] == event["content"] and is_same(call["function"], again["function"]):
-            self.calls[call_id], self.results[call_id] = self.earlier[call_id].pop()
-            caller["toolCalls"] = [each for each in caller["toolCalls"] if each is not again]
-            if not caller["toolCalls"]:
-                del caller["toolCalls"]
-                if "content" not in caller:
-                    self.messages = [each for each in self.messages if each is not caller]
-                    del self.by_id[caller["id"]]
+        self.calls[call_id], self.results[call_id] = self.earlier[call_id].pop()
+        caller["toolCalls"] = [each for each in caller["toolCalls"] if each is not again]
+        if not caller["toolCalls"]:
+            del caller["toolCalls"]
+            if "content" not in caller:
+                self.messages = [each for each in self.messages if each is not caller]
+                del self.by_id[caller["id"]]
 
     def _place_of_result(self, call_id: str) -> int:
         if call_id not in self.calls:
