@@ -329,6 +329,9 @@ async def recovered(seed: int, place: str, *, streams: list[Any] | None = None, 
     with anyio.fail_after(60):
         try:
             result = await caller.run_to_the_end()
+        except Exception as error:
+            world.findings.append(f"{type(error).__name__}: {error}")
+            return world
         finally:
             await caller.close()
     world.findings += _broken(world, result)
@@ -391,7 +394,9 @@ class _Caller:
     def _again(self, options: dict[str, Any]) -> dict[str, Any]:
         """Return the keywords of a run after one that failed or was killed: what still waits is answered."""
         if self._was_killed:
-            return self._answers(self._agent.pending_interrupts, self._agent.pending_tool_calls)
+            cut = self._agent.incomplete_ids
+            calls = [each for each in self._agent.pending_tool_calls if each.id not in cut]
+            return self._answers(self._agent.pending_interrupts, calls)
         # The same answers may be given again, and need not.
         return {"resume": options["resume"]} if "resume" in options and self._random.random() < 0.3 else {}
 
