@@ -145,8 +145,12 @@ def member_context(member: Member, context: Sequence[Context]) -> list[Context]:
     """
     if member.answer is None:
         return [*context]
-    schema = to_json(type_adapter(member.answer, "answer", is_read_now=True).json_schema()).decode()
-    return [*context, Context(description="Answer only with JSON of this schema", value=schema)]
+    return [*context, Context(description="Answer only with JSON of this schema", value=answer_schema(member))]
+
+
+def answer_schema(member: Member) -> str:
+    """Return the schema of a member's answer as JSON text."""
+    return to_json(type_adapter(member.answer, "answer", is_read_now=True).json_schema()).decode()
 
 
 def messages_of(scope: RunScope) -> Sequence[Message]:

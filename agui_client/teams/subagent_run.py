@@ -62,7 +62,15 @@ from agui_client.teams.event_forwarder import (
 )
 from agui_client.teams.id_scope import IdScope, changed, flow_of, invocation_id, split_interrupt_id
 from agui_client.teams.in_flight_tools import InFlightTools, continuation_of
-from agui_client.teams.members import Member, as_member, member_context, member_state, member_tools, messages_of
+from agui_client.teams.members import (
+    Member,
+    answer_schema,
+    as_member,
+    member_context,
+    member_state,
+    member_tools,
+    messages_of,
+)
 from agui_client.teams.snapshot_events import cut_off, stands_in
 from agui_client.teams.transcript import Transcript
 
@@ -491,7 +499,8 @@ class SubagentRun:
         except ParseError as error:
             if any(each.id == _second_prompt_id(self._ids) for each in run.messages):
                 raise
-            return f"That does not fit: {error}"
+            # Many servers show their model none of the context that came with the first prompt.
+            return f"That does not fit: {error}. Answer only with JSON of this schema: {answer_schema(self.member)}"
         # An answer in the arguments of an output tool is in no text.
         options: Any = {"mode": "json", "by_alias": True, "round_trip": True}
         self._answer = type_adapter(shape, "answer").dump_python(parsed, **options)

@@ -5,17 +5,23 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pydantic import BaseModel
 from pydantic_ai import Agent, DeferredToolRequests
 
-from agui_client import HttpAgent
-from agui_client.teams import ParallelAgent, SequentialAgent
+from agui_client import AbstractAgent, HttpAgent, validate
+from agui_client.asgi import agent_app
+from agui_client.teams import Member, ParallelAgent, SequentialAgent, Team, TeamAgent
+from agui_client.testing import serve
 from support.offline_model import Heard, House, OfflineModel, Saying, returned
 from support.programs import STRICT, Program
+from support.typescript import run_typescript
 
 HOUSE = House()
 _SECONDS = 60
+_READER = Path(__file__).parents[1] / "teams" / "typescript_reader.mjs"
 _PROGRAM = """
 import sys
 from agui_client import Approve, ConversationSnapshot, HttpAgent
@@ -100,3 +106,45 @@ def test_an_approval_three_agents_deep_is_answered_by_another_process(tmp_path: 
             out, complaints = answering.communicate(timeout=_SECONDS)
     assert (out.strip(), complaints) == ("Done: deleted {} []", "")
     assert (delete_file("b.txt"), deleted) == ("deleted", ["a.txt", "b.txt"])
+
+
+class Verdict(BaseModel):
+    """The answer of a critic."""
+
+    good: bool
+
+
+def _of_verdict(given: Sequence[Heard]) -> Saying:
+    """Say what a model does that is told of no schema before its second prompt."""
+    prompts = [str(content) for kind, content in given if kind == "user-prompt"]
+    return '{"good": true}' if '"title":"Verdict"' in prompts[-1] else "It is good."
+
+
+@pytest.mark.requirement("SUB-6", "LIFE-5")
+@pytest.mark.parametrize("way", ["in its text", "by an output tool"])
+@pytest.mark.parametrize("depth", [0, 1], ids=["flat", "inner"])
+def test_the_answer_of_a_member_is_of_the_type_that_the_team_wants(way: str, depth: int) -> None:
+    read: list[Any] = []
+    agent: Agent[None, Any] = Agent(OfflineModel(_of_verdict).model)
+    if way == "by an output tool":
+        model = OfflineModel(lambda _given: [("final_result", "c1", '{"good": true}')])
+        agent = Agent(model.model, output_type=Verdict)
+
+    async def decide(team: Team) -> None:
+        read.append((await team.run("critic", "Is it good?")).parsed)
+
+    with HOUSE.served(agent) as url:
+        team: AbstractAgent = TeamAgent(decide, critic=Member(HttpAgent(url), answer=Verdict))
+        for _ in range(depth):
+            team = SequentialAgent(Member(team, "inner"))
+        with serve(agent_app(team)) as server:
+            seen = run_typescript(_READER, server.url)
+            with HttpAgent(server.url, strict=True).stream_sync("Hi") as run:
+                events = [*run]
+    assert read == [Verdict(good=True)] * 2
+    assert (seen["runs"][0][-1], seen["state"], validate(events)) == (["RUN_FINISHED", None], {}, [])
+    # An answer that fits is the only one.
+    assert [role for role, *_ in seen["messages"]][2:] == {
+        "in its text": ["assistant", "user", "assistant"],
+        "by an output tool": ["assistant", "tool"],
+    }[way]
