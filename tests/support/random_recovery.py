@@ -452,7 +452,8 @@ class _Caller:
             await self._agent.connect_agent()
         else:
             calls = _calls_in(self._agent.messages)
-            known = {_key(calls[each.tool_call_id]) for each in self._agent.messages if isinstance(each, ToolMessage)}
+            results = [each for each in self._agent.messages if isinstance(each, ToolMessage)]
+            known = {_key(calls[each.tool_call_id]) for each in results if _is_real(str(each.content))}
             self._world.lost |= self._world.begun - known
         # The notes go before the run ends.
         has_answer = any(each.role == "assistant" for each in self._agent.messages)
