@@ -19,7 +19,10 @@ from agui_client._protocol.problems import LONGEST_PATH, shortened
 from agui_client._protocol.warnings import WarningLog
 from agui_client.errors import EventOrderError, IncompleteRunError, UsageError
 
-_GO_ON = "what arrived is kept, and run_agent() without a prompt goes on"
+_GO_ON = (
+    "what arrived is kept, and run_agent() without a prompt goes on; where the server keeps its runs or the thread, "
+    "connect_agent() fetches what it did meanwhile"
+)
 _Checks: TypeAlias = dict[type, Callable[[Any], None]]
 
 

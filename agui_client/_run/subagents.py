@@ -41,6 +41,8 @@ JOURNAL = "_team"
 """The member of a team's state that says, until the team's run has finished, how far the members have come."""
 SIGNED = "signed"
 """The member of a journal that a server has signed, with the texts that only that server reads."""
+NO_JOURNAL = "the state has nothing of the run that asked: send it back as it was received"
+"""What is wrong with answers to a team without a journal."""
 _USAGE = TypeAdapter(list[TokenUsage])
 T = TypeVar("T")
 

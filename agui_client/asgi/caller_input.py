@@ -18,7 +18,7 @@ from agui_client._protocol.open_items import quoted
 from agui_client._protocol.placeholders import NO_RESULT, marked, without_mark
 from agui_client._protocol.schema import is_object
 from agui_client._run.run_request import RequestSource, RunRequest
-from agui_client._run.subagents import JOURNAL, has_journal
+from agui_client._run.subagents import JOURNAL, NO_JOURNAL, has_journal
 from agui_client._tools.approval import Deny
 from agui_client._tools.toolset import Toolset, chooses_tools, tool_list
 from agui_client.asgi.caller_interrupts import CallerAnswers
@@ -208,6 +208,8 @@ def _answering(
     # Most inputs answer nothing, and may have thousands of messages.
     asking = [each for each in input.messages if each.role == "assistant"] if resume else []
     answers = CallerAnswers(resume, {call.id: call for each in asking for call in each.tool_calls or ()})
+    if agent.is_team and answers.entries and not has_journal(input.state):
+        raise UsageError(NO_JOURNAL)
     return clone_for(agent, input, answers), None, {**options, **answers.options}, signer
 
 

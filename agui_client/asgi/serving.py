@@ -31,6 +31,7 @@ from agui_client.asgi.in_process import Receive, Send
 from agui_client.asgi.refusals import RequestRefusedError
 from agui_client.asgi.request_body import check_length, input_of, is_large, read_body
 from agui_client.asgi.served_request import ServedRequest
+from agui_client.asgi.signed_journal import UnverifiedError
 from agui_client.asgi.signer import Signing
 from agui_client.asgi.sse_body import KEEP_ALIVE, frame_of, frames_of, sse_headers
 from agui_client.asgi.stopping import SHUTTING_DOWN, STOP_WITHIN, Stopping, on_signals
@@ -54,6 +55,11 @@ if TYPE_CHECKING:
 DEFAULT_MAX_BODY_BYTES = 4 * 1024 * 1024
 DEFAULT_BODY_TIMEOUT = 20.0
 _LAST_SECONDS = 1.0
+# One sentence for all that is signed, whatever was wrong with it.
+_UNVERIFIED = (
+    "an answer or the notes of a team cannot be verified: they were signed with another secret, or for another caller "
+    "or thread, or were changed since; what was asked before has to be asked again"
+)
 """The time that a caller has to read the end of a response that the server has cancelled."""
 _CONNECT = "/connect"
 """The end of the paths at which a thread is sent again."""
@@ -396,7 +402,8 @@ class AgentApp:
             raise RequestRefusedError(503, "the threads cannot be reached now", _AFTER_OUTAGE) from error
         except UsageError as error:
             _logger.warning("refused a request: %s", error)
-            raise RequestRefusedError(422, str(error) if self._expose_errors else "the run cannot be begun") from error
+            shown = _UNVERIFIED if isinstance(error, UnverifiedError) else "the run cannot be begun"
+            raise RequestRefusedError(422, str(error) if self._expose_errors else shown) from error
 
     def _owner_of(self, caller: object) -> str:
         if self._addresses is not None:

@@ -44,6 +44,10 @@ _SMALL = 16_000
 """The characters of patches that cost less than the journal anew, however small it is."""
 
 
+class UnverifiedError(UsageError):
+    """An answer or a journal was not signed here for this caller and thread, or not as it was sent."""
+
+
 class _ForgedError(ValueError):
     """The texts were not signed here."""
 
@@ -72,7 +76,8 @@ class SignedJournal:
             messages: The conversation that the caller sent.
 
         Raises:
-            UsageError: The journal was not signed here, or a tool call that it names is another one in the messages.
+            UnverifiedError: The journal was not signed here, or a tool call that it names is another one in the
+                messages.
         """
         if not has_journal(state):
             return state
@@ -81,7 +86,7 @@ class SignedJournal:
             journal = self._read(sent.get(SIGNED))
         except _ForgedError:
             if _has_begun(sent):
-                raise UsageError(
+                raise UnverifiedError(
                     f"the member {JOURNAL!r} of the state was not signed here for this caller and thread: send it back "
                     "as it came; processes of one server need the same secret="
                 ) from None
@@ -116,7 +121,9 @@ class SignedJournal:
         for message in messages:
             for call in (message.tool_calls or ()) if message.role == "assistant" else ():
                 if self._digests.get(call.id, digest := _digest(call, message.id)) != digest:
-                    raise UsageError(f"tool call {quoted(call.id)} is not the one that was made: send it as it came")
+                    raise UnverifiedError(
+                        f"tool call {quoted(call.id)} is not the one that was made: send it as it came"
+                    )
 
     # --- what the caller gets
 

@@ -10,7 +10,7 @@ from functools import cache, partial
 
 from agui_client._field_docs import Record
 from agui_client._protocol.open_items import quoted
-from agui_client.asgi.signed_journal import SignedJournal
+from agui_client.asgi.signed_journal import SignedJournal, UnverifiedError
 from agui_client.errors import UsageError
 
 _SHORTEST = 16
@@ -77,12 +77,12 @@ class Signer:
         """Return the id of the interrupt that a caller answers.
 
         Raises:
-            UsageError: It was never signed.
+            UnverifiedError: It was never signed.
         """
         interrupt_id = answered_id.rpartition(".")[0]
         if not hmac.compare_digest(_encoded(self.sign(interrupt_id)), _encoded(answered_id)):
             how = "; processes of one server need the same secret=" if self._is_of_process else ""
-            raise UsageError(f"resume answers {quoted(answered_id)}, which was not asked in this thread{how}")
+            raise UnverifiedError(f"resume answers {quoted(answered_id)}, which was not asked in this thread{how}")
         return interrupt_id
 
     def _signature(self, kind: str, signed: bytes) -> bytes:

@@ -34,7 +34,7 @@ from agui_client._protocol.placeholders import UNKNOWN_RESULT, is_placeholder, m
 from agui_client._protocol.reduce import Reducer
 from agui_client._protocol.traits import STATE_EVENTS
 from agui_client._run.scope import CURRENT_SCOPE
-from agui_client._run.subagents import JOURNAL
+from agui_client._run.subagents import JOURNAL, NO_JOURNAL
 from agui_client._tools.working_time import WorkingTime
 from agui_client.errors import RunFailedError, UsageError
 from agui_client.teams.call_journal import (
@@ -128,7 +128,7 @@ class MemberCalls:
             others = {key: each for key, each in left.calls.items() if not self._is_of_member(key)}
             self._abandoned = left.model_copy(update={"calls": others})
         elif answers:
-            raise UsageError("the state has nothing of the run that asked: send it back as it was received")
+            raise UsageError(NO_JOURNAL)
         self.journal = Journal(document, self._write)
         """The journal of the run."""
         self.first_events: list[Event] = []
@@ -232,7 +232,7 @@ class MemberCalls:
             if self._with_inner_journal(call).team is None:  # a team takes up its own members
                 await self._drop_words([each for each in run.messages if each.id not in run.earlier_ids])
         if run.error is not None and call.on_error == "continue":
-            self._warn(run, "failed, and the team went on without it")
+            self._warn(run, "failed, and the team went on without it", event_type="SUBAGENT_ERROR")
         return run, end
 
     def _run_of(self, call: Call) -> SubagentRun:
@@ -279,15 +279,21 @@ class MemberCalls:
         member = None if parts is None or record.is_apart else self._members.get(parts[0])
         return invocation if member is None or member.memory == "call" else member.key
 
-    def _warn(self, run: SubagentRun, what: str) -> None:
-        """Log a failure that does not end the run, and add it to the warnings."""
+    def _warn(self, run: SubagentRun, what: str, event_type: str | None = None) -> None:
+        """Log a failure that does not end the run, and add it to the warnings.
+
+        Args:
+            run: The run of the member.
+            what: What becomes of the member.
+            event_type: The type of the event that tells of it; None of an attempt that another one follows.
+        """
         name, error = run.member.name, run.error
         # Texts of exceptions of the application stay in the log.
         raised = error.raised if isinstance(error, RunFailedError) else None
         cause = f"{type(error).__name__}: {run.result.error}" if raised is None else type(raised).__name__
         _logger.warning("member %s failed", quoted(name), exc_info=error)
         if (scope := CURRENT_SCOPE.get()) is not None:
-            scope.warnings.add("SUB-9", f"{name} {what}: {cause}", path=as_pointer(name), event_type="SUBAGENT_ERROR")
+            scope.warnings.add("SUB-9", f"{name} {what}: {cause}", path=as_pointer(name), event_type=event_type)
 
     async def _pass(self, run: SubagentRun, call: Call, *, is_first: bool) -> list[Any]:
         """Pass a member's events on; return the one of its end. Further attempts are the same invocation."""

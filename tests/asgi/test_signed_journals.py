@@ -12,7 +12,7 @@ from ag_ui.core import RunAgentInput, RunErrorEvent
 
 from agui_client import Approve, ConversationSnapshot, HttpAgent, HTTPStatusError, RunFailedError, UsageError, tool
 from agui_client.asgi import agent_app, served_run
-from agui_client.teams import HandoffAgent, Member, ParallelAgent, SequentialAgent
+from agui_client.teams import HandoffAgent, Member, SequentialAgent
 from agui_client.testing import ScriptedAgent, patch, state, text, tool_call, turn
 
 if TYPE_CHECKING:
@@ -199,6 +199,23 @@ async def test_a_journal_counts_for_one_thread_owner_app_and_secret(other: dict[
         await caller.run_agent()
 
 
+@pytest.mark.parametrize("lost", ["the secret", "the state"])
+async def test_a_caller_is_told_that_its_answers_cannot_be_verified_or_lack_the_state_before_anything_runs(
+    lost: str,
+) -> None:
+    team = _flat()
+    asked = HttpAgent("http://team/", app=agent_app(team, secret=SECRET), thread_id="t")
+    answers = {each.id: Approve() for each in (await asked.run_agent("Hi")).interrupts}
+    secret = "another secret of it" if lost == "the secret" else SECRET
+    caller = HttpAgent("http://team/", app=agent_app(team, secret=secret), thread_id="t")
+    document = asked.snapshot()
+    caller.restore(document.model_copy(update={"state": {}}) if lost == "the state" else document)
+    with pytest.raises(HTTPStatusError) as refused:
+        await caller.run_agent(resume=answers)
+    seen = "cannot be verified: they were signed" if lost == "the secret" else "the run cannot be begun"
+    assert (refused.value.status_code, seen in str(refused.value), done) == (422, True, [])
+
+
 async def test_a_call_that_a_caller_adds_beside_one_that_it_approves_is_not_made() -> None:
     for place in ("own message", "message of its own"):
         done.clear()
@@ -313,7 +330,7 @@ async def test_the_texts_of_a_long_run_stay_in_proportion_to_the_journal() -> No
 async def test_members_that_are_done_are_not_asked_again_by_a_caller_whose_run_failed() -> None:
     counted = ScriptedAgent(turn(text("Done.")))
     flaky = ScriptedAgent(turn(RunErrorEvent(message="Away.")), turn(text("Back.")))
-    team = ParallelAgent(Member(counted, "counted"), Member(flaky, "flaky"))
+    team = SequentialAgent(Member(counted, "counted"), Member(flaky, "flaky"))
     caller = _caller(team)
     with anyio.fail_after(_SECONDS):
         with pytest.raises(RunFailedError):

@@ -168,6 +168,11 @@ async def test_a_member_is_asked_again_as_often_as_it_may_be_and_its_partial_wor
     assert (result.text, [each.content for each in team.messages]) == ("Whole.", ["Hi", "Whole."])
     assert ([each.total_tokens for each in result.usage], record.usage) == ([15], result.usage)
     assert [each.rule for each in result.warnings] == ["SUB-9"]
+    without = await SequentialAgent(Member(busy(), retries=1), says("next", "N"), on_error="continue").run_agent("Hi")
+    assert [each.message for each in without.warnings] == [
+        "busy is asked again, as it failed: RunFailedError: overloaded",
+        "busy failed, and the team went on without it: RunFailedError: overloaded",
+    ]
     with pytest.raises(RunFailedError, match="busy: overloaded"):
         await SequentialAgent(Member(busy(), retries=1)).run_agent("Hi")
     with pytest.raises(RunFailedError, match="busy: overloaded"):
