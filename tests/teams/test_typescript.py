@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ import anyio
 import pytest
 from ag_ui.core import RunAgentInput, RunErrorEvent
 
-from agui_client import AbstractAgent, ApprovalRequest, tool
+from agui_client import AbstractAgent, tool
 from agui_client.asgi import agent_app
 from agui_client.teams import ParallelAgent, SequentialAgent
 from agui_client.testing import ScriptedAgent, interrupt, pause, serve, state, text, tool_call, turn
@@ -81,7 +81,7 @@ def test_the_typescript_client_answers_a_team_in_a_team_whose_sibling_fails(plac
     begun: list[int] = []
     is_asked, is_paid = anyio.Event(), anyio.Event()
 
-    def question(_request: ApprovalRequest) -> str:
+    def question(_arguments: Mapping[str, Any]) -> str:
         is_asked.set()
         return "Pay?"
 
