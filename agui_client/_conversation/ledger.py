@@ -114,6 +114,21 @@ class ToolCallRecord(BaseModel):
         """Whether this application or its caller answers the call, and not the agent."""
         return self.answered_by is not AnsweredBy.AGENT
 
+    @property
+    def is_of_application(self) -> bool:
+        """Whether functions of this application answer the call."""
+        return self.answered_by is AnsweredBy.APPLICATION
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether the function of the call has asked a question, which waits for its answer."""
+        return self.status is CallStatus.ASKED
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the call waits to be answered, and its function was not called."""
+        return self.status is CallStatus.WAITING
+
     def become(self, **changes: Any) -> ToolCallRecord:
         """Return the record with changes."""
         return self.model_copy(update=changes)

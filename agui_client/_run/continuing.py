@@ -7,7 +7,7 @@ idempotent (TOOL-10, SEC-3), and then the next run is sent.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,7 +15,7 @@ from ag_ui.core import ResumeEntry
 from pydantic import BaseModel
 
 from agui_client._conversation.ledger import AnsweredBy, CallStatus, ToolCallRecord
-from agui_client._conversation.snapshot import ConversationSnapshot
+from agui_client._conversation.snapshot import ConversationSnapshot, document_of
 from agui_client._protocol.placeholders import UNKNOWN_RESULT
 from agui_client._run.run_request import RequestSource, RunRequest, composed_input, result_messages
 from agui_client._tools.approval import Approve
@@ -23,7 +23,7 @@ from agui_client._tools.context import BoundCall
 from agui_client.errors import ToolError
 
 if TYPE_CHECKING:
-    from ag_ui.core import Message, ToolCall
+    from ag_ui.core import Message, RunAgentInput, ToolCall
 
     from agui_client._run.ending import Checkpoint
     from agui_client._tools.toolset import CallTools, OfferedTool
@@ -50,6 +50,28 @@ class Continuation(BaseModel, RequestSource):
         """Return the place of a checkpoint."""
         resume, is_between_runs = list(checkpoint.resume), checkpoint.run_id is None
         return cls(document=checkpoint.snapshot(), resume=resume, is_between_runs=is_between_runs)
+
+    @classmethod
+    def behind(cls, input: RunAgentInput, *, begun: Collection[str], waiting: Collection[str]) -> Continuation:
+        """Return the place behind a run whose tools were at work.
+
+        Args:
+            input: An input with the conversation as it was then.
+            begun: The ids of the calls whose functions were called.
+            waiting: The ids of the other calls that functions of this application answer.
+        """
+        statuses = dict.fromkeys(waiting, CallStatus.WAITING) | dict.fromkeys(begun, CallStatus.EXECUTING)
+        own: dict[str, Any] = {"answered_by": AnsweredBy.APPLICATION}
+        records = [
+            ToolCallRecord(tool_call_id=call.id, message_id=each.id, status=statuses[call.id], shown=call, **own)
+            for each in input.messages
+            if each.role == "assistant"
+            for call in each.tool_calls or ()
+            if call.id in statuses
+        ]
+        state: Any = {} if input.state is None else input.state
+        members: dict[str, Any] = {"messages": input.messages, "state": state, "tool_calls": records}
+        return cls(document=document_of({"thread_id": input.thread_id, **members}), is_between_runs=True)
 
     @property
     def key(self) -> str:
@@ -112,12 +134,12 @@ class ContinuedRequest(RunRequest):
         """
         if not self._is_between_runs:
             return {}
-        records = [each for each in self._conversation.open_records if each.answered_by is AnsweredBy.APPLICATION]
+        records = [each for each in self._conversation.open_records if each.is_of_application]
         begun = [each for each in records if each.is_begun]
         again = [each.tool_call_id for each in begun if self._may_repeat(each, tools.offered)]
         unknown = {each.tool_call_id: ToolError(UNKNOWN_RESULT) for each in begun if each.tool_call_id not in again}
         self.results = result_messages(unknown)
-        left = [each.tool_call_id for each in records if each.status is CallStatus.WAITING]
+        left = [each.tool_call_id for each in records if each.is_waiting]
         return dict.fromkeys([*again, *left])
 
     def _may_repeat(self, record: ToolCallRecord, offered: Mapping[str, OfferedTool]) -> bool:

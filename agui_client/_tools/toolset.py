@@ -396,6 +396,13 @@ def tool_list(source: object) -> list[Any]:
     raise UsageError(f"tools= takes a list of tools, or a plain function that returns one, not {source!r}")
 
 
+def listed_names(source: ToolSource) -> set[str]:
+    """Return the names of the tools that `tools=` lists one by one."""
+    if isinstance(source, Toolset) or callable(source):
+        return set()
+    return {tool.name for tool in source if isinstance(tool, FunctionTool | Tool)}
+
+
 @contextmanager
 def _toolset_errors(toolset: Toolset, failed: str) -> Generator[None]:
     """Translate exceptions of a toolset."""

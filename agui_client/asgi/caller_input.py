@@ -206,8 +206,8 @@ def _answering(
     if signer is not None and signer.journal is not None:
         input = input.model_copy(update={"state": signer.journal.opened(input.state, input.messages)})
     # Most inputs answer nothing, and may have thousands of messages.
-    asking = [each for each in input.messages if each.role == "assistant"] if resume else []
-    answers = CallerAnswers(resume, {call.id: call for each in asking for call in each.tool_calls or ()})
+    calling = [each for each in input.messages if each.role == "assistant"] if resume else []
+    answers = CallerAnswers(resume, {call.id: call for each in calling for call in each.tool_calls or ()})
     if agent.is_team and answers.entries and not has_journal(input.state):
         raise UsageError(NO_JOURNAL)
     return clone_for(agent, input, answers), None, {**options, **answers.options}, signer
@@ -374,7 +374,7 @@ class StoredThreadRequest(RunRequest):
         """
         if not self._caller.is_trusted:
             records = [each for each in self._conversation.open_records if each.tool_call_id in self._sent_results]
-            ours = [each.tool_call_id for each in records if each.answered_by is AnsweredBy.APPLICATION]
+            ours = [each.tool_call_id for each in records if each.is_of_application]
             self._dropped += [self._sent_results[key] for key in ours]
             # Under the caller's id, so that it learns what its result was replaced by.
             self.results = [_without_result(each) if each.tool_call_id in ours else each for each in self.results]

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from ag_ui.core import Interrupt
 from pydantic_core import from_json, to_json
 
-from agui_client._conversation.ledger import AnsweredBy, CallStatus
 from agui_client._interrupts.decisions import decision_in
 from agui_client._protocol.open_items import quoted
 from agui_client._protocol.schema import is_array, is_object
@@ -76,7 +75,7 @@ def stored_interrupts(
     approvals = [
         _approval(call, tools.get(call.function.name), each.ordinal, is_saved=True)
         for each, call in records
-        if each.status is CallStatus.WAITING and each.answered_by is AnsweredBy.APPLICATION
+        if each.is_waiting and each.is_of_application
     ]
     return _signed([*map(_passed_on, document.pending_interrupts), *questions, *approvals], signer)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, cast
 
 from ag_ui.core import Message, RunAgentInput
@@ -23,8 +23,6 @@ from agui_client.teams.team import Team
 from agui_client.teams.team_source import TeamSource
 
 if TYPE_CHECKING:
-    from agui_client._protocol.events import WireEvent
-
     Choice: TypeAlias = "Callable[[RunAgentInput], str | Awaitable[str]]"
     Lead: TypeAlias = "Callable[[Team], Awaitable[Any]]"
 
@@ -55,7 +53,7 @@ class _TeamBase(AbstractAgent[StateT]):
         self._limits = TeamLimits() if limits is None else limits
         check_limits(self._limits)
 
-    def run(self, input: RunAgentInput) -> AsyncIterator[WireEvent]:
+    def run(self, input: RunAgentInput) -> TeamSource:
         """Run the team once.
 
         Args:

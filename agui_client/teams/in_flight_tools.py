@@ -7,15 +7,13 @@ there. If the process ends, the member goes on behind its tools as any agent doe
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ag_ui.core import Event, Message, ToolMessage
 
-from agui_client._conversation.ledger import AnsweredBy, CallStatus, ToolCallRecord
-from agui_client._conversation.snapshot import ConversationSnapshot
 from agui_client._protocol.placeholders import is_placeholder
 from agui_client._run.continuing import Continuation
-from agui_client._run.run_request import event_of_result
+from agui_client.teams.snapshot_events import result_of
 
 if TYPE_CHECKING:
     from ag_ui.core import RunAgentInput
@@ -65,21 +63,16 @@ def continuation_of(journal: CallRecord | None, input: RunAgentInput, ids: IdSco
     """
     if journal is None or journal.left is None:
         return None
-    statuses = dict.fromkeys(journal.left, CallStatus.WAITING)
-    statuses |= dict.fromkeys(journal.begun, CallStatus.EXECUTING)
-    own: dict[str, Any] = {"answered_by": AnsweredBy.APPLICATION}
-    records = [
-        ToolCallRecord(tool_call_id=call.id, message_id=message.id, status=statuses[outer_id], shown=call, **own)
-        for message in input.messages
-        if message.role == "assistant"
-        for call in message.tool_calls or ()
-        if (outer_id := ids.up(call.id)) in statuses
-    ]
+    own = {
+        ids.up(call.id): call.id
+        for each in input.messages
+        if each.role == "assistant"
+        for call in each.tool_calls or ()
+    }
+    begun, waiting = ({own[each] for each in calls if each in own} for calls in (journal.begun, journal.left))
     # Where the member failed in its process, its team has given the calls that were begun a placeholder for a result.
-    messages = [each for each in input.messages if not _is_placeholder_for(each, statuses, ids)]
-    state: Any = {} if input.state is None else input.state
-    document = ConversationSnapshot(thread_id=input.thread_id, messages=messages, state=state, tool_calls=records)
-    return Continuation(document=document, is_between_runs=True)
+    messages = [each for each in input.messages if not _is_placeholder_for(each, begun | waiting)]
+    return Continuation.behind(input.model_copy(update={"messages": messages}), begun=begun, waiting=waiting)
 
 
 class InFlightTools:
@@ -157,57 +150,58 @@ class InFlightTools:
         assert self._keep is not None
         assert self._run is not None
         done = {each.tool_call_id for each in checkpoint.results}
-        records = [each for each in self._run.call.conversation.open_records if each.tool_call_id not in done]
+        open_ids = {each.tool_call_id for each in self._run.call.conversation.open_records} - done
         before = self._in_flight
-        self._in_flight = in_flight = self._in_flight_at(checkpoint, records)
+        self._in_flight = in_flight = self._in_flight_at(checkpoint, open_ids)
         if in_flight == before == _NO_CALLS:
             return
-        events = self.take_unsent() + self._events_of(self._new_results(checkpoint, records))
+        events = self.take_unsent() + self._events_of(self._new_results(checkpoint, open_ids))
         # Also if nothing is new: the call that another tool has begun may not be saved yet.
         await self._keep(events, in_flight, has_used_answers=self.has_used_answers)
 
-    def _in_flight_at(self, checkpoint: Checkpoint, records: Sequence[ToolCallRecord]) -> InFlightCalls:
+    def _in_flight_at(self, checkpoint: Checkpoint, open_ids: Collection[str]) -> InFlightCalls:
         """Return the calls that were begun, and those of the same round that were not.
 
         Args:
             checkpoint: The member's conversation.
-            records: The records of its calls without a result.
+            open_ids: The ids of its calls without a result.
         """
+        assert self._run is not None
         if checkpoint.run_id is not None:
             self._has_round = True
             return _NO_CALLS
-        ours = [each for each in records if each.answered_by is AnsweredBy.APPLICATION]
-        begun = [each.tool_call_id for each in ours if each.is_begun or each.status is CallStatus.ASKED]
-        left = [each.tool_call_id for each in ours if each.status is CallStatus.WAITING]
+        records = [each for each in self._run.call.conversation.ledger if each.tool_call_id in open_ids]
+        ours = [each for each in records if each.is_of_application]
+        begun = [each.tool_call_id for each in ours if each.is_begun or each.is_asked]
+        left = [each.tool_call_id for each in ours if each.is_waiting]
         if not (begun or checkpoint.results or (left and self._in_flight.left is not None)):
             # No tool of the round was called, so the run that asks for them may be made again.
             return _NO_CALLS
         self._open_calls = [*dict.fromkeys([*self._open_calls, *begun, *left])]
         # No tool answers what else waits, so the member is asked again behind the results.
-        waits = any(each.answered_by is AnsweredBy.CALLER or each.status is CallStatus.ASKED for each in records)
+        waits = any(each.is_asked or (each.is_ours_to_answer and not each.is_of_application) for each in records)
         waits = waits or bool(checkpoint.members["pending_interrupts"] or checkpoint.members["kept_answers"])
         up = self._ids.up
         goes_on = self._has_round and not waits
         return InFlightCalls([up(each) for each in begun], [up(each) for each in left] if goes_on else None)
 
-    def _new_results(self, checkpoint: Checkpoint, records: Sequence[ToolCallRecord]) -> list[ToolMessage]:
+    def _new_results(self, checkpoint: Checkpoint, open_ids: Collection[str]) -> list[ToolMessage]:
         """Return the results that the team's run has not sent: the member's events come when all tools have ended.
 
         Args:
             checkpoint: The member's conversation.
-            records: The records of its calls without a result.
+            open_ids: The ids of its calls without a result.
         """
         results = {each.tool_call_id: each for each in checkpoint.members["messages"] if each.role == "tool"}
         results |= {each.tool_call_id: each for each in checkpoint.results}
-        open_ids = {each.tool_call_id for each in records}
         done = [each for each in self._open_calls if each not in open_ids and each in results]
         self._open_calls = [each for each in self._open_calls if each in open_ids]
         self._sent.update(results[each].id for each in done)
         return [results[each] for each in done]
 
     def _events_of(self, results: Iterable[ToolMessage]) -> list[Event]:
-        return [passed for each in results for passed in self._forwarder.feed(event_of_result(each))]
+        return [passed for each in results for passed in self._forwarder.feed(result_of(each))]
 
 
-def _is_placeholder_for(message: Message, calls: Collection[str], ids: IdScope) -> bool:
-    return isinstance(message, ToolMessage) and is_placeholder(message) and ids.up(message.tool_call_id) in calls
+def _is_placeholder_for(message: Message, calls: Collection[str]) -> bool:
+    return isinstance(message, ToolMessage) and is_placeholder(message) and message.tool_call_id in calls

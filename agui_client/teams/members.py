@@ -11,8 +11,7 @@ from pydantic_core import to_json
 
 from agui_client._field_docs import Record
 from agui_client._protocol.schema import is_a, is_object, is_text
-from agui_client._tools.function import FunctionTool
-from agui_client._tools.toolset import Toolset
+from agui_client._tools.toolset import listed_names
 from agui_client._transport.timeouts import is_duration
 from agui_client._type_adapters import type_adapter
 from agui_client.agent import AbstractAgent
@@ -22,7 +21,6 @@ from agui_client.teams.id_scope import key_of
 
 if TYPE_CHECKING:
     from agui_client._run.scope import RunScope
-    from agui_client._tools.toolset import ToolSource
 
 Sees: TypeAlias = "Literal['all', 'last'] | Callable[[Sequence[Message]], Iterable[Message]]"
 """The part of the conversation outside its own that a member is shown."""
@@ -167,13 +165,7 @@ def member_tools(member: Member, input: RunAgentInput, further: Iterable[Tool] =
         input: The input of the team's run.
         further: Tools of the team.
     """
-    taken = _names_of(member.agent.tools)
+    taken = listed_names(member.agent.tools)
     allowed = [tool for tool in input.tools or () if member.tools == "all" or tool.name in member.tools]
     # A tool of its own is the one that the member means.
     return [tool for tool in [*allowed, *further] if tool.name not in taken]
-
-
-def _names_of(tools: ToolSource) -> set[str]:
-    if isinstance(tools, Toolset) or callable(tools):
-        return set()
-    return {tool.name for tool in tools if isinstance(tool, FunctionTool | Tool)}
