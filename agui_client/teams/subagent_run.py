@@ -10,7 +10,6 @@ import time
 from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
-from uuid import uuid4
 
 from ag_ui.core import (
     Event,
@@ -29,23 +28,18 @@ from ag_ui.core import (
     SubagentFinishedEvent,
     SubagentFinishedSuspendedOutcome,
     SubagentStartedEvent,
-    TextMessageContentEvent,
-    TextMessageEndEvent,
-    TextMessageStartEvent,
     TokenUsage,
     Tool,
     ToolCall,
     ToolCallResultEvent,
     ToolMessage,
-    UserMessage,
     aggregate_token_usage,
 )
 from pydantic_core import to_jsonable_python
 
 from agui_client._protocol.placeholders import EXTENSION, without_mark
-from agui_client._protocol.schema import is_object
 from agui_client._run.scope import CURRENT_SCOPE
-from agui_client._run.subagents import JOURNAL, SubagentResult, usage_of
+from agui_client._run.subagents import SubagentResult, usage_of
 from agui_client._type_adapters import type_adapter
 from agui_client.agent import AbstractAgent
 from agui_client.asgi.caller_input import TRUSTING, continued_run, served_run
@@ -58,19 +52,11 @@ from agui_client.teams.event_forwarder import (
     as_partial,
     is_partial,
     journal_operations,
-    without_journal,
 )
-from agui_client.teams.id_scope import IdScope, changed, flow_of, invocation_id, split_interrupt_id
+from agui_client.teams.id_scope import IdScope, changed, flow_of, invocation_id
 from agui_client.teams.in_flight_tools import InFlightTools, continuation_of
-from agui_client.teams.members import (
-    Member,
-    answer_schema,
-    as_member,
-    member_context,
-    member_state,
-    member_tools,
-    messages_of,
-)
+from agui_client.teams.member_input import MemberInput, answers_for
+from agui_client.teams.members import Member, answer_schema, as_member, messages_of
 from agui_client.teams.snapshot_events import cut_off, stands_in
 from agui_client.teams.transcript import Transcript
 
@@ -180,26 +166,23 @@ class SubagentRun:
         self.member = member = as_member(member)
         key = member.key
         if resume is None:
-            waiting, resume = _answers(input, key)
+            waiting, resume = answers_for(key, input)
             invocation = invocation or waiting
         self.subagent_run_id = invocation or invocation_id(key, flow_of(input.run_id), number)
         self.usage, self.interrupts, self.pending_tool_calls, self.own_calls, self.messages = [], [], [], [], []
         self.new_messages, self.partial_ids = [], []
         self.error = self.failure = self.state = None
         remembers = member.memory == "thread" and not (journal is not None and journal.is_apart)
-        self._own_thread = key if remembers else self.subagent_run_id
-        prefix = f"{self._own_thread}/"
+        prefix = f"{key if remembers else self.subagent_run_id}/"
         self._owners = owners or Owners(input.messages)
         self._ids = IdScope(self.subagent_run_id, prefix, self._owners.translations[prefix])
         self._further = {tool.name for tool in tools}
-        self._input, self._prompt, self._resume, self._speaks = input, prompt, resume, speaks
-        sees = member.sees or ("all" if prompt is None else None)
-        self._shown = (transcript or Transcript({key: member.name})).shown(input.messages, self._ids, sees)
-        self._own_ids = {each.id for each in self._shown.own}
+        self._given = MemberInput(member, input, self._ids, transcript or Transcript({key: member.name}), prompt)
+        self._shown, self._own_ids = self._given.shown, self._given.own_ids
         self.begin_id = self._shown.own[-1].id if self._shown.own else ""
-        # A call that goes on, or is made again, has been asked already.
-        self._is_asked = f"{prefix}{_prompt_id(self._ids)}" in self._own_ids
-        self._forwarder, self._inner = self._compose(tools, journal)
+        self._inner = self._given.compose(tools, resume, journal)
+        place: Any = {"state": member.state, "state_key": member.name, **self._given.missing_state}
+        self._forwarder = EventForwarder(self._ids, speaks=speaks, owners=self._owners, **place)
         self._status: Any = "running"
         self.text_id = "" if journal is None else journal.text
         """The id of the last text that the agent wrote in the invocation; empty if it wrote none."""
@@ -378,41 +361,10 @@ class SubagentRun:
 
     # --- before
 
-    def _compose(self, tools: Iterable[Tool], journal: CallRecord | None) -> tuple[EventForwarder, RunAgentInput]:
-        member, input, ids, messages = self.member, self._input, self._ids, self._shown.messages
-        if self._prompt is not None and not self._is_asked:
-            messages = [*messages, UserMessage(id=_prompt_id(ids), content=self._prompt)]
-        baseline = member_state(input.state, member)
-        placed: dict[str, Any] = {}
-        if not (is_object(input.state) and member.name in input.state):
-            placed["baseline"] = baseline
-        if journal is not None and journal.state is not None:
-            # As in `member_state`: a journal in it would be a caller's.
-            baseline = without_journal(journal.state)
-        if journal is not None and is_object(journal.team):
-            around = {"goes_on": True, "is_cut": journal.is_cut}
-            baseline = {**(baseline if is_object(baseline) else {}), JOURNAL: {**journal.team, **around}}
-        options: Any = {"state": member.state, "state_key": member.name, "owners": self._owners, **placed}
-        forwarder = EventForwarder(ids, speaks=self._speaks, **options)
-        inner = RunAgentInput(
-            thread_id=f"{input.thread_id}/{self._own_thread}",
-            run_id=str(uuid4()),
-            messages=[],
-            state=baseline,
-            tools=member_tools(member, input, tools) or None,
-            context=member_context(member, input.context or ()),
-            forwarded_props=input.forwarded_props,
-            resume=list(self._resume or ()) or None,
-        )
-        # Not validated: they are messages of this run, of which there may be thousands.
-        return forwarder, inner.model_copy(update={"messages": messages})
-
     def _beginning(self) -> list[Item]:
         description = self.member.agent.description or None
         started = SubagentStartedEvent(subagent_run_id=self.subagent_run_id, name=self.member.name)
-        is_new = self._prompt is not None and not self._is_asked
-        asked = self._asked(_prompt_id(self._ids), self._prompt or "") if is_new else []
-        return [changed(started, description=description), *asked]
+        return [changed(started, description=description), *self._given.prompt_events(self._owners)]
 
     def _named_agent(self) -> AbstractAgent:
         """Return the agent under the name by which approvers, logs and spans know it in the team."""
@@ -421,21 +373,6 @@ class SubagentRun:
             agent = agent.clone()
             agent.agent_id = self.member.name
         return agent
-
-    def _asked(self, prompt_id: str, prompt: str | list[Part]) -> list[Item]:
-        message_id = f"{self._ids.prefix}{prompt_id}"
-        owner: Any = {"message_id": message_id, "subagent_run_id": self.subagent_run_id}
-        if not isinstance(prompt, str):
-            # Events write nothing but text.
-            asked = UserMessage(id=message_id, content=prompt)
-            asked = changed(asked, subagent_run_id=self.subagent_run_id)
-            self._owners.restate_calls()
-            return [lambda messages: MessagesSnapshotEvent(messages=[*messages, asked])]
-        return [
-            TextMessageStartEvent(role="user", **owner),
-            TextMessageContentEvent(delta=prompt, **owner),
-            TextMessageEndEvent(**owner),
-        ]
 
     def _entered(self, agent: AbstractAgent) -> AgentRun:
         """Return the run of the agent: of what it is shown, or the one that was cut while its tools were at work."""
@@ -497,7 +434,7 @@ class SubagentRun:
         try:
             parsed = result.parse(shape)
         except ParseError as error:
-            if any(each.id == _second_prompt_id(self._ids) for each in run.messages):
+            if any(each.id == self._given.second_prompt_id for each in run.messages):
                 raise
             # Many servers show their model none of the context that came with the first prompt.
             return f"That does not fit: {error}. Answer only with JSON of this schema: {answer_schema(self.member)}"
@@ -514,10 +451,8 @@ class SubagentRun:
         self._keep_usage(run)
         self._keep_messages(run.messages)
         self._run, self._cut, self.text_id = None, None, ""
-        messages = [*run.messages, UserMessage(id=_second_prompt_id(self._ids), content=misfit)]
-        update = {"run_id": str(uuid4()), "messages": messages, "state": run.partial.state, "resume": None}
-        self._inner = self._inner.model_copy(update=update)
-        return self._asked(_second_prompt_id(self._ids), misfit)
+        self._inner = self._given.correction(self._inner, run.messages, run.partial.state, misfit)
+        return [*self._given.prompt_events(self._owners, misfit)]
 
     def _end(self, run: AgentRun) -> None:
         """Take over what the run left."""
@@ -578,18 +513,6 @@ class SubagentRun:
         return {EXTENSION: more} if more else None
 
 
-def _answers(input: RunAgentInput, key: str) -> tuple[str | None, list[ResumeEntry]]:
-    """Return the invocation of a member that an input has answers for, and the answers as the member has them."""
-    found: str | None = None
-    entries: list[ResumeEntry] = []
-    for entry in input.resume or ():
-        parts = split_interrupt_id(entry.interrupt_id)
-        if parts is not None and parts[1].startswith(f"{key}-{parts[0]}."):
-            found = parts[1]
-            entries.append(entry.model_copy(update={"interrupt_id": parts[2]}))
-    return found, entries
-
-
 def _message_of(error: Exception) -> tuple[str, str | None]:
     """Return the message and the code of a failure for others: the text of an exception goes to the log alone."""
     if isinstance(error, RunFailedError):
@@ -619,11 +542,3 @@ def result_event(messages: Iterable[Message], tool_call_id: str, content: str) -
 
 def _has_call(message: Message, tool_call_id: str) -> bool:
     return message.role == "assistant" and any(call.id == tool_call_id for call in message.tool_calls or ())
-
-
-def _prompt_id(ids: IdScope) -> str:
-    return f"prompt-{ids.invocation.rpartition('-')[2]}"
-
-
-def _second_prompt_id(ids: IdScope) -> str:
-    return f"{_prompt_id(ids)}-again"
