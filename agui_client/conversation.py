@@ -20,7 +20,7 @@ from agui_client._conversation.changes import (
     ResultsAdded,
     StateReplaced,
 )
-from agui_client._conversation.ledger import AnsweredBy, CallStatus, Ledger, ToolCallRecord, further
+from agui_client._conversation.ledger import AnsweredBy, CallStatus, Ledger, ToolCallRecord, further, reconcile
 from agui_client._conversation.snapshot import ConversationSnapshot, document_of
 from agui_client._conversation.turns import Turns
 from agui_client._protocol.open_items import quoted
@@ -35,7 +35,6 @@ from agui_client.messages import MessageLike, as_messages
 
 if TYPE_CHECKING:
     from agui_client._conversation.log import PastRuns
-    from agui_client._interrupts.answers import Answer, Resume
     from agui_client._protocol.outcome import Outcome
     from agui_client._protocol.replay import ReplayReducer
     from agui_client._protocol.verify import Verifier
@@ -103,7 +102,8 @@ class Conversation:
         """The names of the tools whose calls are approved in this thread without a question."""
         self.incomplete_ids: dict[str, None] = {}
         """The ids of the messages that runs began and did not complete."""
-        self._kept_answers: list[ResumeEntry] = []
+        self.kept_answers: list[ResumeEntry] = []
+        """The answers to pending interrupts that are sent with those that are still missing."""
         self.is_abandoned = False
         """Whether the next run cancels the pending interrupts because they were abandoned."""
         # The messages and the state that a replay goes back to if it ends early.
@@ -200,7 +200,7 @@ class Conversation:
         self._reducer.set_messages(messages)
         if not is_replay:
             self.unreceived = None
-        self._reconcile_ledger(is_cut=not is_replay)
+        reconcile(self, is_cut=not is_replay)
 
     def _insert_results(self, results: Sequence[ToolMessage], *, are_own: bool) -> None:
         self._reducer.thread.insert_results(results)
@@ -377,51 +377,12 @@ class Conversation:
         done = self.answered_call_ids
         return [each for each in self.answered_interrupts if each.tool_call_id not in done]
 
-    def resume_entries(self, resume: Resume | None) -> list[ResumeEntry]:
-        """Return the resume entries of the next run.
-
-        Args:
-            resume: The caller's answers; None if there are none.
-
-        Returns:
-            One entry per pending interrupt, or none.
-
-        Raises:
-            InterruptsNotCoveredError: The answers do not cover the pending interrupts.
-            UsageError: The call of a resolved interrupt was changed after it was shown.
-        """
-        from agui_client._conversation.answer_checks import check_approval
-        from agui_client._interrupts.answers import Cancel, cancel_all, cover
-        from agui_client._tools.approval import Approve, Deny
-
-        if self.is_abandoned and resume is None:
-            return self._kept_answers + cancel_all(self.pending_interrupts)
-        asked = self.pending_interrupts or self._asked_again(resume)
-        entries = cover(asked, resume)
-        answers: Mapping[str, Answer] = resume if isinstance(resume, Mapping) else {}
-        calls = {each.id: each.tool_call_id for each in asked}
-        for entry in entries:
-            answer, tool_call_id = answers.get(entry.interrupt_id), calls[entry.interrupt_id]
-            # Any other answer may be a yes in words of the application, so it counts as an approval.
-            may_approve = entry.status == "resolved" and not isinstance(answer, Deny | Cancel)
-            if may_approve and tool_call_id is not None:
-                check_approval(self, tool_call_id, answer if isinstance(answer, Approve) else Approve())
-        return self._kept_answers + entries
-
-    def _asked_again(self, resume: Resume | None) -> list[Interrupt]:
-        """Return the interrupts that a failed run has answered, and that answers may be about once more."""
-        if not resume:
-            return []
-        named = {*resume} if isinstance(resume, Mapping) else {each.interrupt_id for each in resume}
-        open_ids = {each.id for each in self.interrupts_to_answer_again}
-        return [each for each in self.answered_interrupts if each.id in open_ids or each.id in named]
-
     def keep_answers(self, entries: Sequence[ResumeEntry]) -> None:
         """Keep answers to pending interrupts, to be sent with those that are still missing."""
         answered = {entry.interrupt_id for entry in entries}
         self.pending_interrupts = [each for each in self.pending_interrupts if each.id not in answered]
-        kept = {entry.interrupt_id for entry in self._kept_answers}
-        self._kept_answers = [*self._kept_answers, *(each for each in entries if each.interrupt_id not in kept)]
+        kept = {entry.interrupt_id for entry in self.kept_answers}
+        self.kept_answers = [*self.kept_answers, *(each for each in entries if each.interrupt_id not in kept)]
 
     def settle(
         self,
@@ -444,10 +405,10 @@ class Conversation:
         has_failed = outcome.finished is None
         self.answered_interrupts = (self.pending_interrupts or self.answered_interrupts) if has_failed else []
         self.pending_interrupts = list(outcome.interrupts)
-        self._kept_answers, self.is_abandoned = [], False
+        self.kept_answers, self.is_abandoned = [], False
         broken = self._note_incomplete(outcome, verifier)
         # Before the calls of this run are looked at: a snapshot may have replaced the messages that records are about.
-        self._reconcile_ledger()
+        reconcile(self)
         self.ledger.report()
         asked_about = [each.tool_call_id for each in outcome.interrupts if each.tool_call_id is not None]
         waiting, answered = dict.fromkeys([*left, *asked_about]), self.answered_call_ids
@@ -516,44 +477,6 @@ class Conversation:
                 latest=call if is_whole else None,
             )
         )
-
-    def _reconcile_ledger(self, *, is_cut: bool = False) -> None:
-        """Bring the records of calls in line with the messages, after these were changed or replaced.
-
-        A record goes if its call is no longer among the messages, or got its result from elsewhere. Of the others, the
-        status follows the result: whether there is one now, and whether it is a placeholder.
-
-        Args:
-            is_cut: Whether the application replaced the messages: then a call is the same only on the same message.
-        """
-        for record in self.ledger:
-            call_id = record.tool_call_id
-            if not self._is_the_call_of(record, is_cut=is_cut):
-                # An agent may leave out of its snapshot what a function here has begun.
-                is_begun = record.status is CallStatus.EXECUTING and self.place_of_call(call_id) is None
-                if not is_begun or (is_cut and not self.is_running):
-                    self.ledger.drop(call_id)
-            elif call_id not in self.answered_call_ids:
-                if record.status in (CallStatus.ANSWERED, CallStatus.PLACEHOLDER):
-                    self.ledger.lose(call_id)
-            elif record.status is CallStatus.EXECUTING:
-                if not self.has_placeholder(call_id):
-                    self.ledger.answer(call_id)
-            elif record.status is not CallStatus.ANSWERED:
-                if self.has_placeholder(call_id) or not record.is_whole:
-                    self.ledger.note_placeholder(call_id)
-                else:
-                    self.ledger.drop(call_id)
-
-    def _is_the_call_of(self, record: ToolCallRecord, *, is_cut: bool = False) -> bool:
-        """Return whether the latest call of an id is the one that a record is about."""
-        if (place := self.place_of_call(record.tool_call_id)) is None:
-            return False
-        message, ordinal = place
-        if message.id == record.message_id:
-            return True
-        # A snapshot may give the message another id; the same place among the calls of the id is all that is left.
-        return not is_cut and ordinal == record.ordinal and self.message(record.message_id) is None
 
     def note_replayed(self, interrupts: Sequence[Interrupt], warnings: WarningLog) -> None:
         """Warn of waiting interrupts that a replay changed: nobody was asked what they ask now."""
@@ -644,7 +567,7 @@ class Conversation:
             "pending_interrupts": list(self.pending_interrupts),
             "answered_interrupts": list(self.answered_interrupts),
             "abandoned": self.is_abandoned,
-            "kept_answers": list(self._kept_answers),
+            "kept_answers": list(self.kept_answers),
             "incomplete_ids": list(self.incomplete_ids),
             "unreceived_ids": None if self.unreceived is None else list(self.unreceived),
             "state_base": self.state_base,
@@ -678,7 +601,7 @@ class Conversation:
         self.unreceived = None if document.unreceived_ids is None else dict.fromkeys(document.unreceived_ids)
         self.pending_interrupts = list(document.pending_interrupts)
         self.answered_interrupts = list(document.answered_interrupts)
-        self._kept_answers = list(document.kept_answers)
+        self.kept_answers = list(document.kept_answers)
         self.is_abandoned = document.abandoned
         self.state_base = document.state_base
         self.approved_tools = set(document.approved_tools)
@@ -688,7 +611,7 @@ class Conversation:
         self.ledger = Ledger(
             each.become(latest=self.tool_call(each.tool_call_id) if each.is_whole else None) for each in records
         )
-        self._reconcile_ledger()
+        reconcile(self)
         self.notify(change)
 
     def _current_record(self, record: ToolCallRecord) -> ToolCallRecord | None:

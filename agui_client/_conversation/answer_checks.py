@@ -10,14 +10,16 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from agui_client._conversation.ledger import CallStatus
+from agui_client._interrupts.answers import Cancel, cancel_all, cover
 from agui_client._protocol.open_items import quoted
 from agui_client._protocol.thread_state import is_same_call
-from agui_client._tools.approval import Approve
+from agui_client._tools.approval import Approve, Deny
 from agui_client.errors import UsageError
 
 if TYPE_CHECKING:
-    from ag_ui.core import ToolCall
+    from ag_ui.core import Interrupt, ResumeEntry, ToolCall
 
+    from agui_client._interrupts.answers import Answer, Resume
     from agui_client.conversation import Conversation
 
 _LONGEST_CALL = 300
@@ -45,6 +47,45 @@ def check_approval(conversation: Conversation, tool_call_id: str, approval: Appr
             f"tool call {quoted(tool_call_id)} was approved, but it was shown as {_quoted_call(shown)} and is "
             f"{_quoted_call(now)} now; {how}; nothing was sent"
         )
+
+
+def resume_entries(conversation: Conversation, resume: Resume | None) -> list[ResumeEntry]:
+    """Return the resume entries of the next run.
+
+    Args:
+        conversation: The conversation.
+        resume: The caller's answers; None if there are none.
+
+    Returns:
+        One entry per pending interrupt, or none.
+
+    Raises:
+        InterruptsNotCoveredError: The answers do not cover the pending interrupts.
+        UsageError: The call of a resolved interrupt was changed after it was shown.
+    """
+    kept, pending = conversation.kept_answers, conversation.pending_interrupts
+    if conversation.is_abandoned and resume is None:
+        return kept + cancel_all(pending)
+    asked = pending or _asked_again(conversation, resume)
+    entries = cover(asked, resume)
+    answers: Mapping[str, Answer] = resume if isinstance(resume, Mapping) else {}
+    calls = {each.id: each.tool_call_id for each in asked}
+    for entry in entries:
+        answer, tool_call_id = answers.get(entry.interrupt_id), calls[entry.interrupt_id]
+        # Any other answer may be a yes in words of the application, so it counts as an approval.
+        may_approve = entry.status == "resolved" and not isinstance(answer, Deny | Cancel)
+        if may_approve and tool_call_id is not None:
+            check_approval(conversation, tool_call_id, answer if isinstance(answer, Approve) else Approve())
+    return kept + entries
+
+
+def _asked_again(conversation: Conversation, resume: Resume | None) -> list[Interrupt]:
+    """Return the interrupts that a failed run has answered, and that answers may be about once more."""
+    if not resume:
+        return []
+    named = {*resume} if isinstance(resume, Mapping) else {each.interrupt_id for each in resume}
+    open_ids = {each.id for each in conversation.interrupts_to_answer_again}
+    return [each for each in conversation.answered_interrupts if each.id in open_ids or each.id in named]
 
 
 def check_results(conversation: Conversation, results: Mapping[str, object]) -> list[str]:

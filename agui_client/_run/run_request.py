@@ -12,7 +12,7 @@ from uuid import uuid4
 from ag_ui.core import RunAgentInput, ToolCallResultEvent, ToolMessage
 from pydantic import ValidationError
 
-from agui_client._conversation.answer_checks import check_approval, check_results
+from agui_client._conversation.answer_checks import check_approval, check_results, resume_entries
 from agui_client._interrupts.answers import answers_for_tools
 from agui_client._protocol.open_items import listed, quoted
 from agui_client._protocol.placeholders import NO_RESULT, UNKNOWN_RESULT, marked
@@ -94,7 +94,7 @@ class RunRequest:
             raise UsageError(f"tool_results= takes {{tool_call_id: answer}}, not a {type(results).__name__}")
         given, resume = answers_for_tools(conversation.questions, options.get("resume"))
         repeated = _repeated(conversation, given, results)
-        entries = conversation.resume_entries(resume)
+        entries = resume_entries(conversation, resume)
         results = {**results, **{key: Approve(question.arguments) for key, question in repeated.items()}}
         self._conversation = conversation
         self._answers = results
