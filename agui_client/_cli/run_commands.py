@@ -27,13 +27,14 @@ _RUN = click.argument("run_id", metavar="RUN")
 
 @runs.command("list")
 @runs_arguments
+@click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="The most to list.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
-def list_runs(as_json: bool, **given: Any) -> int:
+def list_runs(limit: int, as_json: bool, **given: Any) -> int:
     """List the runs that are kept at URL, those that began last first."""
     # Loaded here, as below: the other commands know no kept runs.
     from agui_client._cli import server_runs
 
-    return asyncio.run(server_runs.show_all(as_json=as_json, **given))
+    return asyncio.run(server_runs.show_all(limit=limit, as_json=as_json, **given))
 
 
 @runs.command()

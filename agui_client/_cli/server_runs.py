@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
 import click
@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     from agui_client.agent import AbstractAgent
 
 _INTERRUPTS = TypeAdapter(list[Interrupt])
+T = TypeVar("T")
+_PAGE = 500
+"""The most descriptions that are asked for at once."""
 _KEEPS_NONE = (404, 405, 422)
 """Statuses of servers without kept runs at the address; an `agent_app` reads the request as an incomplete input."""
 
@@ -54,10 +57,10 @@ class ServedRuns:
     timeout: float | None
     """The seconds to wait for each answer; None for the default."""
 
-    async def list(self) -> list[dict[str, Any]]:
-        """Return the descriptions of the runs."""
+    async def list(self, limit: int) -> list[dict[str, Any]]:
+        """Return descriptions of the runs, those that began last first."""
         try:
-            found: list[dict[str, Any]] = await self._ask("runs")
+            return await _listed(lambda most, last: self._ask("runs", limit=most, after=last), limit)
         except HTTPStatusError as error:
             if error.status_code not in _KEEPS_NONE:
                 raise
@@ -65,7 +68,6 @@ class ServedRuns:
                 "no agent at this address keeps runs; check its path, or serve the agent with agui serve --runs memory "
                 "or agent_app(..., runs=Runs())"
             ) from error
-        return found
 
     async def stop(self, info: Mapping[str, Any]) -> dict[str, Any]:
         """Stop a run."""
@@ -113,9 +115,10 @@ class StoredRuns:
     runs: Runs
     """The runs, without agents."""
 
-    async def list(self) -> list[dict[str, Any]]:
-        """Return the descriptions of the runs."""
-        return [each.to_dict() for each in await self.runs.list()]
+    async def list(self, limit: int) -> list[dict[str, Any]]:
+        """Return descriptions of the runs, those that began last first."""
+        infos = await _listed(lambda most, last: self.runs.list(limit=most, after=last), limit)
+        return [each.to_dict() for each in infos]
 
     async def stop(self, info: Mapping[str, Any]) -> dict[str, Any]:
         """Stop a run."""
@@ -167,13 +170,28 @@ async def _opened(url: str, headers: Mapping[str, str], timeout: float | None) -
         yield StoredRuns(stored)
 
 
+async def _listed(page: Callable[[int, Any], Awaitable[Sequence[T]]], limit: int) -> list[T]:
+    """Return the first of some descriptions.
+
+    Args:
+        page: Returns at most a number of them, those behind the last one that is known.
+        limit: The most to return.
+    """
+    found: list[T] = []
+    while some := await page(min(limit - len(found), _PAGE), found[-1] if found else None):
+        found += some
+        if len(found) >= limit:
+            break
+    return found
+
+
 async def _found(kept: KeptRuns, run_id: str) -> dict[str, Any]:
     """Return the description of a run.
 
     Raises:
         click.UsageError: There is no such run, or there are several.
     """
-    found = [each for each in await kept.list() if each["runId"] == run_id]
+    found = [each for each in await kept.list(sys.maxsize) if each["runId"] == run_id]
     if not found:
         raise click.UsageError(f"no run {run_id} is kept there; agui runs list shows those that are")
     if len(found) > 1:
@@ -194,10 +212,10 @@ async def _follow(kept: KeptRuns, info: Mapping[str, Any]) -> int:
     return code_of(result)
 
 
-async def show_all(*, as_json: bool, **where: Any) -> int:
+async def show_all(*, limit: int, as_json: bool, **where: Any) -> int:
     """Print a line for each run, and return the exit code."""
     async with _opened(**where) as kept:
-        infos = await kept.list()
+        infos = await kept.list(limit)
     if not infos:
         complain("there are no runs; those that have ended are kept for the seconds of Runs(keep=)")
     for info in infos:

@@ -23,7 +23,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ag_ui.core import ResumeEntry, RunAgentInput
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 from pydantic_core import to_json
 
@@ -38,8 +38,10 @@ from agui_client.asgi.sse_body import frames_of
 from agui_client.errors import RequestExpiredError, RequestRepeatedError, RunInProgressError, UsageError
 from agui_client.runs.records import (
     Place,
+    RunInfo,
     RunKey,
     RunsClosedError,
+    RunStatus,
     RunsUnavailableError,
     TextRefusedError,
     cursor_of,
@@ -65,14 +67,26 @@ _LONGEST_ID = 256
 """The characters of the longest id of a run, which is in the cursor of each event."""
 
 
+class _Last(BaseModel):
+    """The description of the last run of a page."""
+
+    model_config = ConfigDict(alias_generator=to_camel)
+
+    thread_id: str
+    run_id: str
+    begun_at: AwareDatetime
+
+
 class _Named(BaseModel):
-    """The body of a command: it names a run."""
+    """The body of a command: it names a run, or a page of runs."""
 
     model_config = ConfigDict(alias_generator=to_camel)
 
     thread_id: str | None = None
     run_id: str | None = None
     resume: list[ResumeEntry] = []
+    limit: int = Field(default=50, ge=1, le=1000)
+    after: _Last | None = None
 
 
 _validate_named = failing_fast(_Named.__pydantic_core_schema__).validate_python
@@ -261,8 +275,13 @@ class RunAddresses:
             raise _refusal_of(error) from error
         return info.to_dict()
 
-    async def _list(self, request: ServedRequest, _: bytes) -> Any:
-        infos = await self._runs.list(owner=self.kept.owner_of(request.caller))
+    async def _list(self, request: ServedRequest, body: bytes) -> Any:
+        asked = await parsed(body, _validated, max_bytes=self._max_body_bytes)
+        owner, last = self.kept.owner_of(request.caller), asked.after
+        after = None
+        if last is not None:
+            after = RunInfo(last.run_id, last.thread_id, owner, RunStatus.RUNNING, last.begun_at, None, 0)
+        infos = await self._runs.list(owner=owner, limit=asked.limit, after=after)
         return [each.to_dict() for each in infos]
 
     async def _named(self, request: ServedRequest, body: bytes) -> tuple[ServerRun, list[ResumeEntry]]:

@@ -374,10 +374,11 @@ class DatabaseKeeper:
         await self.open()
         return await self._remote_runs.info(run_id, thread_id, owner)
 
-    async def infos(self, owner: str | None) -> list[RunInfo]:
-        """Return the descriptions of the latest thousand runs, those that began last first."""
+    async def infos(self, owner: str | None, limit: int, after: RunInfo | None) -> list[RunInfo]:
+        """Return a page of descriptions, those that began last first."""
         await self.open()
-        return await self._remote_runs.infos(owner)
+        last = None if after is None else (row_id_of(after.key), after.begun_at.timestamp())
+        return await self._remote_runs.infos(owner, limit, last)
 
     async def overdue(self, seconds: float) -> Sequence[RunKey]:
         """Return the identities of runs of this process's agents that have waited for an answer for some seconds."""

@@ -69,8 +69,14 @@ class RunKeeper(Protocol):
         """
         ...
 
-    async def infos(self, owner: str | None, /) -> Sequence[RunInfo]:
-        """Return the descriptions of an owner's runs, or of all, those that began last first."""
+    async def infos(self, owner: str | None, limit: int, after: RunInfo | None, /) -> Sequence[RunInfo]:
+        """Return a page of descriptions of an owner's runs, or of all, those that began last first.
+
+        Args:
+            owner: The owner; None for any.
+            limit: The most to return.
+            after: The last one of the page before; None for the first page.
+        """
         ...
 
     async def overdue(self, seconds: float, /) -> Sequence[RunKey]:

@@ -94,9 +94,13 @@ class MemoryKeeper:
         """
         return self._registry.find(run_id, thread_id, owner).log.info
 
-    async def infos(self, owner: str | None) -> Sequence[RunInfo]:
-        """Return the descriptions of runs, those that began last first."""
-        return [each.log.info for each in self._registry if owner in (None, each.log.key.owner)][::-1]
+    async def infos(self, owner: str | None, limit: int, after: RunInfo | None) -> Sequence[RunInfo]:
+        """Return a page of descriptions, those that began last first."""
+        logs = [each.log for each in self._registry if owner in (None, each.log.key.owner)]
+        if after is not None:
+            logs = [each for each in logs if (each.begun_at, each.key) < (after.begun_at, after.key)]
+        logs.sort(key=lambda each: (each.begun_at, each.key), reverse=True)
+        return [each.info for each in logs[:limit]]
 
     async def overdue(self, seconds: float) -> Sequence[RunKey]:
         """Return the identities of runs that have waited for an answer for longer than some seconds."""

@@ -97,6 +97,11 @@ class RunInfo(Record):
     is_queued: bool = False
     """Whether the run is going on in the database only: no process carries it out, and it waits for one."""
 
+    @property
+    def key(self) -> RunKey:
+        """The identity of the run."""
+        return RunKey(self.owner, self.thread_id, self.run_id)
+
     @classmethod
     def of(
         cls,

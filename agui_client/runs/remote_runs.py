@@ -112,7 +112,7 @@ class RemoteRuns:
 
     async def latest(self, owner: str, thread_id: str) -> ServerRun | None:
         """Return the latest run of a thread; None if none is stored."""
-        rows = await self._database.runs(owner=owner, thread_id=thread_id, most=1)
+        rows = await self._database.runs(owner=owner, thread_id=thread_id, limit=1)
         return await self._run_of(rows[0]) if rows else None
 
     async def find(self, run_id: str, thread_id: str | None, owner: str | None) -> ServerRun:
@@ -131,9 +131,9 @@ class RemoteRuns:
         """
         return self._info(await self._row(run_id, thread_id, owner))
 
-    async def infos(self, owner: str | None) -> list[RunInfo]:
-        """Return the descriptions of the latest thousand runs, those that began last first."""
-        return [self._info(row) for row in await self._database.runs(owner=owner)]
+    async def infos(self, owner: str | None, limit: int, after: tuple[str, float] | None) -> list[RunInfo]:
+        """Return descriptions of runs, those that began last first: see `RunDatabase.runs`."""
+        return [self._info(row) for row in await self._database.runs(owner=owner, limit=limit, after=after)]
 
     async def taken_over(self, row: StoredRun) -> RunLog:
         """Return the log of a run that this process carries out from now on."""
@@ -154,7 +154,7 @@ class RemoteRuns:
     # --- inside
 
     async def _row(self, run_id: str, thread_id: str | None, owner: str | None) -> StoredRun:
-        rows = await self._database.runs(owner=owner, thread_id=thread_id, run_id=run_id, most=2)
+        rows = await self._database.runs(owner=owner, thread_id=thread_id, run_id=run_id, limit=2)
         if not rows:
             raise UsageError(f"no run {run_id!r} is kept here; a run that has ended is kept for Runs(keep=) seconds")
         if len(rows) > 1:

@@ -82,7 +82,7 @@ class RunDatabase:
         sql = "((julianday('now') - 2440587.5) * 86400.0)" if is_sqlite else _NOW_OF_POSTGRESQL
         self.now: sa.ColumnElement[Any] = sa.literal_column(sql, sa.Double)
         """The time of the database, as an expression."""
-        now = {"number": self.now, "begun_at": self.now, "status": RunStatus.RUNNING.value}
+        now = {"begun_at": self.now, "status": RunStatus.RUNNING.value}
         self._insert_run = sa.insert(RUN).values(
             **{
                 name: sa.bindparam(name)
@@ -370,14 +370,34 @@ class RunDatabase:
         return StoredRun.of(found[0]) if found else None
 
     async def runs(
-        self, *, owner: str | None = None, thread_id: str | None = None, run_id: str | None = None, most: int = 1000
+        self,
+        *,
+        owner: str | None = None,
+        thread_id: str | None = None,
+        run_id: str | None = None,
+        limit: int,
+        after: tuple[str, float] | None = None,
     ) -> list[StoredRun]:
-        """Return descriptions of runs, those that began last first; None stands for any."""
+        """Return descriptions of runs, those that began last first; None stands for any.
+
+        Args:
+            owner: The owner.
+            thread_id: The thread.
+            run_id: The id of the run.
+            limit: The most to return.
+            after: The id of the row of the last run of the page before, and the time when it began, as seconds.
+        """
         wanted = {RUN.c.owner: owner, RUN.c.thread_id: thread_id, RUN.c.run_id: run_id}
         conditions = [each for column, value in wanted.items() for each in _are_of(column, value)]
         is_queued = sa.and_(_IS_RUNNING, RUN.c.process_id.not_in(self._living)).label("is_queued")
         described = sa.select(*_DESCRIBED, is_queued).where(*conditions)
-        chosen = described.order_by(RUN.c.number.desc()).limit(most)
+        if after is not None:
+            row_id, begun_at = after
+            # Exact times are in the database only; that run may have been removed meanwhile.
+            stored = sa.select(RUN.c.begun_at).where(RUN.c.row_id == row_id).scalar_subquery()
+            place = sa.tuple_(sa.func.coalesce(stored, begun_at), sa.literal(row_id))
+            described = described.where(sa.tuple_(RUN.c.begun_at, RUN.c.row_id) < place)
+        chosen = described.order_by(RUN.c.begun_at.desc(), RUN.c.row_id.desc()).limit(limit)
         rows = await self._reads.do(lambda db: db.execute(chosen).mappings().all())
         return [StoredRun.of(row) for row in rows]
 

@@ -31,7 +31,6 @@ RUN = sa.Table(
     "agui_run",
     SCHEMA,
     sa.Column("row_id", sa.Text, primary_key=True),
-    sa.Column("number", sa.Double, nullable=False),
     sa.Column("owner", sa.Text, nullable=False),
     sa.Column("thread_id", sa.Text, nullable=False),
     sa.Column("run_id", sa.Text, nullable=False),
@@ -64,7 +63,8 @@ GROUP = sa.Table(
     sa.Column("beginning", sa.Text),
     sa.Column("is_end", sa.Boolean, nullable=False),
 )
-sa.Index("agui_run_owner", RUN.c.owner, RUN.c.thread_id, RUN.c.number)
+sa.Index("agui_run_owner", RUN.c.owner, RUN.c.thread_id, RUN.c.begun_at)
+sa.Index("agui_run_begun", RUN.c.owner, RUN.c.begun_at, RUN.c.row_id)
 sa.Index(
     "agui_run_going_on",
     RUN.c.owner,

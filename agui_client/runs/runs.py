@@ -290,18 +290,22 @@ class Runs:
         """
         return await self._kept.keeper.info(run_id, thread_id, owner)
 
-    async def list(self, *, owner: str | None = None) -> list[RunInfo]:
+    async def list(self, *, owner: str | None = None, limit: int = 50, after: RunInfo | None = None) -> list[RunInfo]:
         """List the runs that are kept, those that began last first.
 
         Args:
             owner: The owner; None for the runs of all.
+            limit: The most to return.
+            after: The last run of the page before; None for the first page.
 
         Raises:
-            UsageError: The owner is no text.
+            UsageError: The owner is no text, or the limit no number of runs.
         """
         if owner is not None and not is_a(owner, str):
             raise UsageError(f"owner= is a text, or None for the runs of all, not {owner!r}")
-        return [*await self._kept.keeper.infos(owner)]
+        if isinstance(limit, bool) or not is_a(limit, int) or limit < 0:
+            raise UsageError(f"limit= is a number of runs from 0 up, not {limit!r}")
+        return [*await self._kept.keeper.infos(owner, limit, after)]
 
     async def delete(self, *, owner: str | None = None, everybody: bool = False) -> int:
         """Remove all runs of an owner with their events and inputs: those that are going on are stopped before.

@@ -1,4 +1,4 @@
-"""Runs that are removed, as their time has passed or with all of their owner, and questions whose time has passed."""
+"""Runs that are kept: in pages, until their time has passed or their owner is deleted, and questions that expire."""
 
 from __future__ import annotations
 
@@ -203,3 +203,29 @@ async def test_an_answer_that_comes_too_late_is_refused_before_anybody_has_looke
         # Whoever gives up may still say so.
         answers.append(await client.post("answer", json={"runId": "r", "resume": [{**entry, "status": "cancelled"}]}))
     assert [each.status_code for each in answers] == [410, 410, 200]
+
+
+async def test_runs_are_listed_in_pages_here_and_over_http(runs_url: str | None) -> None:
+    runs = made(runs_url)
+    app = agent_app(ScriptedAgent(turn()), runs=runs, authorize=lambda *_: "ann")
+    async with runs, httpx.AsyncClient(transport=ASGITransport(app), base_url="http://app/") as client:
+        for number in range(7):
+            await run_to_its_end(runs, "speaking", f"r{number}", "bob" if number == 4 else "ann")
+        seen: list[str] = []
+        last = None
+        while page := await runs.list(owner="ann", limit=2, after=last):
+            seen += [each.run_id for each in page]
+            last = page[-1]
+        first = (await client.post("runs", json={"limit": 4})).json()
+        rest = (await client.post("runs", json={"limit": 4, "after": first[-1]})).json()
+        assert seen == [each["runId"] for each in (*first, *rest)] == ["r6", "r5", "r3", "r2", "r1", "r0"]
+        # A run that has been removed since names its place all the same.
+        third = (await runs.list(limit=3))[-1]
+        await runs.delete(owner="bob")
+        assert [third.owner, *(each.run_id for each in await runs.list(after=third, limit=2))] == ["bob", "r3", "r2"]
+        refused = await client.post("runs", json={"after": {"runId": "r6"}})
+        assert refused.status_code == 422
+        limits: list[Any] = [-1, True, "2"]
+        for limit in limits:
+            with pytest.raises(UsageError, match="limit= is a number of runs"):
+                await runs.list(limit=limit)
