@@ -361,16 +361,18 @@ async def test_a_function_that_takes_longer_than_the_time_to_stop_is_cut(tmp_pat
         await app.shutdown()
 
 
-@pytest.mark.parametrize("path", ["", "stored/", "team/"])
+@pytest.mark.parametrize(
+    ("path", "calls"), [("", "pay"), ("", "pay+pay2"), ("stored/", "pay+pay2"), ("team/", "pay+pay2")]
+)
 async def test_a_server_that_is_told_to_stop_ends_what_was_begun_and_begins_nothing_new(
-    servers: Servers, path: str
+    servers: Servers, path: str, calls: str
 ) -> None:
     # One call at a time, so that the second one waits for its turn.
     servers.flag("alone", up=True)
     servers.flag("hold", up=True)
     program, url = await servers.start()
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(read_until, page(f"{url}{path}"), "pay+pay2", lambda: False)
+        tasks.start_soon(read_until, page(f"{url}{path}"), calls, lambda: False)
         await until(lambda: len(servers.calls) == 1, _SECONDS)
         tasks.cancel_scope.cancel()
     program.send_signal(signal.SIGTERM)
@@ -384,7 +386,8 @@ async def test_a_server_that_is_told_to_stop_ends_what_was_begun_and_begins_noth
     with anyio.fail_after(_SECONDS):
         await again.connect_agent()
     results = [str(each.content) for each in again.messages if isinstance(each, ToolMessage)]
-    assert (results, sorted(servers.calls)) == (["pay done", "pay2 done"], ["pay-0", "pay2-0"])
+    names = calls.split("+")
+    assert (results, sorted(servers.calls)) == ([f"{each} done" for each in names], [f"{each}-0" for each in names])
     assert texts(again.messages).endswith(told(2))
 
 
