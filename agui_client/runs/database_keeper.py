@@ -264,6 +264,15 @@ class DatabaseKeeper:
 
     # --- runs
 
+    async def check(self) -> None:
+        """Check that the database answers.
+
+        Raises:
+            RunsUnavailableError: It does not.
+        """
+        await self.open()
+        await self._database.existing(())
+
     async def begin(self, run: ServerRun) -> ServerRun:
         """Begin a run: store it, and carry it out here if this process has its agent.
 

@@ -36,6 +36,14 @@ class RunKeeper(Protocol):
         """Begin to carry out runs, also those that ended processes have left. Idempotent."""
         ...
 
+    async def check(self) -> None:
+        """Check that runs can begin now.
+
+        Raises:
+            RunsUnavailableError: The database does not answer.
+        """
+        ...
+
     async def begin(self, run: ServerRun, /) -> ServerRun:
         """Begin a run, and return it, or what follows it in this process.
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
 from uuid import uuid4
 
+import anyio
 from ag_ui.core import RunAgentInput
 
 from agui_client._protocol.schema import is_a
@@ -23,6 +25,8 @@ from agui_client.runs.records import (
     Place,
     RunInfo,
     RunKey,
+    RunsClosedError,
+    RunsUnavailableError,
     StoredRequest,
     WaitingRun,
     check_on_crash,
@@ -306,6 +310,19 @@ class Runs:
         if isinstance(limit, bool) or not is_a(limit, int) or limit < 0:
             raise UsageError(f"limit= is a number of runs from 0 up, not {limit!r}")
         return [*await self._kept.keeper.infos(owner, limit, after)]
+
+    async def ready(self, *, within: float = 2.0) -> bool:
+        """Return whether runs can begin now: they are not closed, and with a URL the database answers.
+
+        Args:
+            within: The most seconds to wait for the answer.
+        """
+        is_ready = False
+        with anyio.move_on_after(within), suppress(RunsUnavailableError, RunsClosedError):
+            await self._kept.open()
+            await self._kept.keeper.check()
+            is_ready = True
+        return is_ready
 
     async def delete(self, *, owner: str | None = None, everybody: bool = False) -> int:
         """Remove all runs of an owner with their events and inputs: those that are going on are stopped before.

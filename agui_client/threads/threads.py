@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -127,6 +129,17 @@ class Threads:
         if isinstance(limit, bool) or not is_a(limit, int) or limit < 0:
             raise UsageError(f"limit= is a number of threads from 0 up, not {limit!r}")
         return self._call(self._store.list, owner, limit, after)
+
+    def ready(self, *, within: float = 2.0) -> StoreCall[bool]:
+        """Return whether the store answers.
+
+        Args:
+            within: The most seconds to wait for the answer.
+
+        Raises:
+            UsageError: These threads were closed.
+        """
+        return self._loop.call(partial(self._ready, within))
 
     def get(self, thread_id: str, *, owner: str = "") -> StoreCall[SavedThread | None]:
         """Return a thread as it was saved last; None if there is none. It does not wait for the lease."""
@@ -282,6 +295,13 @@ class Threads:
         if found is None:
             raise _no_thread(thread_id)
         return found
+
+    async def _ready(self, within: float) -> bool:
+        with suppress(ThreadStoreError, TimeoutError):
+            async with asyncio.timeout(within):
+                await self._store.list("", 0)
+            return True
+        return False
 
     async def _get(self, owner: str, thread_id: str) -> SavedThread | None:
         with reading(thread_id):

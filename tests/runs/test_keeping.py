@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -23,7 +25,7 @@ from agui_client.runs.memory_keeper import MemoryKeeper
 from agui_client.runs.records import RunKey
 from agui_client.runs.run_tables import GROUP, RUN, url_of
 from agui_client.testing import Gate, ScriptedAgent, interrupt, text, tool_call, turn
-from agui_client.threads import Threads
+from agui_client.threads import MemoryStore, ThreadInfo, Threads
 from support.waiting import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
@@ -229,3 +231,23 @@ async def test_runs_are_listed_in_pages_here_and_over_http(runs_url: str | None)
         for limit in limits:
             with pytest.raises(UsageError, match="limit= is a number of runs"):
                 await runs.list(limit=limit)
+
+
+async def test_runs_and_threads_are_ready_as_long_as_their_place_answers(runs_url: str | None, tmp_path: Path) -> None:
+    runs = made(runs_url)
+    assert await runs.ready()
+    await runs.aclose()
+    assert not await runs.ready()
+
+    class Silent(MemoryStore):
+        async def list(self, owner: str, limit: int, after: ThreadInfo | None = None) -> Sequence[ThreadInfo]:
+            await asyncio.sleep(_SECONDS)
+            return await super().list(owner, limit, after)
+
+    nowhere = tmp_path / "missing" / "threads.db"
+    for store, is_ready in ((None, True), (f"sqlite:///{nowhere}", False), (Silent(), False)):
+        async with Threads(store) as threads:
+            assert await threads.ready(within=0.2) is is_ready
+    with pytest.raises(UsageError, match="closed"):
+        threads.ready().result()
+    assert not await Runs(f"sqlite:///{nowhere}").ready()

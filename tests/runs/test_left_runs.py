@@ -318,5 +318,7 @@ async def test_the_first_question_after_a_restart_of_the_database_is_answered(po
         run = await runs.start("helper", "Hi")
         await until_status(runs, run.run_id, "finished")
         postgresql.stop()
+        assert not await runs.ready()
         postgresql.start()
         assert (await runs.info(run.run_id)).status is RunStatus.FINISHED
+        assert await runs.ready()

@@ -74,11 +74,13 @@ async def test_an_outage_is_an_error_of_its_own_and_the_program_goes_on_when_the
                 with pytest.raises(ThreadStoreUnavailableError):
                     await agent.run_agent("Meanwhile")
                 assert await _status(threads, driver) == (503, "5")
+                assert not await threads.ready()
             finally:
                 postgresql.start()
             await agent.run_agent("After")
             await _say_hello(threads, driver)
             assert await _status(threads, driver) == (200, None)
+            assert await threads.ready()
         found = await threads.get(f"{driver} open")
         assert found is not None
         assert [each.content for each in found.conversation.messages] == ["Before", "Hello.", "After", "Hello."]
