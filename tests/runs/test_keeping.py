@@ -12,7 +12,7 @@ import anyio
 import httpx
 import pytest
 import sqlalchemy as sa
-from ag_ui.core import Event, RunFinishedCancelledOutcome, RunFinishedEvent, ToolCallResultEvent
+from ag_ui.core import Event, RunAgentInput, RunFinishedCancelledOutcome, RunFinishedEvent, ToolCallResultEvent
 from sqlalchemy import event
 
 from agui_client import Approve, HttpAgent, Resolve, UsageError, tool
@@ -25,7 +25,7 @@ from agui_client.runs.memory_keeper import MemoryKeeper
 from agui_client.runs.records import RunKey
 from agui_client.runs.run_tables import GROUP, RUN, url_of
 from agui_client.testing import Gate, ScriptedAgent, interrupt, text, tool_call, turn
-from agui_client.threads import MemoryStore, ThreadInfo, Threads
+from agui_client.threads import MemoryStore, OpenThread, ThreadInfo, Threads
 from support.waiting import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
@@ -150,8 +150,11 @@ async def test_a_question_that_nobody_answers_in_time_is_denied_and_its_run_ends
 
     payer = ScriptedAgent(turn(tool_call("pay", tool_call_id="c")), turn(text("Never.")), agent_id="payer", tools=[pay])
     runs, threads = Runs(runs_url, answer_within=0.2), Threads()
-    agent = (lambda _, asked: threads.open(asked.thread_id, payer)) if place == "stored" else payer
-    app = agent_app(agent, runs=runs, secret="a secret of these tests")
+
+    def stored(_: object, asked: RunAgentInput) -> OpenThread[ScriptedAgent]:
+        return threads.open(asked.thread_id, payer)
+
+    app = agent_app(stored if place == "stored" else payer, runs=runs, secret="a secret of these tests")
     page = HttpAgent("http://app/", app=app, thread_id="t", connect_url="http://app/connect")
     async with runs, httpx.AsyncClient(transport=ASGITransport(app), base_url="http://app/") as client:
         result = await page.run_agent("Pay.", run_id="r")
@@ -209,7 +212,7 @@ async def test_an_answer_that_comes_too_late_is_refused_before_anybody_has_looke
 
 async def test_runs_are_listed_in_pages_here_and_over_http(runs_url: str | None) -> None:
     runs = made(runs_url)
-    app = agent_app(ScriptedAgent(turn()), runs=runs, authorize=lambda *_: "ann")
+    app = agent_app(ScriptedAgent(turn()), runs=runs, authorize=lambda _method, _path, _headers: "ann")
     async with runs, httpx.AsyncClient(transport=ASGITransport(app), base_url="http://app/") as client:
         for number in range(7):
             await run_to_its_end(runs, "speaking", f"r{number}", "bob" if number == 4 else "ann")
@@ -248,6 +251,8 @@ async def test_runs_and_threads_are_ready_as_long_as_their_place_answers(runs_ur
     for store, is_ready in ((None, True), (f"sqlite:///{nowhere}", False), (Silent(), False)):
         async with Threads(store) as threads:
             assert await threads.ready(within=0.2) is is_ready
+    closed = Threads()
+    closed.close()
     with pytest.raises(UsageError, match="closed"):
-        threads.ready().result()
+        await closed.ready()
     assert not await Runs(f"sqlite:///{nowhere}").ready()
