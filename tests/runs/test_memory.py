@@ -487,7 +487,8 @@ async def test_runs_beyond_a_limit_wait_for_their_turn_and_may_be_stopped_while_
 
 async def test_an_owner_with_many_runs_takes_no_turns_of_others() -> None:
     runs, gate = Runs(at_once=3, at_once_per_owner=2), Gate()
-    begun, ends = list[str](), list[list[Event]]()
+    begun: list[str] = []
+    ends: list[list[Event]] = []
     with anyio.fail_after(_SECONDS):
         async with anyio.create_task_group() as tasks:
             for number in range(5):
