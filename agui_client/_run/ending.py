@@ -242,8 +242,8 @@ class Checkpoint(Record):
     resume: Sequence[ResumeEntry] = ()
     """The answers to interrupts that the run carries, as long as it is unknown whether the agent got them."""
     call_id: str | None = None
-    """The id of the first run of the call that is going on, while it has a run open, tools that were begun, or is left
-    as its process ends; None otherwise. A program that takes the call up finds its place by it."""
+    """The id of the first run of the call that is going on, while it has a run open, tools that were begun, or
+    results that are saved as its process ends; None otherwise. A program that takes the call up finds its place by it."""
 
     def snapshot(self) -> ConversationSnapshot:
         """Return the conversation as a document that can be restored, with the results in it."""
@@ -337,8 +337,8 @@ def checkpoint_of(call: Call, following: str | None = None) -> Checkpoint:
     done = [each.message for each in call.executions if each.message is not None]
     results = [message for message in done if conversation.message(message.id) is None]
     is_at_work = is_run_open or results or any(each.is_begun for each in conversation.open_records)
-    # The process is about to end: another one goes on behind the results, which no run of this one follows.
-    is_at_work = is_at_work or call.leaving.has_begun
+    # Where the process is about to end, another one goes on behind the results that were added just now.
+    is_at_work = is_at_work or call.leaving.is_saving
     return Checkpoint(
         members=conversation.members(),
         results=results,
