@@ -243,7 +243,8 @@ class Checkpoint(Record):
     """The answers to interrupts that the run carries, as long as it is unknown whether the agent got them."""
     call_id: str | None = None
     """The id of the first run of the call that is going on, while it has a run open, tools that were begun, or
-    results that are saved as its process ends; None otherwise. A program that takes the call up finds its place by it."""
+    results that are saved as its process ends; None otherwise. A program that takes the call up finds its place by
+    it."""
 
     def snapshot(self) -> ConversationSnapshot:
         """Return the conversation as a document that can be restored, with the results in it."""
