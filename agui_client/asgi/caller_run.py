@@ -102,9 +102,8 @@ async def caller_events(
             async for event in events:
                 if not has_started:
                     has_started = True
-                    yield _started(event, thread_id, run_id)
-                    for message in run.call.given_results:
-                        yield one.feed(event_of_result(message))
+                    for each in beginning_of(run, event):
+                        yield one.feed(each)
                 # By the type itself, here and below: every event passes, and `isinstance` asks a metaclass.
                 if type(event) is RunFinishedEvent or type(event) is RunErrorEvent:
                     # Not the caller's end if tools have answered, and another round follows.
@@ -112,8 +111,8 @@ async def caller_events(
                     usage += event.usage or ()
                 elif type(event) is not RunStartedEvent:
                     yield event
-            if not has_started:
-                yield RunStartedEvent(thread_id=thread_id, run_id=run_id)
+            for each in () if has_started else beginning_of(run):
+                yield one.feed(each)
             error = stopped_with() if stopped_with else None
             last = error if error and _is_cut(run) else caller_end(run, last)
     except Exception as error:
@@ -170,11 +169,17 @@ def failure_event(error: Exception, run_id: str, thread_id: str, *, expose_error
     return RunErrorEvent(message=f"{type(raised).__name__}: {raised}" if expose_errors else _FAILED, code=code)
 
 
-def _started(first: Event, thread_id: str, run_id: str) -> RunStartedEvent:
-    """Return the caller's RUN_STARTED; results of calls that were approved come before the agent's own."""
-    if isinstance(first, RunStartedEvent):
-        return first.model_copy(update={"thread_id": thread_id, "run_id": run_id})
-    return RunStartedEvent(thread_id=thread_id, run_id=run_id)
+def beginning_of(run: AgentRun, first: Event | None = None) -> list[Event]:
+    """Return the caller's RUN_STARTED, and the results that came with the run, before the agent's own events.
+
+    Args:
+        run: The run, entered.
+        first: Its first event; results of calls that were approved come before the agent's RUN_STARTED. None if there
+            is none, as the run asks or ends before the agent is asked.
+    """
+    started = first if isinstance(first, RunStartedEvent) else RunStartedEvent(thread_id="", run_id="")
+    started = started.model_copy(update={"thread_id": run.thread_id, "run_id": run.run_id})
+    return [started, *map(event_of_result, run.call.given_results)]
 
 
 async def _in_one_run(run: AgentRun, one: OneRun) -> AsyncGenerator[Event]:

@@ -47,10 +47,17 @@ class Attempt:
         run: The run.
         go_back: Takes the log back to the place where the run goes on, and returns the number of events before it; None
             if the run begins.
+        has_begun: Whether an earlier attempt has sent the run, or called tools.
     """
 
     def __init__(
-        self, database: RunDatabase, claim: Claim, run: ServerRun, go_back: Callable[[], int] | None = None
+        self,
+        database: RunDatabase,
+        claim: Claim,
+        run: ServerRun,
+        go_back: Callable[[], int] | None = None,
+        *,
+        has_begun: bool = False,
     ) -> None:
         self.claim = claim
         """The run and the number of the attempt."""
@@ -58,7 +65,7 @@ class Attempt:
         """The run."""
         self.is_ending = False
         """Whether the end of the run is stored, or about to be."""
-        self._database, self._go_back = database, go_back
+        self._database, self._go_back, self._has_begun = database, go_back, has_begun
         # Numbers of events: before the attempt, that are stored, and before the place where another one would go on.
         self._first = self._stored = self._position = 0
         self._sent_run_id: str | None = None
@@ -70,7 +77,7 @@ class Attempt:
         """Carry the run out, until it ends or is given up."""
         self.run.journal = self
         async with anyio.create_task_group() as self._tasks:
-            if self.run.ends_with is not None:
+            if self.run.ends_with is not None and not self._has_begun:
                 await self.run.finish(self.run.ends_with)
             else:
                 await self.run.carry_out(())

@@ -240,7 +240,8 @@ class DatabaseKeeper:
         run = self._rebuild(row, log, cut, ServerRun)
         run.is_taken_over, run.ends_with = True, _last_of(row, log)
         self._registry.replace(run)
-        self._start(Attempt(self._database, Claim(row.row_id, row.attempt), run, partial(go_back, log, row, cut)))
+        claim, back = Claim(row.row_id, row.attempt), partial(go_back, log, row, cut)
+        self._start(Attempt(self._database, claim, run, back, has_begun=row.has_begun))
 
     def _notify(self, waiting: Mapping[str, WaitingRun]) -> None:
         """Begin to call the functions for runs that wait for a person, by the ids of their rows."""
@@ -431,8 +432,7 @@ class DatabaseKeeper:
 
 def _last_of(row: StoredRun, log: RunLog) -> Event | None:
     """Return the event with which a run ends that another process has left; None if it goes on."""
-    has_begun = row.checkpoint is not None or row.place_key is not None
-    if row.attempt > _MOST_ATTEMPTS or (has_begun and row.stored_request["on_crash"] == "fail"):
+    if row.attempt > _MOST_ATTEMPTS or (row.has_begun and row.stored_request["on_crash"] == "fail"):
         return CRASHED
     if not row.is_stop_wanted:
         return None

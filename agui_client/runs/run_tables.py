@@ -124,6 +124,11 @@ class StoredRun:
     is_queued: bool
     """In descriptions, whether it is going on, and no living process has it; elsewhere False."""
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether the run was sent, or has called tools, or was about to."""
+        return self.checkpoint is not None or self.place_key is not None
+
     @classmethod
     def of(cls, row: sa.RowMapping) -> StoredRun:
         """Return the run of a row."""

@@ -24,7 +24,7 @@ from ag_ui.core import (
 from agui_client._interrupts.answers import expires_before
 from agui_client._protocol.open_items import quoted
 from agui_client.asgi.caller_input import StoredThreadRequest
-from agui_client.asgi.caller_run import caller_events, failure_event
+from agui_client.asgi.caller_run import beginning_of, caller_events, failure_event
 from agui_client.asgi.repetition import answered_before
 from agui_client.asgi.stopping import SHUTTING_DOWN
 from agui_client.errors import ThreadBusyError
@@ -66,8 +66,9 @@ class NamedAgent(Protocol):
 
 LOG_FULL = RunErrorEvent(message="The run has more events than the server can keep.", code="log_full")
 
-_BUSY_SECONDS, _BETWEEN_ATTEMPTS = 120.0, 0.5
-"""The longest wait for the thread of a run that is taken over, and the time between two attempts to open it."""
+_BUSY_SECONDS, _BUSY_SECONDS_AT_END, _BETWEEN_ATTEMPTS = 120.0, 5.0, 0.5
+"""The longest waits for the thread of a run that is taken over, to go on with it or to end it, and the time between two
+attempts to open it."""
 _ENDS = (RunFinishedEvent, RunErrorEvent)
 _BEFORE_OTHERS = 64
 """The events that a run may write before other tasks get their turn, if its agent never waits."""
@@ -166,23 +167,26 @@ class ServerRun:
                             each.settle(is_answered=self._is_answer_to(each, run))
                         if self.journal is not None:
                             await self.journal.begin(run)
-                        await self._write(run, stack)
+                        await (self._write(run, stack) if self.ends_with is None else self._end_at_once(run, stack))
         except Exception:
             _logger.exception("run %s of thread %s", quoted(self.log.key.run_id), quoted(self.log.key.thread_id))
         finally:
             # The agent's conversation goes; what followers and answers need is in the log.
             self._run = None
-            if self._is_given_up:
-                self.log.drop()
-            elif refusal is not None and self.log.phase is Phase.OPENING:
-                self.log.refuse(refusal)
-            elif refusal is not None:
-                key, expose_errors = self.log.key, self.expose_errors
-                await self.finish(failure_event(refusal, key.run_id, key.thread_id, expose_errors=expose_errors))
-            elif self.log.is_going_on:
-                # It was stopped while it began, or the event loop ends.
-                is_stopped = self._scope.cancel_called
-                await self.finish(self._last or (STOPPED if is_stopped else SHUTTING_DOWN))
+            await self._conclude(refusal)
+
+    async def _conclude(self, refusal: Exception | None) -> None:
+        """End the log of a run that was given up, refused, or stopped while it began, or that the event loop ends."""
+        if self._is_given_up:
+            self.log.drop()
+        elif self.log.phase is Phase.OPENING and refusal is not None and self.ends_with is None:
+            self.log.refuse(refusal)
+        elif self.log.is_going_on:
+            last = self.ends_with or self._last or (STOPPED if self._scope.cancel_called else SHUTTING_DOWN)
+            if refusal is not None and self.ends_with is None:
+                key = self.log.key
+                last = failure_event(refusal, key.run_id, key.thread_id, expose_errors=self.expose_errors)
+            await self.finish(last)
 
     def stop(self, last: RunErrorEvent | None = None) -> None:
         """Stop the run.
@@ -191,6 +195,8 @@ class ServerRun:
             last: The run's last event, if its end is not a caller's wish.
         """
         self._last = self._last or last
+        if self.ends_with is not None:
+            return  # it ends as soon as its thread is free
         if self._run is not None:
             self._run.cancel()
         else:
@@ -205,7 +211,8 @@ class ServerRun:
 
     async def _entered(self, stack: AsyncExitStack) -> AgentRun:
         # The lease of a stored thread outlives the process that was killed.
-        give_up_at = time.monotonic() + (_BUSY_SECONDS if self.is_taken_over else 0.0)
+        longest = _BUSY_SECONDS if self.ends_with is None else _BUSY_SECONDS_AT_END
+        give_up_at = time.monotonic() + (longest if self.is_taken_over else 0.0)
         while True:
             try:
                 return await self._enter(stack)
@@ -245,6 +252,18 @@ class ServerRun:
         """Leave the run to another process: it is left without an end, and its followers with it."""
         self._is_given_up = True
         self._scope.cancel()
+
+    async def _end_at_once(self, run: AgentRun, stack: AsyncExitStack) -> None:
+        """Tell of the calls that the process before had begun, whose results are unknown, and end the run."""
+        if run.call.given_results:
+            started, *results = beginning_of(run)
+            if self.log.phase is Phase.OPENING:
+                self.log.open(run.messages, _state_of_caller(run))
+                self.log.append(started)
+            for each in results:
+                self.log.append(each)
+        # Its thread is saved with the results.
+        await stack.aclose()
 
     async def _write(self, run: AgentRun, stack: AsyncExitStack) -> None:
         self._run = run

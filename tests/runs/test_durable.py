@@ -27,6 +27,7 @@ from ag_ui.core import (
     TextMessageEndEvent,
     TextMessageStartEvent,
     Tool,
+    ToolCallResultEvent,
     ToolCallStartEvent,
     ToolMessage,
 )
@@ -39,6 +40,7 @@ from agui_client import (
     HttpAgent,
     HTTPStatusError,
     IncompleteRunError,
+    RunFailedError,
     RunInProgressError,
     TransportError,
     UsageError,
@@ -391,18 +393,43 @@ async def test_a_server_that_is_told_to_stop_ends_what_was_begun_and_begins_noth
     assert texts(again.messages).endswith(told(2))
 
 
-async def test_an_agent_that_must_not_be_repeated_fails_instead(servers: Servers) -> None:
-    servers.flag("fail", up=True)
+@pytest.mark.parametrize("path", ["", "stored/"])
+@pytest.mark.parametrize("end", ["asks", "fails", "is stopped"])
+async def test_a_call_that_was_begun_is_told_to_be_unknown_however_its_run_ends_then(
+    servers: Servers, path: str, end: str
+) -> None:
+    if end == "fails":
+        servers.flag("fail", up=True)
+    servers.flag("hold", up=True)
     program, url = await servers.start()
-    await read_until(page(url), "pay", lambda: servers.calls == ["pay-0"])
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(read_until, page(f"{url}{path}"), "pay+book", lambda: False)
+        await until(lambda: servers.calls == ["pay-0"], _SECONDS)
+        tasks.cancel_scope.cancel()
     program.kill()
+    if end == "is stopped":
+        stop_run(servers.url)
+    servers.flag("hold", up=False)
     _, url = await servers.start()
-    with anyio.fail_after(_SECONDS):
-        # What is waited for happens in another process.
-        while (status := await status_of(url, "t")) == "running":  # noqa: ASYNC110
-            await anyio.sleep(0.05)
-    assert status == "failed"
+    again, told = page(f"{url}{path}"), list[ToolCallResultEvent]()
+    with anyio.fail_after(_SECONDS), suppress(RunFailedError):
+        async with again.stream("pay+book", run_id="r") as run:
+            async for event in run:
+                told += [event] if isinstance(event, ToolCallResultEvent) else []
+    assert [(each.tool_call_id, str(each.content)[:7]) for each in told] == [("pay-0", "unknown")]
+    assert await status_of(url, "t") == {"asks": "waiting", "fails": "failed", "is stopped": "stopped"}[end]
     assert servers.calls == ["pay-0"]
+    if path:
+        stored = await servers.stored_messages("t")
+        assert [each.id for each in stored if isinstance(each, ToolMessage)] == [each.message_id for each in told]
+
+
+def stop_run(url: str) -> None:
+    """Note that the run is to be stopped, as a process that carries none out does."""
+    engine = sa.create_engine(url_of(url))
+    with engine.begin() as database:
+        database.execute(sa.text("update agui_run set is_stop_wanted = true"))
+    engine.dispose()
 
 
 async def test_whenever_servers_are_killed_each_run_is_whole_and_no_payment_is_begun_twice(servers: Servers) -> None:

@@ -135,7 +135,9 @@ team = SequentialAgent(member("a"), both, agent.clone(), agent_id="team")
 alone = agent_app(agent, runs=runs, secret=secret, on_crash=how)
 as_team = agent_app(team, runs=runs, secret=secret, name="team")
 threads = Threads(sys.argv[1].replace("postgresql:", "postgresql+psycopg:"), lease=2.0)
-as_stored = agent_app(lambda _, asked: threads.open(asked.thread_id, agent, wait=0), runs=runs, name="stored")
+as_stored = agent_app(
+    lambda _, asked: threads.open(asked.thread_id, agent, wait=0), runs=runs, name="stored", on_crash=how
+)
 as_stored_team = agent_app(lambda _, asked: threads.open(asked.thread_id, team, wait=0), runs=runs, name="both")
 
 
