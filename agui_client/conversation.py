@@ -434,7 +434,8 @@ class Conversation:
         self.ledger.complete(closed_ids)
         opened_before = [each for each in verifier.unclosed_ids_before if each not in closed_ids]
         before = [each for each in self.incomplete_ids if each not in closed_ids]
-        cut_short = [each for each in (*before, *opened_before, *open_ids) if self.tool_call(each) is None]
+        cut_ids = (*before, *opened_before, *open_ids, *sorted(outcome.cut_ids))
+        cut_short = [each for each in cut_ids if self.tool_call(each) is None]
         self.incomplete_ids = dict.fromkeys(cut_short)
         return {*opened_before, *open_ids}
 
@@ -533,17 +534,22 @@ class Conversation:
         """The messages before the latest MESSAGES_SNAPSHOT, if they are kept."""
         return self._reducer.thread.before_snapshot or ()
 
-    def end_replay(self, *, has_ended: bool) -> bool:
+    def lacks(self, message_ids: Collection[str]) -> list[str]:
+        """Return those of some messages that are here, and that a replay, which has not ended, has not brought."""
+        return cast("ReplayReducer", self._reducer).lacks(message_ids)
+
+    def end_replay(self, *, has_ended: bool, is_whole: bool = False) -> bool:
         """Take over the merged thread; after a replay that ended early, go back to the local one.
 
         Args:
             has_ended: Whether the replay came to the end of a run.
+            is_whole: Whether the server said what of the local thread it does not have.
 
         Returns:
             Whether the local thread goes on after that run, so that the replay ended early all the same.
         """
         replay, self._reducer = cast("ReplayReducer", self._reducer), self._local
-        is_behind = has_ended and replay.is_behind
+        is_behind = has_ended and not is_whole and replay.is_behind
         self.notify(self._take_over(replay) if has_ended and not is_behind else Change.MESSAGES | Change.STATE)
         return is_behind
 

@@ -7,9 +7,36 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ag_ui import core
+
+from agui_client._protocol.placeholders import EXTENSION
+from agui_client._protocol.schema import is_array, is_object
+
+_FACTS = ("incompleteIds", "missingIds")
+
+
+class ThreadFacts(NamedTuple):
+    """The facts about a stored thread that its messages do not tell, in the `metadata` of a MESSAGES_SNAPSHOT."""
+
+    incomplete: Sequence[str]
+    """The ids of the messages that runs began and did not complete."""
+    missing: Sequence[str]
+    """The ids of messages that a caller has or may have, and the thread does not."""
+
+    @classmethod
+    def of(cls, event: core.MessagesSnapshotEvent) -> ThreadFacts:
+        """Return the facts that a snapshot tells."""
+        more = (event.metadata or {}).get(EXTENSION)
+        told = [more.get(name) if is_object(more) else None for name in _FACTS]
+        return cls(*([each for each in ids if isinstance(each, str)] if is_array(ids) else () for ids in told))
+
+    @property
+    def metadata(self) -> dict[str, Any] | None:
+        """The metadata of the snapshot; None without facts."""
+        told = {name: list(ids) for name, ids in zip(_FACTS, self, strict=True) if ids}
+        return {EXTENSION: told} if told else None
 
 
 class Outcome:
@@ -28,6 +55,10 @@ class Outcome:
         """The assistant messages it streamed into that belong to no subagent, in order."""
         self.restated_ids: set[str] = set()
         """The messages it gave in snapshots."""
+        self.cut_ids: set[str] = set()
+        """The messages in its last snapshot that are cut off, as the server of their thread said."""
+        self.missing_ids: set[str] = set()
+        """The messages that the server said then it does not have, or has taken back."""
         self.tool_call_ids: dict[str, None] = {}
         """The tool calls it started, in order."""
         self.ended_tool_call_ids: set[str] = set()
@@ -151,6 +182,9 @@ class Outcome:
 
     def _restate(self, event: core.MessagesSnapshotEvent) -> None:
         restated = {message.id for message in event.messages}
+        told = ThreadFacts.of(event)
+        self.cut_ids = restated.intersection(told.incomplete)
+        self.missing_ids.update(told.missing)
         self.restated_ids |= restated
         self.completed_ids |= restated
         for message in event.messages:

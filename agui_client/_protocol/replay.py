@@ -74,6 +74,11 @@ class ReplayReducer(Reducer):
             self._is_larger = len(to_json(super().state)) >= len(to_json(self._local.state))
         return super().state if self._is_larger else self._local.state
 
+    def lacks(self, message_ids: Collection[str]) -> list[str]:
+        """Return those of some messages that are in the local thread and not in the replayed one."""
+        replayed = {message.id for message in super().messages}
+        return [each.id for each in self._local.messages if each.id in message_ids and each.id not in replayed]
+
     @property
     def is_behind(self) -> bool:
         """Whether the local thread goes on after the replayed one, apart from messages that a server need not know."""

@@ -21,6 +21,7 @@ from agui_client._conversation.ledger import AnsweredBy
 from agui_client._conversation.snapshot import ConversationSnapshot, document_of
 from agui_client._conversation.state_base import state_hash
 from agui_client._field_docs import Record
+from agui_client._protocol.open_items import listed, quoted
 from agui_client._protocol.warnings import WarningLog
 from agui_client._run.result import pending_calls
 from agui_client._run.subagents import has_journal
@@ -129,6 +130,9 @@ def settle(call: Call, failure: Exception | None, *, is_whole: bool) -> None:
     outcome, conversation, request = call.round.outcome, call.conversation, call.request
     if call.is_replay:
         has_ended = is_whole and isinstance(failure, RunFailedError | None) and outcome.is_terminal
+        if missing := conversation.lacks(outcome.missing_ids):
+            what = f"the server's thread does not have the messages {listed([*map(quoted, missing)])}"
+            call.warnings.add("LIFE-13", f"{what}, which stay in this one; send again what it should answer")
         if not _has_replayed(call.round, has_ended=has_ended):
             return
         conversation.note_replayed(outcome.interrupts, call.warnings)
@@ -182,7 +186,7 @@ def _answered_by(tool: OfferedTool | None, others: AnsweredBy) -> AnsweredBy:
 
 def _has_replayed(run: Round, *, has_ended: bool) -> bool:
     """End a replay; return whether its thread is the conversation now."""
-    run.is_behind = run.conversation.end_replay(has_ended=has_ended)
+    run.is_behind = run.conversation.end_replay(has_ended=has_ended, is_whole=bool(run.outcome.missing_ids))
     if run.is_behind:
         what = "the replay stopped after a run, before it came as far as the local thread, which stays"
         run.warnings.add("TRUNC-1", what)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ag_ui.core import (
@@ -16,6 +16,7 @@ from ag_ui.core import (
 )
 
 from agui_client._conversation.state_base import split_base
+from agui_client._protocol.outcome import ThreadFacts
 from agui_client._tools.toolset import known_functions
 from agui_client._transport.client import CONNECT_HEADER
 from agui_client.agent import AbstractAgent
@@ -28,7 +29,7 @@ from agui_client.errors import RunFailedError
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
-    from ag_ui.core import RunAgentInput
+    from ag_ui.core import Message, RunAgentInput
 
     from agui_client._conversation.snapshot import ConversationSnapshot
     from agui_client._run.async_run import AgentRun
@@ -66,7 +67,7 @@ def connected_run(agent: AbstractAgent, input: RunAgentInput, signing: Signing) 
     is_stored = agent.thread_id == input.thread_id
     if not agent.can_connect:
         signer = signing.signer(input.thread_id, is_stored=is_stored)
-        agent = _StoredThread(agent.snapshot(), known_functions(agent.tools), signer)
+        agent = _StoredThread(agent.snapshot(), known_functions(agent.tools), signer, input.messages)
     elif not is_stored:
         agent = clone_for(agent, input)
     return agent.stream_connect(context=input.context or (), forwarded_props=split_base(input.forwarded_props)[1])
@@ -79,13 +80,20 @@ class _StoredThread(AbstractAgent):
         document: The conversation.
         functions: The functions of the agent that are known outside runs, by name.
         signer: The signer of interrupts; None if they are not signed.
+        theirs: The messages of the caller.
     """
 
     def __init__(
-        self, document: ConversationSnapshot, functions: Mapping[str, OfferedTool], signer: Signer | None
+        self,
+        document: ConversationSnapshot,
+        functions: Mapping[str, OfferedTool],
+        signer: Signer | None,
+        theirs: Sequence[Message],
     ) -> None:
         super().__init__(thread_id=document.thread_id)
         self._document, self._functions, self._signer = document, functions, signer
+        stored = {each.id for each in document.messages}
+        self._facts = ThreadFacts(document.incomplete_ids, [each.id for each in theirs if each.id not in stored])
 
     async def run(self, input: RunAgentInput) -> AsyncGenerator[Event]:
         """Yield nothing: the agent of the thread runs."""
@@ -97,7 +105,7 @@ class _StoredThread(AbstractAgent):
         thread_id, run_id = input.thread_id, input.run_id
         interrupts = stored_interrupts(self._document, self._functions, self._signer)
         yield RunStartedEvent(thread_id=thread_id, run_id=run_id)
-        yield MessagesSnapshotEvent(messages=self._document.messages)
+        yield MessagesSnapshotEvent(messages=self._document.messages, metadata=self._facts.metadata)
         yield StateSnapshotEvent(snapshot=self._document.state)
         outcome = RunFinishedInterruptOutcome(interrupts=interrupts) if interrupts else None
         yield RunFinishedEvent(thread_id=thread_id, run_id=run_id, outcome=outcome)

@@ -139,7 +139,7 @@ class RunAddresses:
                 run.log.check(place or Place(0))
             if place is None and run.log.before is None:
                 run.log.before = await self._beginning(request, input, run.log.key.run_id)
-            async with aclosing(_chunks(run.log, place)) as chunks:
+            async with aclosing(_chunks(run.log, place, input.messages)) as chunks:
                 yield chunks
 
     async def _run_of(
@@ -258,7 +258,7 @@ class RunAddresses:
             yield _no_chunks()
             return
         with latest.log.followed():
-            async with aclosing(_chunks(latest.log, None)) as chunks:
+            async with aclosing(_chunks(latest.log, None, input.messages)) as chunks:
                 yield chunks
 
     async def _stop(self, request: ServedRequest, body: bytes) -> Any:
@@ -397,17 +397,18 @@ def _missing() -> Generator[None]:
         raise RequestRefusedError(404, "no such run is kept here, or not so many events of it") from None
 
 
-async def _chunks(log: RunLog, place: Place | None) -> AsyncGenerator[bytes]:
+async def _chunks(log: RunLog, place: Place | None, theirs: Sequence[Message]) -> AsyncGenerator[bytes]:
     """Yield the frames of a run with their cursors, as many at once as are there.
 
     Args:
         log: The log of the run.
-        place: The place behind the events that the caller has; None if it has nothing of the thread.
+        place: The place behind the events that the caller has; None if it gets the thread.
+        theirs: The messages that the caller has.
     """
     with suppress(UsageError):  # the events were dropped: the response ends without a terminal event
         if place is None:
             place = Place(1, log.attempt)
-            first, messages, state = await log.beginning()
+            first, messages, state = await log.beginning(theirs)
             # Only the last frame has the cursor: a caller who is cut off before it has to connect again.
             yield b"%b%bid: %b\n%b" % (first, messages, _cursor(log, place), state)
         while frames := await log.read(place):

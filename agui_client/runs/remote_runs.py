@@ -8,12 +8,14 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from ag_ui.core import Interrupt, Message, MessagesSnapshotEvent, RunAgentInput, StateSnapshotEvent
 from pydantic import TypeAdapter
 
+from agui_client._protocol.outcome import ThreadFacts
 from agui_client.errors import UsageError
 from agui_client.runs.records import Place, RunInfo, RunStatus, RunsUnavailableError
 from agui_client.runs.run_log import Phase, RunLog
@@ -29,6 +31,8 @@ K = TypeVar("K", bound=ServerRun)
 
 MESSAGES = TypeAdapter(list[Message])
 """Writes and reads the messages that a run begins with."""
+_MESSAGE_ID = re.compile(rb'"messageId":("(?:[^"\\]|\\.)*")')
+"""The ids of messages in frames."""
 _BEGINNING = Place(0, 0)
 _POLL = 0.02
 """Seconds between two looks for events that other processes have written."""
@@ -261,10 +265,17 @@ def go_back(log: RunLog, row: StoredRun, cut: CutRun) -> int:
         return 0
     # The place of a run in a stored thread was stored here before it was there, or was about to be.
     is_there = row.place_key is None or (cut.place is not None and cut.place.key == row.place_key)
-    log.begin_again(row.attempt, max(1, row.checkpoint_position if is_there else row.position_before))
-    position, log.before = log.end.position, cut.beginning or log.before
-    shown = log.before if cut.place is None else (cut.place.document.messages, cut.place.document.state)
+    position = max(1, row.checkpoint_position if is_there else row.position_before)
+    taken_back = {json.loads(each) for each in _MESSAGE_ID.findall(b"".join(log.frames_behind(position)))}
+    log.begin_again(row.attempt, position)
+    log.before = cut.beginning or log.before
+    shown, cut_ids = log.before, list[str]()
+    if cut.place is not None:
+        document = cut.place.document
+        shown, cut_ids = (document.messages, document.state), document.incomplete_ids
     if shown is not None:
-        log.append(MessagesSnapshotEvent(messages=[*shown[0]]))
+        taken_back.difference_update(each.id for each in shown[0])
+        metadata = ThreadFacts(cut_ids, sorted(taken_back)).metadata
+        log.append(MessagesSnapshotEvent(messages=[*shown[0]], metadata=metadata))
         log.append(StateSnapshotEvent(snapshot=shown[1]))
     return position

@@ -33,6 +33,7 @@ from ag_ui.core import (
 from pydantic_core import to_json
 
 from agui_client._protocol.events import WireEvent
+from agui_client._protocol.outcome import ThreadFacts
 from agui_client.asgi.sse_body import event_of, frame_of
 from agui_client.errors import UsageError
 from agui_client.runs.earlier_attempts import EarlierAttempts
@@ -318,8 +319,11 @@ class RunLog:
                 return found
             place = place._replace(position=place.position + len(frames))
 
-    async def beginning(self) -> tuple[bytes, bytes, bytes]:
-        """Wait for the first event, and return frames for a caller who has nothing of the thread.
+    async def beginning(self, theirs: Sequence[Message]) -> tuple[bytes, bytes, bytes]:
+        """Wait for the first event, and return frames for a caller who connects.
+
+        Args:
+            theirs: The messages that the caller has.
 
         Returns:
             The first frame of the run, and those of the messages and of the state before it.
@@ -331,7 +335,10 @@ class RunLog:
         if not first or self.before is None:
             raise UsageError(f"run {self.key.run_id!r} has no events")
         messages, state = self.before
-        shown = frame_of(MessagesSnapshotEvent(messages=list(messages)))
+        known, frames = {each.id for each in messages}, b"".join(self._frames)
+        missing = [each.id for each in theirs if each.id not in known and to_json(each.id) not in frames]
+        metadata = ThreadFacts((), missing).metadata
+        shown = frame_of(MessagesSnapshotEvent(messages=list(messages), metadata=metadata))
         return first[0][1], shown, frame_of(StateSnapshotEvent(snapshot=state))
 
     # --- inside

@@ -16,9 +16,11 @@ from ag_ui.core import (
     RunFinishedEvent,
     RunFinishedInterruptOutcome,
     RunStartedEvent,
+    TextMessageContentEvent,
     ToolCallArgsEvent,
     ToolCallEndEvent,
     ToolCallStartEvent,
+    UserMessage,
 )
 
 from agui_client import (
@@ -349,6 +351,28 @@ async def test_a_tool_that_was_stopped_is_unknown_and_only_the_application_gives
             await opened.run_agent(tool_results={"c": "receipt 8"})
     sent = [(each.content, each.metadata) for each in agent.inputs[-1].messages if each.role == "tool"]
     assert (sent, paid) == ([("receipt 7", None)], [1])
+
+
+async def test_a_caller_who_connects_learns_what_was_cut_and_which_of_its_messages_are_not_stored() -> None:
+    store = MemoryStore()
+    agent = ScriptedAgent(turn(text("One. Two.", message_id="whole")), turn(text("Three. Four.", message_id="cut")))
+    async with Threads(store).open("t", agent) as opened:
+        await opened.run_agent(UserMessage(id="first", content="Hi"))
+        async with opened.stream("And?") as run:
+            async for event in run:
+                if isinstance(event, TextMessageContentEvent):
+                    break
+        assert opened.incomplete_ids == ["cut"]
+    app = agent_app(lambda _, input: Threads(store).open(input.thread_id, agent))
+    page = HttpAgent("http://app/", app=app, thread_id="t", connect_url="http://app/connect")
+    page.set_messages([UserMessage(id="first", content="Hi"), UserMessage(id="lost", content="Never arrived")])
+    result = await page.connect_agent()
+    assert page.incomplete_ids == ["cut"]
+    assert [each.id for each in page.messages if each.id in ("first", "lost", "whole", "cut")][-1] == "cut"
+    [warning] = result.warnings
+    assert "does not have the messages 'lost'" in str(warning)
+    # The next run completes nothing of it, and what is whole is never taken for cut.
+    assert ConversationSnapshot.model_validate_json(page.snapshot().model_dump_json()).incomplete_ids == ["cut"]
 
 
 async def test_a_caller_marks_no_result_as_a_placeholder() -> None:

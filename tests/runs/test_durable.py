@@ -269,6 +269,39 @@ async def test_a_caller_of_another_worker_gets_what_a_run_of_a_stored_thread_beg
     assert [each.id for each in await servers.stored_messages("t")] == [each.id for each in follower.messages]
 
 
+@pytest.mark.parametrize("path", ["stored/", "threads/"])
+async def test_after_each_kill_a_caller_has_what_is_stored_or_is_told_the_difference(
+    servers: Servers, path: str
+) -> None:
+    chance, kills, cut, lacking = random.Random(3), int(os.environ.get("AGUI_CLIENT_KILLS", "2")), 0, 0
+    program, url = await servers.start()
+    for number in range(kills):
+        caller = page(f"{url}{path}", f"t{number}")
+        await caller.run_agent("look", run_id="q")
+        with anyio.move_on_after(chance.uniform(0.0, 0.4)), suppress(TransportError, IncompleteRunError):
+            await caller.run_agent("And?", run_id="r")
+        program.kill()
+        program, url = await servers.start(int(url.rpartition(":")[2].strip("/")))
+        with anyio.fail_after(_SECONDS):
+            result = None
+            while result is None:
+                with suppress(HTTPStatusError, ConnectError):
+                    result = await caller.connect_agent()
+        stored = {each.id: each for each in await servers.stored_messages(f"t{number}")}
+        shown = {each.id: each for each in caller.messages}
+        told = " ".join(map(str, result.warnings))
+        assert stored.keys() <= shown.keys()
+        for each in shown.keys() - stored.keys():
+            lacking += 1
+            assert each in told
+        for each, message in stored.items():
+            if (shown[each].role, shown[each].content) != (message.role, message.content):
+                cut += 1
+                assert each in caller.incomplete_ids
+    # To be read with -s.
+    print(f"{kills} kills: {cut} texts cut, {lacking} messages not stored")  # noqa: T201
+
+
 @pytest.mark.parametrize("through", ["a page", "its address"])
 async def test_another_worker_takes_the_answer_to_what_a_run_of_a_stored_thread_asked(
     servers: Servers, through: str

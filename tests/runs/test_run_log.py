@@ -321,7 +321,7 @@ async def test_a_run_that_is_refused_is_over_with_its_refusal() -> None:
         with pytest.raises(LookupError, match="no"):
             await log.opened()
         with pytest.raises(UsageError, match=r"^run 'r' has no events$"):
-            await log.beginning()
+            await log.beginning([])
     assert (seen, log.phase, log.status, keeper.reports) == ([False], Phase.OVER, RunStatus.FAILED, ["end"])
 
 
@@ -329,7 +329,7 @@ async def test_a_caller_who_has_nothing_of_the_thread_gets_what_the_run_began_wi
     log = RunLog(KEY, Keeper())
     log.open([UserMessage(id="u", content="Hi")], {"n": 1})
     log.append(BEGUN)
-    first, messages, state = [json.loads(each.removeprefix(b"data: ")) for each in await log.beginning()]
+    first, messages, state = [json.loads(each.removeprefix(b"data: ")) for each in await log.beginning([])]
     assert (first["type"], first["runId"]) == ("RUN_STARTED", "r")
     assert messages == {"type": "MESSAGES_SNAPSHOT", "messages": [{"id": "u", "role": "user", "content": "Hi"}]}
     assert state == {"type": "STATE_SNAPSHOT", "snapshot": {"n": 1}}

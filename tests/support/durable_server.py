@@ -2,9 +2,10 @@
 
 Its agent makes one call of a tool for each word of the prompt, one round after the other, and `+` joins calls of one
 round. Each call writes its id to the file `calls` of the folder, and then waits as long as there is a file `hold`. A
-file `silent` keeps the agent silent, and one `alone` lets it make one call at a time. `/team/` is a team, and
-`/stored/` and `/stored-team/` are the two with threads in the same database. The file `pids` gets the id of each
-process that runs the agent or a member. The kind is `spawned` or `forked` for a server with two workers.
+file `silent` keeps the agent silent, and one `alone` lets it make one call at a time. `/team/` is a team, `/stored/`
+and `/stored-team/` are the two with threads in the same database, and `/threads/` is the agent without runs. The file
+`pids` gets the id of each process that runs the agent or a member. The kind is `spawned` or `forked` for a server with
+two workers.
 """
 
 from __future__ import annotations
@@ -138,13 +139,14 @@ threads = Threads(sys.argv[1].replace("postgresql:", "postgresql+psycopg:"), lea
 as_stored = agent_app(
     lambda _, asked: threads.open(asked.thread_id, agent, wait=0), runs=runs, name="stored", on_crash=how
 )
+without_runs = agent_app(lambda _, asked: threads.open(asked.thread_id, agent, wait=0))
 as_stored_team = agent_app(lambda _, asked: threads.open(asked.thread_id, team, wait=0), runs=runs, name="both")
 
 
 async def app(scope: Any, receive: Any, send: Any) -> None:
     """Serve the agent and the team, alone and with stored threads, each at its path."""
     first = scope.get("path", "").split("/")[1:2]
-    apps = {"team": as_team, "stored": as_stored, "stored-team": as_stored_team}
+    apps = {"team": as_team, "stored": as_stored, "stored-team": as_stored_team, "threads": without_runs}
     await apps.get("".join(first), alone)(scope, receive, send)
 
 

@@ -279,7 +279,7 @@ async def test_the_log_has_the_place_of_a_call_that_was_cut_also_behind_a_rewind
         await agent.run_agent("Hi", run_id="r")
         whole = await agent.stored_call("r")
     copy = copies[0]
-    places = []
+    places = list[Any]()
     for change in ("nothing", "a rewind", "a turn", "a fork"):
         if change == "a rewind":
             await copy.rewind("t", (await saved(copy)).conversation.messages[0].id)
