@@ -162,19 +162,21 @@ class _Connection(ThreadStore):
     async def read(self, owner: str, thread_id: str) -> tuple[ThreadInfo, Sequence[str]] | None:
         return await self._store.read(owner, thread_id)
 
-    async def append(self, *given: Any) -> bool:
+    async def append(
+        self, owner: str, info: ThreadInfo, entry: str, number: int, count: int, shared: tuple[str, int] | None = None
+    ) -> bool:
         if not self._process.goes_on():
             raise ThreadStoreError("killed")
-        is_written = await self._store.append(*given)
+        is_written = await self._store.append(owner, info, entry, number, count, shared)
         if not self._process.goes_on():
             raise ThreadStoreError("killed")
         return is_written
 
-    async def list(self, *given: Any) -> Sequence[ThreadInfo]:
-        return await self._store.list(*given)
+    async def list(self, owner: str, limit: int, after: ThreadInfo | None = None) -> Sequence[ThreadInfo]:
+        return await self._store.list(owner, limit, after)
 
-    async def delete(self, *given: Any) -> bool:
-        return await self._store.delete(*given)
+    async def delete(self, owner: str, thread_id: str, number: int) -> bool:
+        return await self._store.delete(owner, thread_id, number)
 
     async def run_out(self) -> None:
         """Give the leases back, as if their time was up."""
