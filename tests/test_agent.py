@@ -314,7 +314,7 @@ def test_a_change_of_the_list_of_messages_is_refused_with_the_verb_to_use(change
         for _ in run:
             with pytest.raises(UsageError, match=r"agent\.set_messages\(\[\.\.\.\]\) replaces them"):
                 CHANGES[change](run.messages)
-    with pytest.raises(UsageError, match=r"agent\.add_messages\(\[\.\.\.\]\) adds some"):
+    with pytest.raises(UsageError, match=r"agent\.add_messages\(\[\.\.\.\]\) adds some.*, write list\(\.\.\.\)$"):
         CHANGES[change](agent.messages)
     assert agent.messages[:-2] == BEFORE
 

@@ -35,7 +35,7 @@ class ResultsAdded:
 
     results: Sequence[ToolMessage]
     """The results."""
-    are_own: bool = False
+    are_own: bool
     """Whether the calls were executed here, and no run has received the results yet."""
 
 

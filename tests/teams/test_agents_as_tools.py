@@ -51,6 +51,13 @@ async def test_an_agent_asks_another_one_by_a_tool() -> None:
     assert (result.text, shown(coder), shown(asker)[-1]) == ("There.", [("user", "A function?")], ("tool", "def f()"))
 
 
+async def test_what_an_agent_that_is_a_tool_says_is_the_progress_of_its_call() -> None:
+    ask = says("coder", "def f()").as_tool("ask_coder", "Answers programming questions.")
+    asker = ScriptedAgent(turn(tool_call("ask_coder", {"prompt": "A function?"})), turn(text("There.")), tools=[ask])
+    [execution] = (await asker.run_agent("Hi")).tool_executions
+    assert "".join(map(str, execution.progress)) == "def f()"
+
+
 async def test_approvals_of_an_agent_that_is_a_tool_go_to_who_answers_for_the_other_agent() -> None:
     paid: list[int] = []
     asked: list[str | None] = []

@@ -212,11 +212,12 @@ async def test_a_loop_ends_when_its_function_says_so_or_after_its_rounds() -> No
     assert len((await rounds.run_agent("Write.")).subagents) == 2
 
 
-async def test_a_handover_tells_what_it_is_about_and_shows_what_it_is_to_show() -> None:
+@pytest.mark.parametrize(("of_handover", "of_member"), [("last", None), (None, "last"), ("last", "all")])
+async def test_a_handover_tells_what_it_is_about_and_shows_what_it_is_to_show(of_handover: Any, of_member: Any) -> None:
     guide = agent("guide", turn(text("One moment."), tool_call("transfer_to_desk", {"number": 5})))
     desk = says("desk", "Done.", "Anything else?")
-    handovers = {"desk": Handover(arguments=Order, sees="last")}
-    team = HandoffAgent(guide, desk, handovers=handovers, strict=True)
+    handovers = {"desk": Handover(arguments=Order, sees=of_handover)}
+    team = HandoffAgent(guide, Member(desk, sees=of_member), handovers=handovers, strict=True)
     assert (await team.run_agent("My order, please.")).text == "Done."
     offered = (guide.inputs[0].tools or [])[0]
     assert offered.parameters == Order.model_json_schema()

@@ -96,9 +96,9 @@ def test_a_call_that_was_changed_while_it_waited_is_not_carried_out(steps: list[
     agent = ScriptedAgent(WAITING, turn(*steps), DONE, tools=bank.tools)
     agent.run_agent_sync("Pay!")
     assert "SEC-3" in answered_in_part(agent)
-    with pytest.raises(UsageError, match="was approved, but it was shown as") as caught:
+    way_out = r"; give the arguments, as in Approve\(arguments=\{\.\.\.\}\), or Deny\(\); nothing was sent$"
+    with pytest.raises(UsageError, match=rf"was approved, but it was shown as 'pay\(\{{\"to\":.*{way_out}"):
         agent.run_agent_sync(tool_results={"c1": Approve()})
-    assert '\'pay({"to":' in str(caught.value)
     assert (bank.paid, len(agent.inputs)) == ([], 2)
 
 
