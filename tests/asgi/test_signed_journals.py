@@ -250,7 +250,7 @@ async def test_a_journal_in_which_nothing_has_begun_is_dropped_where_it_was_not_
 
 
 async def test_a_patch_that_fails_in_a_journal_fails_in_what_the_caller_sends_back_too() -> None:
-    journal = {"flow": "01234567", "calls": {}, "notes": []}
+    journal: dict[str, Any] = {"flow": "01234567", "calls": {}, "notes": []}
     fails = patch({"op": "remove", "path": "/_team/nothing"})
     caller = _caller(ScriptedAgent(turn(state({"_team": journal}), fails), turn(text("Again."))))
     with anyio.fail_after(_SECONDS):
