@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from agui_client import errors
 from agui_client._display import in_notebook
-from agui_client._run.defaults import DEFAULT_OBSERVERS, INCOMING_TRACES
+from agui_client._run.defaults import DEFAULT_OBSERVERS, INCOMING_TRACES, TAKE_OVERS
 from agui_client._version import __version__ as __version__
 from agui_client.errors import *  # noqa: F403 - its `__all__` lists them
 
@@ -145,8 +145,16 @@ def _incoming_trace(headers: Mapping[str, str]) -> AbstractContextManager[None]:
     return incoming_trace(headers)
 
 
+def _count_take_over(kind: str) -> None:
+    if "opentelemetry.trace" in sys.modules:
+        from agui_client.otel import count_take_over
+
+        count_take_over(kind)
+
+
 DEFAULT_OBSERVERS[:] = [_default_observers]
 INCOMING_TRACES[:] = [_incoming_trace]
+TAKE_OVERS[:] = [_count_take_over]
 
 
 def __getattr__(name: str) -> Any:

@@ -182,6 +182,15 @@ def metric_observer() -> RunObserver:
     return MetricObserver(_instruments(metrics.get_meter_provider()))
 
 
+def count_take_over(kind: str) -> None:
+    """Count that a thread or a run was taken over from a process that gave no sign of life.
+
+    Args:
+        kind: "thread" or "run".
+    """
+    _instruments(metrics.get_meter_provider()).take_overs.add(1, {"agui.kind": kind})
+
+
 class MetricObserver(RunObserver):
     """Measures one call, its runs and its tools.
 
@@ -262,6 +271,7 @@ class _Instruments:
             explicit_bucket_boundaries_advisory=_TOKENS,
         )
         self.active_runs = meter.create_up_down_counter("agui.client.active_runs", "{run}", "Number of runs under way.")
+        self.take_overs = meter.create_counter("agui.client.take_overs", "{take_over}", "Number of take-overs.")
 
 
 @lru_cache(maxsize=1)

@@ -318,7 +318,7 @@ def test_no_module_imports_upward_or_from_another_feature() -> None:
     ]
 
 
-_DATABASE_OF_RUNS = tuple(f"agui_client.runs.{name}" for name in ("run_database", "run_tables", "transactions"))
+_DATABASE_OF_RUNS = tuple(f"agui_client.runs.{name}" for name in ("run_database", "run_tables"))
 
 
 @pytest.mark.parametrize(

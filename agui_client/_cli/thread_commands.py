@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def threads() -> None:
     """List, show, fork, export and delete conversations.
 
-    FILE is a file of `agui chat --threads`, or a URL such as postgresql+asyncpg://host/name.
+    FILE is a file of `agui chat --threads`, or a URL such as postgresql://user@host/name.
     """
 
 

@@ -12,5 +12,7 @@ if TYPE_CHECKING:
 
 DEFAULT_OBSERVERS: list[Callable[[], Sequence[RunObserver | None]]] = []
 """Functions that make observers of every call."""
+TAKE_OVERS: list[Callable[[str], None]] = []
+"""Functions that count take-overs from processes that gave no sign of life; each gets "thread" or "run"."""
 INCOMING_TRACES: list[Callable[[Mapping[str, str]], AbstractContextManager[None]]] = []
 """Functions that make the trace in the headers of an incoming request the current one, for a block."""

@@ -13,7 +13,7 @@ _AWAY = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
 # Connection exceptions; no room for another connection or on the disk; shutting down, starting up or cancelled; the
 # disk of the server fails.
 _AWAY_STATES = ("08", "53", "57", "58")
-_CONFLICT_STATES = ("40001", "40P01")
+_CONFLICT_STATES = ("40001", "40P01", "55P03")
 # Data exceptions, broken constraints, and limits of the database.
 _REFUSED_STATES = ("22", "23", "54")
 
@@ -26,7 +26,7 @@ class Fault(Enum):
     AWAY = "away"
     """The database cannot be reached, or has no room, so that it may do later."""
     CONFLICT = "conflict"
-    """PostgreSQL has undone a transaction because of another one: a deadlock, or no serial order."""
+    """PostgreSQL has undone a transaction because of another one: a lock, a deadlock, or no serial order."""
     REFUSED = "refused"
     """The database refuses values, parts of which the text of the exception may quote."""
     FAILED = "failed"
@@ -36,7 +36,7 @@ class Fault(Enum):
 def fault_of(error: Exception) -> Fault | None:
     """Return what an exception says of a database; None if it is not one of a database."""
     # Drivers raise some that SQLAlchemy does not wrap: while they connect, and for half a character in a text.
-    is_of_driver = type(error).__module__.startswith(("asyncpg.", "psycopg."))
+    is_of_driver = type(error).__module__.startswith("psycopg.")
     if not is_of_driver and not isinstance(error, SQLAlchemyError | OSError | UnicodeEncodeError):
         return None
     reason = getattr(error, "orig", None) or error

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 _SECONDS = 0.05
 """The time for which an event waits for others of its group: a transaction for each would cost more than the event."""
-_BETWEEN_TRIES = 0.2
-"""The seconds between two tries to reach the database."""
 _logger = logging.getLogger("agui_client.runs")
 
 
@@ -63,6 +61,8 @@ class Attempt:
         """The run and the number of the attempt."""
         self.run = run
         """The run."""
+        self.is_stored = False
+        """Whether the attempt is stored; the database need not have it before."""
         self.is_ending = False
         """Whether the end of the run is stored, or about to be."""
         self._database, self._go_back, self._has_begun = database, go_back, has_begun
@@ -173,18 +173,7 @@ class Attempt:
                 return
             place, beginning = Place(position, self.claim.attempt), None if position else self._beginning()
             group = EventGroup(self.claim.row_id, place, frames, beginning, is_end=bool(last)) if frames else None
-            is_repeated = False
-            while True:
-                try:
-                    await self._database.store(self.claim, group, values, answers, is_repeated=is_repeated)
-                    break
-                except RunsUnavailableError as error:
-                    if self.run.is_given_up:
-                        raise
-                    if not is_repeated:
-                        _logger.warning("run %r waits for its database: %s", log.key.run_id, error.__cause__)
-                    is_repeated = True
-                await asyncio.sleep(_BETWEEN_TRIES)
+            await self._database.store(self.claim, group, values, answers)
             self._has_ended, self._stored = bool(last), position + len(frames) - bool(last)
             log.show(self._stored)
 

@@ -6,9 +6,9 @@
       └───▶ queued ──▶ own, as another attempt: of this process or another one, from the last checkpoint
        this process does not have the agent
 
-Each process has a lease, which it renews as long as it lives. The runs of a process whose lease has passed are taken
-over. Nothing that an earlier attempt still wants to store is stored then. A run that waits for a person has ended; its
-answer is another run.
+Each process has a lease (`_sql/process_lease.py`). The runs of a process whose lease has passed are taken over. Nothing
+that an earlier attempt still wants to store is stored then. A run that waits for a person has ended; its answer is
+another run.
 """
 
 from __future__ import annotations
@@ -53,10 +53,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-LEASE = 1.5
-"""Seconds without a sign of life after which the runs of a process are taken over."""
 _BEAT = 0.4
-"""Seconds between two signs of life, in which this process also looks for runs to take over or to stop."""
+"""Seconds between two looks for runs to take over or to stop."""
 _BEATS_OF_TELLING = 5
 _BETWEEN_CLEANINGS = 30.0
 """Seconds between two looks for ended runs whose time has passed."""
@@ -85,6 +83,8 @@ class DatabaseKeeper:
         rebuild: Makes a run of a row.
         on_waiting: The functions to call with each run that waits for a person.
         keep: Seconds for which ended runs are kept.
+        lease: Seconds after which the runs of a process that has stopped are taken over.
+        hung_after: Seconds after which a process whose event loop has not turned is taken for stopped.
     """
 
     def __init__(
@@ -95,10 +95,12 @@ class DatabaseKeeper:
         rebuild: Rebuild,
         on_waiting: Sequence[WaitingFunction],
         keep: float,
+        lease: float,
+        hung_after: float,
     ) -> None:
         self._registry, self._agents, self._rebuild = registry, agents, rebuild
         self._on_waiting, self._keep = on_waiting, keep
-        self._database = RunDatabase(url_of(url), LEASE)
+        self._database = RunDatabase(url_of(url), lease, hung_after)
         self._remote_runs = RemoteRuns(self._database, registry, rebuild, self._spawn)
         self._own: dict[str, Attempt] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -148,7 +150,7 @@ class DatabaseKeeper:
 
     async def _open(self) -> None:
         await self._database.open()
-        await self._database.beat(self._agents, self._own)
+        self._unwatch = self._database.lease.watch()
         _ = self._spawn(self._live())
         _ = self._spawn(self._clean())
 
@@ -161,11 +163,10 @@ class DatabaseKeeper:
         assert self._leaving is not None
         with anyio.CancelScope(shield=True):
             await asyncio.wait([self._leaving])
-        with suppress(Exception), anyio.move_on_after(STOP_WITHIN, shield=True):
-            await self._database.leave()
         for task in self._tasks:
             task.cancel()
         self._remote_runs.close()
+        self._unwatch()
         await self._database.close()
 
     def stop_all(self, within: float) -> None:
@@ -192,25 +193,23 @@ class DatabaseKeeper:
         return False
 
     async def _live(self) -> None:
-        """Give signs of life, take over runs of dead processes, and stop runs."""
-        number, alive_at = 0, monotonic()
+        """Take over runs of dead processes, and stop runs."""
+        number = 0
         # As long as a function is at work, the lease is renewed.
         while self._own or not self._is_closing:
             number += 1
             try:
-                # Their rows are stored, or about to be before this looks: the database takes up changes in order.
-                before = dict(self._own)
-                beat = await self._database.beat(self._agents, before)
-                self._check(before, beat.mine)
-                # After a time without the database, the other processes of it get the chance to renew their leases.
-                may_take = monotonic() - alive_at < LEASE and self._leaving is None
-                if may_take and beat.is_any_left:
+                # Reads do not wait behind writes: a row that is missing may be on its way, unless it was stored before.
+                before = {row_id: each for row_id, each in self._own.items() if each.is_stored}
+                going_on = await self._database.going_on(self._agents)
+                self._check(before, going_on.mine)
+                may_take = self._database.lease.may_judge and self._leaving is None
+                if may_take and not self._own.keys() >= {*going_on.row_ids}:
                     for row in await self._database.take_over(self._agents, self._own):
                         await self._recover(row)
                 if may_take and self._on_waiting and number % _BEATS_OF_TELLING == 1:
                     unnotified = await self._database.pop_unnotified(self._agents)
                     self._notify({each.row_id: WaitingRun.of(each.key, interrupts_of(each)) for each in unnotified})
-                alive_at = monotonic()
             except RunsUnavailableError as error:
                 _logger.warning("the database of runs cannot be reached: %s", error.__cause__)
             except Exception:
@@ -312,7 +311,7 @@ class DatabaseKeeper:
 
         A caller that is cancelled no longer waits, but leaves the run to the process that will have the agent.
         """
-        warns_at = monotonic() + LEASE
+        warns_at = monotonic() + self._database.lease.seconds
         while (row := await self._database.get(row_id)) is not None:
             if row.attempt and (run := await self._remote_runs.get(row_id)) is not None:
                 return run
@@ -324,7 +323,7 @@ class DatabaseKeeper:
 
     def _start(self, attempt: Attempt) -> None:
         """Begin to carry out an attempt that this process has claimed, in a task of its own."""
-        self._own[attempt.claim.row_id] = attempt
+        self._own[attempt.claim.row_id], attempt.is_stored = attempt, True
         _ = self._spawn(self._carry_out(attempt))
         if self._leaving is not None:
             attempt.run.leave()

@@ -3,38 +3,41 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+import logging
+from collections.abc import Collection, Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Any, NamedTuple
-from uuid import uuid4
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-import anyio.to_thread
 import sqlalchemy as sa
 from ag_ui.core import Interrupt, ResumeEntry
-from sqlalchemy import event
 from sqlalchemy.exc import IntegrityError
 
-from agui_client._sql.versions import TablesRefusedError, advance
+from agui_client._run.defaults import TAKE_OVERS
+from agui_client._sql.database import Database
+from agui_client._sql.database_faults import Fault, fault_of
+from agui_client._sql.process_lease import PROCESS
+from agui_client._sql.transactions import TransactionsClosedError
+from agui_client._sql.versions import TablesRefusedError
 from agui_client.asgi.repetition import refuse_answered_by_runs
 from agui_client.errors import AGUIError, RunInProgressError, UsageError
-from agui_client.runs.records import Place, RunKey, RunStatus, StoredRequest
-from agui_client.runs.run_tables import (
-    GROUP,
-    IS_OVER,
-    IS_WAITING,
-    PROCESS,
-    RUN,
-    SCHEMA,
-    UNNOTIFIED,
-    EventGroup,
-    StoredRun,
+from agui_client.runs.records import (
+    Place,
+    RunKey,
+    RunsClosedError,
+    RunStatus,
+    RunsUnavailableError,
+    StoredRequest,
+    TextRefusedError,
 )
-from agui_client.runs.transactions import Transactions
+from agui_client.runs.run_tables import GROUP, IS_OVER, IS_WAITING, RUN, SCHEMA, UNNOTIFIED, EventGroup, StoredRun
 
-_BUSY_MILLISECONDS = 5000
-"""The longest wait for another writer of an SQLite database."""
-_CONNECT_SECONDS = 5
-"""The longest wait for a connection to a PostgreSQL server."""
+if TYPE_CHECKING:
+    from agui_client._sql.transactions import Work
+
+T = TypeVar("T")
+
+_logger = logging.getLogger("agui_client.runs")
 _MOST_GROUPS = 500
 """The groups of events that are read in one go."""
 _MOST_REMOVED = 1000
@@ -54,13 +57,13 @@ class Claim(NamedTuple):
     """The number of the attempt."""
 
 
-class Beat(NamedTuple):
-    """The runs that are going on, as a process sees them when it renews its lease."""
+class GoingOn(NamedTuple):
+    """The runs that are going on, of this process and of none, as they are committed."""
 
     mine: Mapping[Claim, bool]
     """The runs that the process has, each with whether it is to be stopped."""
-    is_any_left: bool
-    """Whether there are runs that no process carries out."""
+    row_ids: Collection[str]
+    """The ids of the rows of all of them."""
 
 
 class RunDatabase:
@@ -68,20 +71,15 @@ class RunDatabase:
 
     Args:
         url: The URL of the database, for SQLAlchemy.
-        lease: Seconds without a sign of life after which a process is taken for dead.
+        lease: The seconds that the lease of this process lasts.
+        hung_after: The seconds after which an event loop that has not turned is taken for hung.
     """
 
-    _reads: Transactions
-    _writes: Transactions
-
-    def __init__(self, url: sa.URL, lease: float) -> None:
-        is_sqlite = url.get_backend_name() == "sqlite"
-        self._url, self._lease, self._is_sqlite = url, lease, is_sqlite
-        self.process_id = ""
-        """The id of this process."""
-        sql = "((julianday('now') - 2440587.5) * 86400.0)" if is_sqlite else _NOW_OF_POSTGRESQL
-        self.now: sa.ColumnElement[Any] = sa.literal_column(sql, sa.Double)
-        """The time of the database, as an expression."""
+    def __init__(self, url: sa.URL, lease: float, hung_after: float) -> None:
+        self._database = Database(url, SCHEMA, lease=lease, hung_after=hung_after)
+        self.lease = self._database.lease
+        """The lease of this process."""
+        self.now, is_sqlite = self._database.now, self._database.is_sqlite
         now = {"begun_at": self.now, "status": RunStatus.RUNNING.value}
         self._insert_run = sa.insert(RUN).values(
             **{
@@ -105,10 +103,8 @@ class RunDatabase:
             parts = {"wanted": "cast(:wanted as json)", "attempt": "cast(w.value->>0 as int)"}
             parts["position"] = "cast(w.value->>1 as int)"
         self._select_groups = sa.text(_SELECT_GROUPS.format(**parts))
-        self._renew = sa.update(PROCESS).where(_PROCESS).values(beat_at=self.now)
         # The runs of this process, and those of processes whose leases have passed.
-        self._living = sa.select(PROCESS.c.process_id).where(PROCESS.c.beat_at > self.now - lease)
-        others = self._living.where(sa.not_(_PROCESS))
+        others = self.lease.living.where(PROCESS.c.process_id != sa.bindparam("of_process"))
         self._is_of_no_other_process = RUN.c.process_id.not_in(others)
         # A run that is to be stopped needs no agent any more: any process ends it.
         is_for_this_one = sa.or_(RUN.c.agent.in_(sa.bindparam("of_agents")), RUN.c.is_stop_wanted)
@@ -117,58 +113,47 @@ class RunDatabase:
         self._end = _CHANGE.values(ended_at=self.now)
 
     async def open(self) -> None:
-        """Connect, and make the tables if there are none.
+        """Make the tables if there are none, and take the lease of this process.
 
         Raises:
             RunsUnavailableError: The database cannot be reached.
             UsageError: The tables in it are of a newer version, or not ours.
         """
-        # Not before: a server may fork between the import of an application and its start.
-        self.process_id = str(uuid4())
-        options: dict[str, Any] = {} if self._is_sqlite else {"connect_args": {"connect_timeout": _CONNECT_SECONDS}}
-        # Errors would show messages of callers.
-        self._engine = sa.create_engine(self._url, hide_parameters=True, poolclass=sa.NullPool, **options)
-        if self._is_sqlite:
-            event.listen(self._engine, "connect", _set_up_sqlite)
-        self._reads, self._writes = Transactions(self._engine, only_read=True), Transactions(self._engine)
+        # A server may fork between the import of an application and its start.
+        self.lease.reset()
         try:
-            while not await self._writes.do(partial(advance, tables=SCHEMA)):
-                """The tables are one version further."""
+            with _translated():
+                await self._database.make_tables()
+                await self._database.hold_lease()
         except TablesRefusedError as error:
             raise UsageError(str(error)) from None
 
     async def close(self) -> None:
-        """Close the connections."""
-        self._reads.close()
-        self._writes.close()
-        await anyio.to_thread.run_sync(self._engine.dispose)
+        """Give the lease back, so that other processes take the runs over at once, and close the connections."""
+        with suppress(Exception):
+            await self._database.give_back_lease()
+        await self._database.close()
+
+    async def _write(self, work: Work[T], *, again: Work[T] | None = None, is_synced: bool = True) -> T:
+        with _translated():
+            return await self._database.write(work, again=again, is_synced=is_synced)
+
+    async def _read(self, work: Work[T]) -> T:
+        with _translated():
+            return await self._database.read(work)
 
     # --- processes
 
-    async def beat(self, agents: Collection[str], own: Collection[str]) -> Beat:
-        """Renew the lease of this process, or take one, and look at the runs that are going on.
+    async def going_on(self, agents: Collection[str]) -> GoingOn:
+        """Return the runs that are going on and that this process has, or could have.
 
         Args:
             agents: The names of the agents that this process has.
-            own: The ids of the rows of the runs that this process carries out.
         """
-        mine = {"of_process": self.process_id}
-        asked = {**mine, "of_agents": [*agents]}
-
-        def renew(connection: sa.Connection) -> Beat:
-            """Renew the lease, and look."""
-            if not connection.execute(self._renew, mine).rowcount:
-                connection.execute(sa.insert(PROCESS).values(process_id=self.process_id, beat_at=self.now))
-            rows = connection.execute(self._select_going_on, asked).all()
-            claims = {Claim(row[0], row[2]): bool(row[3]) for row in rows if row[1] == self.process_id}
-            return Beat(claims, any(row[0] not in own for row in rows))
-
-        return await self._writes.do(renew, is_synced=False)
-
-    async def leave(self) -> None:
-        """Give the lease back, so that other processes take the runs over at once."""
-        mine = PROCESS.c.process_id == self.process_id
-        await self._writes.do(lambda db: db.execute(sa.delete(PROCESS).where(mine)))
+        asked = {"of_process": self.lease.process_id, "of_agents": [*agents]}
+        rows = await self._read(lambda db: db.execute(self._select_going_on, asked).all())
+        mine = {Claim(row[0], row[2]): bool(row[3]) for row in rows if row[1] == self.lease.process_id}
+        return GoingOn(mine, [row[0] for row in rows])
 
     async def take_over(self, agents: Collection[str], own: Collection[str]) -> list[StoredRun]:
         """Take the runs of dead processes, and those of this one that have no task; a new attempt begins.
@@ -177,28 +162,34 @@ class RunDatabase:
             agents: The names of the agents that this process has.
             own: The ids of the rows of the runs that this process carries out.
         """
-        asked = {"of_process": self.process_id, "of_agents": [*agents]}
+        asked = {"of_process": self.lease.process_id, "of_agents": [*agents]}
 
-        def take(connection: sa.Connection) -> list[StoredRun]:
+        def take(connection: sa.Connection) -> list[tuple[str, StoredRun]]:
             """Take each run unless another process was faster."""
-            taken: list[StoredRun] = []
+            taken: list[tuple[str, StoredRun]] = []
             for row_id, process_id, attempt, _ in connection.execute(self._select_going_on, asked).all():
                 if row_id in own:
                     continue
                 row = _row(row_id, process_id, attempt)
-                begun = sa.update(RUN).where(row).values(attempt=attempt + 1, process_id=self.process_id)
-                taken += map(StoredRun.of, connection.execute(begun.returning(*RUN.c)).mappings())
+                begun = sa.update(RUN).where(row).values(attempt=attempt + 1, process_id=self.lease.process_id)
+                found = connection.execute(begun.returning(*RUN.c)).mappings()
+                taken += ((process_id, StoredRun.of(each)) for each in found)
             if taken:
-                dead = PROCESS.c.beat_at <= self.now - 10 * self._lease
-                connection.execute(sa.delete(PROCESS).where(dead))
+                self.lease.forget_dead(connection)
             return taken
 
-        return await self._writes.do(take)
+        taken = await self._write(take)
+        for process_id, run in taken:
+            if process_id not in ("", self.lease.process_id):
+                _logger.warning("run %r was taken over from a process that gave no sign of life", run.key.run_id)
+                for count in TAKE_OVERS:
+                    count("run")
+        return [run for _, run in taken]
 
     async def release(self, claim: Claim) -> None:
         """Leave a run to any process that has its agent, at once."""
-        mine = {"of_row": claim.row_id, "of_attempt": claim.attempt, "of_process": self.process_id}
-        await self._writes.do(lambda db: db.execute(_CHANGE, {**mine, "process_id": ""}))
+        mine = {"of_row": claim.row_id, "of_attempt": claim.attempt, "of_process": self.lease.process_id}
+        await self._write(lambda db: db.execute(_CHANGE, {**mine, "process_id": ""}))
 
     async def pop_unnotified(self, agents: Collection[str]) -> list[StoredRun]:
         """Take the runs that wait for a person, and whose process ended before it had notified anybody.
@@ -207,11 +198,11 @@ class RunDatabase:
             agents: The names of the agents that this process has.
         """
         # Those that this process has ended or taken are being notified of.
-        is_left = sa.and_(self._is_of_no_other_process, RUN.c.process_id != self.process_id)
+        is_left = sa.and_(self._is_of_no_other_process, RUN.c.process_id != self.lease.process_id)
         unnotified = sa.update(RUN).where(UNNOTIFIED, RUN.c.agent.in_(agents), is_left)
-        taken = unnotified.values(process_id=self.process_id).returning(*RUN.c)
-        mine = {"of_process": self.process_id}
-        return await self._writes.do(lambda db: [*map(StoredRun.of, db.execute(taken, mine).mappings())])
+        taken = unnotified.values(process_id=self.lease.process_id).returning(*RUN.c)
+        mine = {"of_process": self.lease.process_id}
+        return await self._write(lambda db: [*map(StoredRun.of, db.execute(taken, mine).mappings())])
 
     async def overdue(self, agents: Collection[str], seconds: float) -> list[RunKey]:
         """Return the identities of runs that have waited for an answer for longer than some seconds.
@@ -223,12 +214,12 @@ class RunDatabase:
         asked = sa.select(RUN.c.owner, RUN.c.thread_id, RUN.c.run_id).where(
             IS_WAITING, RUN.c.ended_at < self.now - seconds, RUN.c.agent.in_(agents)
         )
-        return await self._reads.do(lambda db: [RunKey(*row) for row in db.execute(asked.limit(_MOST_GROUPS)).all()])
+        return await self._read(lambda db: [RunKey(*row) for row in db.execute(asked.limit(_MOST_GROUPS)).all()])
 
     async def note_notified(self, row_id: str) -> None:
         """Note that the functions of `on_waiting` were called with a run."""
         row = RUN.c.row_id == row_id
-        await self._writes.do(lambda db: db.execute(sa.update(RUN).where(row).values(is_notified=True)))
+        await self._write(lambda db: db.execute(sa.update(RUN).where(row).values(is_notified=True)))
 
     # --- the life of a run
 
@@ -251,7 +242,7 @@ class RunDatabase:
             "row_id": row_id,
             "agent": stored_request.agent,
             "stored_request": stored_request.as_text(),
-            "process_id": "" if is_left else self.process_id,
+            "process_id": "" if is_left else self.lease.process_id,
             "attempt": 0 if is_left else 1,
             "answers": json.dumps([each.interrupt_id for each in resume]),
         }
@@ -263,8 +254,13 @@ class RunDatabase:
             if resume:
                 _refuse_answered(connection, key, resume)
 
+        def insert_again(connection: sa.Connection) -> None:
+            """Add the row unless it is there, as this process has it already."""
+            if not connection.execute(_SELECT_MINE, {"of_row": row_id, "of_process": values["process_id"]}).all():
+                insert(connection)
+
         try:
-            await self._writes.do(insert)
+            await self._write(insert, again=insert_again)
         except IntegrityError:
             raise RunInProgressError(f"a run is going on in thread {key.thread_id!r}") from None
 
@@ -276,7 +272,7 @@ class RunDatabase:
             for table in (RUN, GROUP):
                 connection.execute(sa.delete(table).where(table.c.row_id == row_id))
 
-        await self._writes.do(delete)
+        await self._write(delete)
 
     async def remove_ended(self, *, older_than: float | None = None, owner: str | None = None) -> int:
         """Remove a set of ended runs with their events; return their number.
@@ -302,7 +298,7 @@ class RunDatabase:
                 connection.execute(sa.delete(table).where(table.c.row_id.in_(row_ids)))
             return len(row_ids)
 
-        return await self._writes.do(delete, is_synced=False)
+        return await self._write(delete, is_synced=False)
 
     async def store(
         self,
@@ -310,8 +306,6 @@ class RunDatabase:
         group: EventGroup | None,
         values: Mapping[str, Any],
         answers: RunKey | None = None,
-        *,
-        is_repeated: bool = False,
     ) -> None:
         """Store what a run has come to: its next events, and changes of its row.
 
@@ -320,15 +314,14 @@ class RunDatabase:
             group: The events.
             values: The values of the columns that change; the end of the run has its time besides.
             answers: The identity of the run, if what other runs of its thread waited for is answered or abandoned now.
-            is_repeated: Whether an earlier try may have been carried out.
 
         Raises:
             RunLostError: The run is another process's now.
             RunsUnavailableError: The database cannot be reached.
         """
-        mine = {"of_row": claim.row_id, "of_attempt": claim.attempt, "of_process": self.process_id}
+        mine = {"of_row": claim.row_id, "of_attempt": claim.attempt, "of_process": self.lease.process_id}
 
-        def write(connection: sa.Connection) -> bool:
+        def write(connection: sa.Connection, *, is_repeated: bool = False) -> bool:
             """Write; return whether the run is this process's."""
             if group is not None:
                 if not connection.execute(self._insert_group, {**group.columns, **mine}).rowcount:
@@ -343,7 +336,7 @@ class RunDatabase:
             return bool(connection.execute(self._end if is_end else _CHANGE, {**values, **mine}).rowcount)
 
         # If the machine loses power, events without values may be lost, as others are that were not stored yet.
-        if not await self._writes.do(write, is_synced=bool(values)):
+        if not await self._write(write, again=partial(write, is_repeated=True), is_synced=bool(values)):
             raise RunLostError("another process has taken the run over, as this one gave no sign of life in time")
 
     def _is_over(self, connection: sa.Connection, mine: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
@@ -360,13 +353,13 @@ class RunDatabase:
         """
         rows = (_IS_RUNNING, *_are_of(RUN.c.row_id, row_id), *_are_of(RUN.c.owner, owner))
         wanted = sa.update(RUN).where(*rows).values(is_stop_wanted=True)
-        return await self._writes.do(lambda db: db.execute(wanted).rowcount)
+        return await self._write(lambda db: db.execute(wanted).rowcount)
 
     # --- looking
 
     async def get(self, row_id: str) -> StoredRun | None:
         """Return the row of a run; None if it is not stored."""
-        found = await self._reads.do(lambda db: db.execute(_SELECT_RUN, {"of_row": row_id}).mappings().all())
+        found = await self._read(lambda db: db.execute(_SELECT_RUN, {"of_row": row_id}).mappings().all())
         return StoredRun.of(found[0]) if found else None
 
     async def runs(
@@ -389,7 +382,7 @@ class RunDatabase:
         """
         wanted = {RUN.c.owner: owner, RUN.c.thread_id: thread_id, RUN.c.run_id: run_id}
         conditions = [each for column, value in wanted.items() for each in _are_of(column, value)]
-        is_queued = sa.and_(_IS_RUNNING, RUN.c.process_id.not_in(self._living)).label("is_queued")
+        is_queued = sa.and_(_IS_RUNNING, RUN.c.process_id.not_in(self.lease.living)).label("is_queued")
         described = sa.select(*_DESCRIBED, is_queued).where(*conditions)
         if after is not None:
             row_id, begun_at = after
@@ -398,7 +391,7 @@ class RunDatabase:
             place = sa.tuple_(sa.func.coalesce(stored, begun_at), sa.literal(row_id))
             described = described.where(sa.tuple_(RUN.c.begun_at, RUN.c.row_id) < place)
         chosen = described.order_by(RUN.c.begun_at.desc(), RUN.c.row_id.desc()).limit(limit)
-        rows = await self._reads.do(lambda db: db.execute(chosen).mappings().all())
+        rows = await self._read(lambda db: db.execute(chosen).mappings().all())
         return [StoredRun.of(row) for row in rows]
 
     async def groups(self, places: Mapping[str, Place]) -> list[EventGroup]:
@@ -409,18 +402,17 @@ class RunDatabase:
         """
         wanted = {name: [place.attempt, place.position] for name, place in places.items()}
         asked = {"wanted": json.dumps(wanted), "most": _MOST_GROUPS}
-        rows = await self._reads.do(lambda db: db.execute(self._select_groups, asked).all())
+        rows = await self._read(lambda db: db.execute(self._select_groups, asked).all())
         return [EventGroup.of(row) for row in rows]
 
     async def existing(self, row_ids: Collection[str]) -> set[str]:
         """Return those of some ids whose runs are stored."""
         chosen = sa.select(RUN.c.row_id).where(RUN.c.row_id.in_(row_ids))
-        return {row[0] for row in await self._reads.do(lambda db: db.execute(chosen).all())}
+        return {row[0] for row in await self._read(lambda db: db.execute(chosen).all())}
 
 
 # --- statements, which are made once: their texts are looked up by their identity
 
-_NOW_OF_POSTGRESQL = "extract(epoch from clock_timestamp())::double precision"
 _MINE = sa.and_(
     RUN.c.row_id == sa.bindparam("of_row"),
     RUN.c.attempt == sa.bindparam("of_attempt"),
@@ -429,7 +421,9 @@ _MINE = sa.and_(
 )
 _CHANGE = sa.update(RUN).where(_MINE)
 """Changes the columns that have parameters, if the run is the process's."""
-_PROCESS = PROCESS.c.process_id == sa.bindparam("of_process")
+_SELECT_MINE = sa.select(RUN.c.attempt).where(
+    RUN.c.row_id == sa.bindparam("of_row"), RUN.c.process_id == sa.bindparam("of_process")
+)
 _SELECT_RUN = sa.select(RUN).where(RUN.c.row_id == sa.bindparam("of_row"))
 _IS_RUNNING = RUN.c.status == RunStatus.RUNNING.value
 _EVENTS_BEFORE = (
@@ -519,8 +513,20 @@ def _row(row_id: str, process_id: str, attempt: int, status: str = "running") ->
     return sa.and_(run, RUN.c.attempt == attempt, RUN.c.status == status)
 
 
-def _set_up_sqlite(connection: Any, _: object) -> None:
-    connection.isolation_level = "IMMEDIATE"
-    connection.execute(f"PRAGMA busy_timeout={_BUSY_MILLISECONDS}")
-    # With a journal beside the database, readers and the writer do not wait for each other.
-    connection.execute("PRAGMA journal_mode=WAL")
+@contextmanager
+def _translated() -> Generator[None]:
+    """Raise the exceptions that callers get for those of the database, as a block."""
+    try:
+        yield
+    except TransactionsClosedError:
+        raise RunsClosedError("these runs were closed; make another Runs(URL)") from None
+    except Exception as error:
+        match fault_of(error):
+            case Fault.REFUSED if not isinstance(error, IntegrityError):
+                # PostgreSQL has no NUL in a text, and a limit for texts in an index. Its words may quote them.
+                what = "an id or a text: it is too long, or has a NUL or half a character in it"
+                raise TextRefusedError(f"the database of runs cannot store {what}") from None
+            case Fault.AWAY | Fault.LOCKED | Fault.CONFLICT:
+                raise RunsUnavailableError("the database of runs cannot be reached now") from error
+            case _:
+                raise

@@ -1,4 +1,4 @@
-"""The tables of durable runs: a lease for each process, the description of each run, and the groups of its events.
+"""The tables of durable runs: the description of each run, and the groups of its events.
 
 Who may write: the process that a row of `agui_run` names, in the attempt that it names. Each statement asks for both,
 so that a process that was taken for dead and comes back changes nothing. Times are the database's.
@@ -15,18 +15,15 @@ from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.exc import ArgumentError, OperationalError
+from sqlalchemy.exc import OperationalError
 
+from agui_client._sql.database import sql_url
+from agui_client._sql.process_lease import PROCESS
 from agui_client.errors import UsageError
 from agui_client.runs.records import Place, RunKey, RunStatus
 
 SCHEMA = sa.MetaData()
-PROCESS = sa.Table(
-    "agui_run_process",
-    SCHEMA,
-    sa.Column("process_id", sa.Text, primary_key=True),
-    sa.Column("beat_at", sa.Double, nullable=False),
-)
+_ = PROCESS.to_metadata(SCHEMA)
 RUN = sa.Table(
     "agui_run",
     SCHEMA,
@@ -214,11 +211,7 @@ def url_of(url: str) -> sa.URL:
     Raises:
         UsageError: It is none of a database that can be used.
     """
-    try:
-        made = sa.make_url(url)
-    except ArgumentError:
-        made = None
-    if made is None or made.get_backend_name() not in ("sqlite", "postgresql") or not made.database:
+    if (made := sql_url(url)) is None or not made.database:
         # It may have a password, and is not shown.
         raise UsageError("Runs takes the URL of a database: sqlite:///runs.db, or postgresql://user@host/database")
-    return made.set(drivername="postgresql+psycopg") if made.get_backend_name() == "postgresql" else made
+    return made

@@ -12,7 +12,7 @@ import anyio
 from ag_ui.core import RunAgentInput
 
 from agui_client._protocol.schema import is_a
-from agui_client._transport.timeouts import is_duration
+from agui_client._transport.timeouts import check_seconds, is_duration
 from agui_client.agent import AbstractAgent
 from agui_client.asgi.sse_body import event_of
 from agui_client.errors import UsageError
@@ -79,6 +79,9 @@ class Runs:
         owner_of: A function that returns the owner of a caller's runs, of what `authorize=` of the app returned. By
             default that is the owner itself if it is a text, and there is none if it is None or True. Nobody can
             follow, list, stop or answer runs of another owner over HTTP.
+        lease: With a URL, the seconds after which other processes take over the runs of a process that has stopped. The
+            process renews it, also while its event loop is blocked.
+        hung_after: With a URL, the seconds after which a process whose event loop has not turned is taken for stopped.
 
     Raises:
         UsageError: An argument has a wrong value.
@@ -94,6 +97,8 @@ class Runs:
         at_once_per_owner: int | None = None,
         answer_within: float | None = None,
         owner_of: Callable[[Any], str] | None = None,
+        lease: float = 5.0,
+        hung_after: float = 60.0,
     ) -> None:
         if keep not in (None, 0) and not is_duration(keep):
             raise UsageError(f"keep= is a number of seconds from 0 up, not {keep!r}")
@@ -106,7 +111,11 @@ class Runs:
             raise UsageError(f"answer_within= is a number of seconds above zero or None, not {answer_within!r}")
         if owner_of is not None and not callable(cast("object", owner_of)):
             raise UsageError(f"owner_of= is a function of what authorize= returned, not {owner_of!r}")
-        self._kept = KeptRuns(url, keep, max_bytes, at_once, at_once_per_owner, answer_within, owner_of)
+        check_seconds("lease", lease)
+        check_seconds("hung_after", hung_after)
+        self._kept = KeptRuns(
+            url, keep, max_bytes, at_once, at_once_per_owner, answer_within, owner_of, lease, hung_after
+        )
 
     async def start(
         self,

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import Enum
 from functools import partial
+from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -81,7 +82,7 @@ class Service:
     loop: StoreLoop
     """The event loop of the store."""
     lease: float
-    """The seconds that a lease lasts."""
+    """The seconds that a lease lasts; infinite if it lasts as long as the process has its own."""
     title: Titler
     """Makes the titles of new threads."""
     blocks: set[OpenThread[Any]] = field(default_factory=set["OpenThread[Any]"])
@@ -130,9 +131,12 @@ class OpenThread(Generic[AgentT]):
         self._process, self._reads_only = os.getpid(), False
         self._lock = asyncio.Lock()
         self._renewal: asyncio.Task[None] | None = None
+        self._unwatch: Callable[[], None] = lambda: None
 
     async def __aenter__(self) -> AgentT:
         self._check_new()
+        if self._store.process_lease is not None:
+            self._unwatch = self._store.process_lease.watch()
         try:
             restored = self._restoring(document := await self._loop.call(self._open))
             # To restore a long conversation takes some tenths of a second, in which the event loop would stand still.
@@ -295,6 +299,7 @@ class OpenThread(Generic[AgentT]):
         return partial(self._leave, members_of(checkpoint) if is_ours else None)
 
     def _leave_phase(self) -> None:
+        self._unwatch()
         if self._phase is not _Phase.CLOSED:
             self._phase = _Phase.LEFT
 
@@ -314,8 +319,11 @@ class OpenThread(Generic[AgentT]):
 
     async def _open(self) -> ConversationSnapshot | None:
         async with self._lock:
+            # Not in the block below: that the thread is busy is no fault of its entries.
+            found = None if self._reads_only else await self._take()
             with reading(self.thread_id):
-                found = await self._store.read(self.owner, self.thread_id) if self._reads_only else await self._take()
+                if self._reads_only:
+                    found = await self._store.read(self.owner, self.thread_id)
                 if found is None:
                     return None
                 self.info, entries = found
@@ -331,7 +339,8 @@ class OpenThread(Generic[AgentT]):
         check = self._check_open
         taken = await take_thread(self._store, self.owner, self.thread_id, self._seconds, self._wait, check=check)
         self._number = taken.number
-        self._renewal = asyncio.create_task(self._renew())
+        if self._seconds < inf:
+            self._renewal = asyncio.create_task(self._renew())
         return taken.found
 
     async def _renew(self) -> None:

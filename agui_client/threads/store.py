@@ -18,6 +18,8 @@ from agui_client.errors import ThreadBusyError, ThreadStoreError
 if TYPE_CHECKING:
     from ag_ui.core import TokenUsage
 
+    from agui_client._sql.process_lease import ProcessLease
+
 
 @dataclass(frozen=True, slots=True)
 class ThreadInfo(Record):
@@ -54,6 +56,9 @@ class ThreadStore(ABC):
     where the program uses trio or no event loop. `agui_client.testing.ThreadStoreContract` has the tests that a store
     must pass. Every method sees the threads of one owner only. Those that are not abstract need not be overridden.
     """
+
+    process_lease: ProcessLease | None = None
+    """The lease of the process, if the store has one, which it renews: threads are leased for infinite seconds then."""
 
     @abstractmethod
     async def lease(self, owner: str, thread_id: str, seconds: float, number: int | None = None) -> int | None:

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 from uuid import uuid4
 
@@ -19,6 +20,7 @@ from agui_client._conversation.snapshot import ConversationSnapshot
 from agui_client._field_docs import Record
 from agui_client._protocol.problems import shortened
 from agui_client._protocol.schema import is_a, is_text
+from agui_client._transport.timeouts import check_seconds
 from agui_client.errors import ThreadBusyError, ThreadStoreError, UsageError
 from agui_client.threads.documents import Format, exported, imported
 from agui_client.threads.entries import cut, document_of, reading
@@ -29,9 +31,9 @@ from agui_client.threads.store import ThreadInfo, ThreadStore
 from agui_client.threads.worker import StoreCall, StoreLoop
 
 if TYPE_CHECKING:
-    from typing import Self, Unpack
+    from typing import Self
 
-    from agui_client.threads.sql import AsyncEngine, PoolOptions
+    from agui_client.threads.sql import Engine
 
 T = TypeVar("T")
 _ALL: Any = object()
@@ -62,36 +64,36 @@ class Threads:
     is no `await`. An owner sees no thread of another owner. Works with asyncio, with trio, and without either.
 
     Args:
-        store: A URL, such as `sqlite:///chats.db` or `postgresql+asyncpg://host/name`, an `AsyncEngine` of SQLAlchemy
-            (extra `threads`), or a store of your own; None keeps threads in memory. Of an engine, the address, the
-            options and the events are used for connections of the store's own, as it has an event loop of its own.
-        lease: The seconds after which others may take a thread whose program has stopped without leaving it. The lease
-            is renewed as long as the block of the thread is open.
+        store: A URL, such as `sqlite:///chats.db` or `postgresql://user@host/name`, an `Engine` of SQLAlchemy (extra
+            `threads`), or a store of your own; None keeps threads in memory. Of an engine, the address, the options and
+            the events are used for connections of the store's own.
+        lease: The seconds after which others may take the threads of a program that has stopped without leaving them.
+            The lease is renewed as long as a block is open.
+        hung_after: With a URL or an engine, the seconds after which others may take the threads of a program whose
+            event loop has not turned.
         title: A function of the messages that makes the title of a new thread; the first prompt if left out.
-        **options: Options of the connections to PostgreSQL, if a URL is given: `pool_size`, `max_overflow`,
-            `pool_timeout`, `pool_recycle`, `pool_pre_ping` (on if left out) and `connect_args`, as SQLAlchemy's
-            `create_async_engine` has them.
 
     Raises:
-        UsageError: The URL is of no database that can be used, or there are options that it does not take.
+        UsageError: The URL is of no database that can be used, or a time is no number of seconds.
     """
 
     def __init__(
         self,
-        store: str | AsyncEngine | ThreadStore | None = None,
+        store: str | Engine | ThreadStore | None = None,
         *,
-        lease: float = 30.0,
+        lease: float = 5.0,
+        hung_after: float = 60.0,
         title: Titler = first_prompt,
-        **options: Unpack[PoolOptions],
     ) -> None:
+        check_seconds("lease", lease)
+        check_seconds("hung_after", hung_after)
         if store is not None and not isinstance(store, ThreadStore):
-            store = _sql_store(store, options)
-        elif options:
-            raise UsageError(f"{', '.join(options)}: options of connections are for the URL of a database")
+            store = _sql_store(store, lease, hung_after)
         self._store = MemoryStore() if store is None else store
         self._loop = StoreLoop(self._store)
-        self._lease = lease
-        self._service = Service(self._store, self._loop, lease, title)
+        # Threads that the process holds as long as it lives have no seconds.
+        self._lease = lease if self._store.process_lease is None else inf
+        self._service = Service(self._store, self._loop, self._lease, title)
 
     def open(self, thread_id: str | None, agent: AgentT, *, owner: str = "", wait: float = 5.0) -> OpenThread[AgentT]:
         """Open a thread for a block: `async with threads.open(...) as agent`, or `with` in a program without `await`.
@@ -418,9 +420,9 @@ def _checked_new(name: str, value: object) -> str:
     return checked
 
 
-def _sql_store(database: str | AsyncEngine, options: PoolOptions) -> ThreadStore:
+def _sql_store(database: str | Engine, lease: float, hung_after: float) -> ThreadStore:
     try:
         from agui_client.threads.sql import SQLStore
     except ImportError as error:
         raise UsageError(f"threads in a database need {error.name}: pip install 'agui-client[threads]'") from error
-    return SQLStore(database, **options)
+    return SQLStore(database, lease=lease, hung_after=hung_after)

@@ -72,7 +72,7 @@ async def _measured(url: str, repeat: int) -> list[Row]:
 async def _elsewhere(url: str, repeat: int) -> list[Row]:
     """Follow runs of another process, stop one, and take one over."""
     lags, stops, takeovers = list[float](), list[float](), list[float]()
-    async with durable_worker.named(Runs(url)) as runs:
+    async with durable_worker.named(Runs(url, lease=1.5)) as runs:
         for _ in range(repeat):
             async with _worker(url) as worker:
                 lags += [await _lag(runs, worker)]

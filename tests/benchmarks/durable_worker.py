@@ -49,7 +49,7 @@ def named(runs: Runs) -> Runs:
 
 async def main() -> None:
     """Start the runs that are asked for: `RUN-ID PROMPT`."""
-    async with named(Runs(sys.argv[1])) as runs:
+    async with named(Runs(sys.argv[1], lease=1.5)) as runs:
         print("open", flush=True)
         while line := await asyncio.to_thread(sys.stdin.readline):
             run_id, prompt = line.split()

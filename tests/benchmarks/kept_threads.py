@@ -41,8 +41,7 @@ def stored_turns(repeat: int) -> list[Row]:
         places = {"SQLite": (f"sqlite:///{folder}/threads.db", 8.0)}
         with suppress(pytest.skip.Exception):
             server = stack.enter_context(postgres_server())
-            places["PostgreSQL, asyncpg"] = (f"postgresql+asyncpg://{server.address}", 10.0)
-            places["PostgreSQL, psycopg"] = (f"postgresql+psycopg://{server.address}", 10.0)
+            places["PostgreSQL"] = (f"postgresql://{server.address}", 10.0)
         for name, (url, limit) in places.items():
             threads = stack.enter_context(Threads(url))
             asyncio.run(_stored_turns(threads))

@@ -166,7 +166,7 @@ def _listening() -> Generator[socket.socket]:
 async def _load(options: Any) -> int:
     os.environ |= {"LOAD_WORDS": str(options.words), "LOAD_SECONDS": str(options.seconds)}
     with postgres_server() as server, loopback_server("load.upstream") as upstream, _listening() as listener:
-        url, port = f"postgresql+asyncpg://{server.address}", listener.getsockname()[1]
+        url, port = f"postgresql://{server.address}", listener.getsockname()[1]
         database = psutil.Process(server._process.pid)
         settings = {"LOAD_UPSTREAM": upstream, "LOAD_DATABASE": url, "LOAD_STOP_WITHIN": str(options.stop_within)}
 

@@ -52,7 +52,7 @@ class Turn:
 
     def check(self) -> str:
         """Check that the thread has the turn once, and no call was made twice; return the result of the tool."""
-        with Threads(self._url.replace("postgresql:", "postgresql+psycopg:")) as threads:
+        with Threads(self._url) as threads:
             saved = threads.get("t").result()
         assert saved is not None
         messages = saved.conversation.messages

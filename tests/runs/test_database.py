@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
+import time
 from collections.abc import Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +16,10 @@ from sqlalchemy import event, exc
 
 from agui_client import HttpAgent, ThreadStoreError, UsageError
 from agui_client._sql import versions
+from agui_client._sql.database import Database
 from agui_client.asgi import agent_app
 from agui_client.runs import Runs
-from agui_client.runs.run_tables import url_of
-from agui_client.runs.transactions import Transactions
+from agui_client.runs.run_tables import SCHEMA, url_of
 from agui_client.testing import ScriptedAgent, text, turn
 from agui_client.threads import Threads
 
@@ -47,10 +49,6 @@ def read(url: str, statement: str) -> list[Any]:
     return [*found]
 
 
-def _for_threads(url: str) -> str:
-    return url.replace("postgresql:", "postgresql+psycopg:")
-
-
 async def test_a_column_that_is_missing_is_no_outage(database_url: str) -> None:
     async with with_agent(database_url) as runs:
         await runs.start("helper", "Hi")
@@ -68,7 +66,7 @@ async def test_tables_of_an_older_version_are_migrated_while_a_program_that_made
         await older.start("helper", "Hi", run_id="r1")
         with monkeypatch.context() as newer:
             newer.setattr(versions, "MIGRATIONS", steps)
-            async with with_agent(database_url) as runs, Threads(_for_threads(database_url)) as threads:
+            async with with_agent(database_url) as runs, Threads(database_url) as threads:
                 assert list(await threads.list()) == []
                 await runs.start("helper", "Hi", run_id="r2")
                 await older.start("helper", "Hi", run_id="r3")
@@ -103,7 +101,7 @@ async def test_a_migration_that_fails_changes_nothing(database_url: str, monkeyp
 async def test_tables_that_are_newer_or_not_ours_are_left_alone(
     database_url: str, statement: str, sentence: str
 ) -> None:
-    async with with_agent(database_url) as runs, Threads(_for_threads(database_url)) as threads:
+    async with with_agent(database_url) as runs, Threads(database_url) as threads:
         await runs.start("helper", "Hi")
         await threads.list()
     change(database_url, statement)
@@ -112,7 +110,7 @@ async def test_tables_that_are_newer_or_not_ours_are_left_alone(
         with pytest.raises(UsageError, match=sentence):
             await runs.open()
     if "agui_version" in statement:
-        async with Threads(_for_threads(database_url)) as threads:
+        async with Threads(database_url) as threads:
             with pytest.raises(ThreadStoreError, match=sentence):
                 await threads.list()
 
@@ -121,7 +119,7 @@ async def test_processes_that_make_the_tables_at_the_same_time_make_them_once(da
     async with AsyncExitStack() as stack, anyio.create_task_group() as tasks:
         for _ in range(8):
             tasks.start_soon(stack.enter_async_context, with_agent(database_url))
-            tasks.start_soon(stack.enter_async_context, Threads(_for_threads(database_url)))
+            tasks.start_soon(stack.enter_async_context, Threads(database_url))
     assert read(database_url, "select version from agui_version") == [1]
 
 
@@ -133,9 +131,8 @@ async def test_half_a_character_is_refused(database_url: str) -> None:
 
 @pytest.mark.parametrize("step", ["rollback", "commit"])
 async def test_nothing_of_a_transaction_goes_into_the_next_one_if_its_end_fails(tmp_path: Path, step: str) -> None:
-    engine = sa.create_engine(f"sqlite:///{tmp_path / 'runs.db'}", poolclass=sa.NullPool)
-    transactions = Transactions(engine)
-    await transactions.do(lambda db: db.execute(sa.text("create table kept (word text)")))
+    database = Database(sa.make_url(f"sqlite:///{tmp_path / 'runs.db'}"), sa.MetaData())
+    await database.write(lambda db: db.execute(sa.text("create table kept (word text)")))
 
     def writing(word: str, end: Callable[[], None] = lambda: None) -> Callable[[sa.Connection], None]:
         def write(db: sa.Connection) -> None:
@@ -145,19 +142,60 @@ async def test_nothing_of_a_transaction_goes_into_the_next_one_if_its_end_fails(
         return write
 
     def fail(*_: Any) -> None:
-        event.remove(engine, step, fail)
+        event.remove(sa.Engine, step, fail)
         raise exc.PendingRollbackError(f"the {step} failed")
 
     def stop() -> None:
         if step == "rollback":
             raise ValueError("a function failed")
 
-    event.listen(engine, step, fail)
+    event.listen(sa.Engine, step, fail)
     with pytest.raises((ValueError, exc.PendingRollbackError)):
-        await transactions.do(writing("undone", stop))
-    await transactions.do(writing("kept"))
-    assert await transactions.do(lambda db: db.execute(sa.text("select word from kept")).scalars().all()) == ["kept"]
-    transactions.close()
+        await database.write(writing("undone", stop))
+    await database.write(writing("kept"))
+    assert await database.read(lambda db: db.execute(sa.text("select word from kept")).scalars().all()) == ["kept"]
+    await database.close()
+
+
+@pytest.mark.parametrize(("hung_after", "is_kept"), [(60.0, True), (0.2, False)])
+async def test_a_blocked_event_loop_keeps_the_lease_of_its_process_unless_it_hangs(
+    tmp_path: Path, hung_after: float, is_kept: bool
+) -> None:
+    url = sa.make_url(f"sqlite:///{tmp_path / 'runs.db'}")
+    this, other = (Database(url, SCHEMA, lease=0.4, hung_after=hung_after) for _ in range(2))
+    await this.make_tables()
+    await this.hold_lease()
+    unwatch = this.lease.watch()
+    await anyio.sleep(0.1)  # the loop turns when it is asked to
+    time.sleep(1.0)  # noqa: ASYNC251 - longer than a lease
+    living = await other.read(lambda db: db.execute(other.lease.living).scalars().all())
+    assert (this.lease.process_id in living) is is_kept
+    unwatch()
+    await this.close()
+    await other.close()
+
+
+async def test_who_was_cut_off_from_the_database_waits_a_lease_before_it_takes_others_for_dead(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    database = Database(sa.make_url(f"sqlite:///{path}"), SCHEMA, lease=0.3)
+    await database.make_tables()
+    await database.hold_lease()
+    judges = [database.lease.may_judge]
+    with closing(sqlite3.connect(path, isolation_level=None)) as lock:
+        lock.execute("begin exclusive")
+        while database.lease.is_current:  # noqa: ASYNC110 - its time passes
+            await anyio.sleep(0.02)
+        judges.append(database.lease.may_judge)
+        lock.execute("commit")
+    await database.hold_lease()
+    returned = time.monotonic()
+    judges.append(database.lease.may_judge)
+    with anyio.fail_after(10):
+        while not database.lease.may_judge:  # noqa: ASYNC110
+            await anyio.sleep(0.02)
+    assert judges == [True, False, False]
+    assert time.monotonic() - returned > 0.2
+    await database.close()
 
 
 def stored_bytes(url: str) -> int:
@@ -177,8 +215,7 @@ def stored_bytes(url: str) -> int:
 async def test_what_is_kept_of_a_stored_thread_and_its_runs_grows_as_the_conversation_does(database_url: str) -> None:
     turns, words = 12, " ".join(f"word {each}" for each in range(120))
     agent = ScriptedAgent(*[turn(text(words, chunk=4)) for _ in range(turns)])
-    url = database_url.replace("postgresql:", "postgresql+psycopg:")
-    threads, runs = Threads(url), Runs(database_url)
+    threads, runs = Threads(database_url), Runs(database_url)
     app = agent_app(lambda _, asked: threads.open(asked.thread_id, agent), runs=runs)
     page = HttpAgent("http://app/", app=app, thread_id="t")
     with anyio.fail_after(30):

@@ -50,7 +50,7 @@ def chosen(_request: Any, input: Any) -> Any:
     return team_of(input.thread_id)
 
 
-app = agent_app(chosen, runs=Runs(sys.argv[1]), secret="a secret of these tests", name="payers")
+app = agent_app(chosen, runs=Runs(sys.argv[1], lease=1.5), secret="a secret of these tests", name="payers")
 
 if __name__ == "__main__":
     uvicorn.run(app, host="127.0.0.1", port=int(sys.argv[3]), log_level="warning")

@@ -128,14 +128,14 @@ async def said(run_input: RunAgentInput, name: str) -> AsyncGenerator[Event]:
 
 
 how: Any = "fail" if (folder / "fail").exists() else "again"
-runs, secret = Runs(sys.argv[1]), "a secret of these tests"
+runs, secret = Runs(sys.argv[1], lease=1.5), "a secret of these tests"
 limits = ToolLimits(at_once=1) if (folder / "alone").exists() else ToolLimits()
 agent = FunctionAgent(planner, tools=[pay, pay2, look, book], agent_id="planner", tool_limits=limits)
 both = ParallelAgent(member("b"), member("c"), agent_id="both")
 team = SequentialAgent(member("a"), both, agent.clone(), agent_id="team")
 alone = agent_app(agent, runs=runs, secret=secret, on_crash=how)
 as_team = agent_app(team, runs=runs, secret=secret, name="team")
-threads = Threads(sys.argv[1].replace("postgresql:", "postgresql+psycopg:"), lease=2.0)
+threads = Threads(sys.argv[1], lease=1.5)
 as_stored = agent_app(
     lambda _, asked: threads.open(asked.thread_id, agent, wait=0), runs=runs, name="stored", on_crash=how
 )

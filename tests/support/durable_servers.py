@@ -80,7 +80,7 @@ class Servers:
 
     async def stored_messages(self, thread_id: str) -> list[Message]:
         """The messages of a stored thread, as the database has them."""
-        async with Threads(self.url.replace("postgresql:", "postgresql+psycopg:")) as threads:
+        async with Threads(self.url) as threads:
             saved = await threads.get(thread_id)
         assert saved is not None
         return saved.conversation.messages

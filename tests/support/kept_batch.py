@@ -33,7 +33,7 @@ async def answer(run_input: RunAgentInput) -> AsyncGenerator[Event]:
 
 
 async def main() -> None:
-    runs = Runs(sys.argv[1])
+    runs = Runs(sys.argv[1], lease=1.5)
     runs.add("answerer", FunctionAgent(answer))
     async for done in run_many("answerer", [str(number) for number in range(1, 10)], on=runs, name="b", at_once=3):
         sys.stdout.write(f"{done.text or done.error}\n")

@@ -37,7 +37,7 @@ from agui_client.runs import Runs, database_keeper
 from agui_client.teams import SequentialAgent
 from agui_client.threads import Threads
 
-database_keeper.LEASE, database_keeper._BEAT = 0.5, 0.05
+database_keeper._BEAT, LEASE = 0.05, 0.5
 URL, FOLDER, AGENT, COMMIT = sys.argv[1], Path(sys.argv[2]), sys.argv[3], int(sys.argv[4])
 
 
@@ -48,7 +48,6 @@ class Commits:
         self.count, self.is_counting = 0, False
         self._writing = set[int]()
         event.listen(Engine, "before_cursor_execute", self._note)
-        event.listen(Engine, "after_cursor_execute", self._end)
         commit: Any = DefaultDialect.do_commit
 
         def do_commit(dialect: Any, connection: Any) -> None:
@@ -59,12 +58,8 @@ class Commits:
 
     def _note(self, connection: Any, _: Any, statement: str, *__: Any) -> None:
         words = statement.split(None, 1)
-        if words[0].lower() in ("insert", "update", "delete", "with") and "agui_run_process" not in words[1][:40]:
+        if words[0].lower() in ("insert", "update", "delete", "with") and "agui_process" not in words[1][:40]:
             self._writing.add(id(connection.connection.dbapi_connection))
-
-    def _end(self, connection: Any, _: Any, statement: str, *__: Any) -> None:
-        if statement == "COMMIT":
-            self._committed(connection.connection.dbapi_connection)
 
     def _committed(self, connection: Any) -> None:
         if id(connection) in self._writing and self.is_counting:
@@ -117,7 +112,7 @@ AGENTS: dict[str, AbstractAgent[Any]] = {
 
 async def main() -> None:
     """Carry the turn out."""
-    threads, runs, commits = Threads(_for_threads(URL), lease=1.0), Runs(URL), Commits()
+    threads, runs, commits = Threads(URL, lease=LEASE), Runs(URL, lease=LEASE), Commits()
     runs.add("helper", lambda thread_id: threads.open(thread_id, AGENTS[AGENT], wait=0))
     app = agent_app(lambda _, asked: threads.open(asked.thread_id, AGENTS[AGENT], wait=0), runs=runs, name="served")
     async with asyncio.timeout(30), threads, runs:
@@ -137,10 +132,6 @@ async def main() -> None:
                 await runs.answer(waiting.run_id, {each.id: Approve() for each in waiting.interrupts})
             await asyncio.sleep(0.01)
     print(commits.count, *sorted(f"{each.run_id == 'r'}:{each.status}" for each in found))  # noqa: T201
-
-
-def _for_threads(url: str) -> str:
-    return url.replace("postgresql:", "postgresql+psycopg:")
 
 
 asyncio.run(main())

@@ -162,7 +162,7 @@ def write(database):
     begun.set()
     time.sleep(0.1)  # in which the process begins to fork
 
-written = threads._loop.call(lambda: store._run(write))
+written = threads._loop.call(lambda: store._database.write(write))
 begun.wait()
 if (child := fork()) == 0:
     turns("child")

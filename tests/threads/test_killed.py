@@ -144,7 +144,7 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     if "AGUI_THREADS_KILLS" not in os.environ:
         pytest.skip("AGUI_THREADS_KILLS=200 kills on PostgreSQL, too")
     with postgres_server() as server:
-        yield f"postgresql+asyncpg://{server.address}"
+        yield f"postgresql://{server.address}"
 
 
 def test_a_killed_program_has_lost_nothing_and_does_nothing_twice(database: str, tmp_path: Path) -> None:

@@ -8,9 +8,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-pytest.importorskip("sqlalchemy", reason="needs the extra threads: pip install 'agui-client[threads]'")
-from sqlalchemy import text as sql
-from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
+pytest.importorskip("psycopg", reason="needs the extra durable: pip install 'agui-client[durable]'")
+from psycopg import AsyncConnection
 
 from agui_client import ThreadStoreError
 from agui_client.testing import ScriptedAgent, text, turn
@@ -21,7 +20,6 @@ from support.waiting import LIMIT
 
 pytestmark = pytest.mark.anyio
 NAMES = [f"t{number}" for number in range(12)]
-DRIVERS = pytest.mark.parametrize("driver", ["asyncpg", "psycopg"])
 
 
 @pytest.fixture
@@ -31,7 +29,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture
 def url(postgresql: PostgresServer) -> str:
-    return f"postgresql+asyncpg://{postgresql.new_database()}"
+    return f"postgresql://{postgresql.new_database()}"
 
 
 async def _say_hello(threads: Threads, thread_id: str) -> None:
@@ -56,11 +54,9 @@ async def _leased(url: str) -> AsyncGenerator[tuple[SQLStore, dict[str, tuple[in
 @asynccontextmanager
 async def _executed(url: str, statement: str) -> AsyncGenerator[AsyncConnection]:
     """A statement of another program, whose transaction lasts as long as the block."""
-    engine = create_async_engine(url)
-    async with engine.begin() as database:
-        await database.execute(sql(statement))
+    async with await AsyncConnection.connect(url) as database:
+        await database.execute(statement.encode())
         yield database
-    await engine.dispose()
 
 
 async def test_threads_that_are_saved_at_once_are_saved_in_few_statements(url: str) -> None:
@@ -126,7 +122,8 @@ async def test_two_writes_to_one_thread_come_in_their_order(url: str) -> None:
 async def _until_one_waits(database: AsyncConnection) -> None:
     """Wait until a transaction waits for a lock that another one has."""
     # The callers limit the time.
-    while not await database.scalar(sql("select count(*) from pg_locks where not granted")):  # noqa: ASYNC110
+    waiting = "select pid from pg_locks where not granted"
+    while not await (await database.execute(waiting)).fetchall():  # noqa: ASYNC110
         await asyncio.sleep(0.005)
 
 
@@ -136,27 +133,23 @@ async def _in_deadlock(url: str, first: str, second: str) -> AsyncGenerator[asyn
 
     The database ends the transaction that has waited for longer, which is not this one.
     """
-    engine = create_async_engine(url)
     is_undone = asyncio.Event()
 
     async def lock() -> None:
         await _until_one_waits(database)
-        await database.execute(sql(second))
+        await database.execute(second.encode())
         is_undone.set()
         await database.rollback()
 
-    async with asyncio.timeout(LIMIT), engine.connect() as database:
-        await database.execute(sql("set local deadlock_timeout = '1min'"))
-        await database.execute(sql(first))
+    async with asyncio.timeout(LIMIT), await AsyncConnection.connect(url) as database:
+        await database.execute("set local deadlock_timeout = '1min'")
+        await database.execute(first.encode())
         locking = asyncio.create_task(lock())
         yield is_undone
         await locking
-    await engine.dispose()
 
 
-@DRIVERS
-async def test_writes_that_are_undone_in_a_deadlock_are_all_made_again(postgresql: PostgresServer, driver: str) -> None:
-    url = f"postgresql+{driver}://{postgresql.new_database()}"
+async def test_writes_that_are_undone_in_a_deadlock_are_all_made_again(url: str) -> None:
     stray = "select owner, line, entries + 1, 'stray' from agui_threads where thread_id = 't7'"
     first = f"insert into agui_entries (owner, line, number, body) {stray}"
     second = "select * from agui_threads where thread_id in ('t3', 't7') for update"
@@ -168,11 +161,7 @@ async def test_writes_that_are_undone_in_a_deadlock_are_all_made_again(postgresq
         assert [list(each[1][2:]) for each in after if each is not None] == [["more"]] * len(NAMES)
 
 
-@DRIVERS
-async def test_a_transaction_that_is_undone_in_a_deadlock_is_carried_out_again(
-    postgresql: PostgresServer, driver: str
-) -> None:
-    url = f"postgresql+{driver}://{postgresql.new_database()}"
+async def test_a_transaction_that_is_undone_in_a_deadlock_is_carried_out_again(url: str) -> None:
     first = "select * from agui_entries for update"
     second = "select * from agui_threads where thread_id = 't7' for update"
     async with _leased(url) as (store, found), _in_deadlock(url, first, second) as is_undone:
@@ -181,22 +170,13 @@ async def test_a_transaction_that_is_undone_in_a_deadlock_is_carried_out_again(
         assert await store.read("", "t7") is None
 
 
-@DRIVERS
-async def test_a_write_that_has_no_serial_order_is_made_again(postgresql: PostgresServer, driver: str) -> None:
-    address = postgresql.new_database()
-    serialized = f"alter database {address.rpartition('/')[2]} set default_transaction_isolation = 'serializable'"
-    async with _executed(f"postgresql+asyncpg://{address}", serialized):
+async def test_a_write_that_has_no_serial_order_is_made_again(url: str) -> None:
+    serialized = f"alter database {url.rpartition('/')[2]} set default_transaction_isolation = 'serializable'"
+    async with _executed(url, serialized):
         pass
-    url = f"postgresql+{driver}://{address}"
     async with _leased(url) as (store, found), asyncio.timeout(LIMIT):
         number, info = found["t7"]
         async with _executed(url, "update agui_threads set updated_at = updated_at where thread_id = 't7'") as database:
             writing = asyncio.create_task(store.append("", info, "more", number, 2))
             await _until_one_waits(database)
         assert await writing
-
-
-async def test_more_threads_than_connections_wait_for_their_turn_as_long_as_it_takes(url: str) -> None:
-    async with Threads(url, pool_size=1, max_overflow=0, pool_timeout=0.001) as threads:
-        await asyncio.gather(*(_say_hello(threads, name) for name in NAMES))
-        assert {each.thread_id for each in await threads.list()} == set(NAMES)

@@ -17,11 +17,11 @@ import pytest
 pytest.importorskip("sqlalchemy", reason="needs the extra threads: pip install 'agui-client[threads]'")
 import anyio.lowlevel
 import anyio.to_thread
-from sqlalchemy import event
-from sqlalchemy import text as sql
-from sqlalchemy.ext.asyncio import create_async_engine
+import psycopg
+from sqlalchemy import create_engine, event
 
 from agui_client import ThreadStoreUnavailableError, UsageError
+from agui_client._sql import database
 from agui_client.asgi import agent_app
 from agui_client.testing import ScriptedAgent, text, turn
 from agui_client.threads import MemoryStore, Threads
@@ -29,8 +29,6 @@ from support.postgres import PostgresServer
 from support.waiting import LIMIT
 
 pytestmark = pytest.mark.anyio
-
-DRIVERS = pytest.mark.parametrize("driver", ["asyncpg", "psycopg"])
 
 
 @pytest.fixture
@@ -56,13 +54,12 @@ async def _status(threads: Threads, thread_id: str) -> tuple[int, str | None]:
     return answer.status_code, answer.headers.get("retry-after")
 
 
-@DRIVERS
-async def test_an_outage_is_an_error_of_its_own_and_the_program_goes_on_when_the_database_is_back(
-    postgresql: PostgresServer, driver: str
+async def test_an_outage_is_an_error_of_its_own_when_the_patience_is_over(
+    postgresql: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with Threads(f"postgresql+{driver}://{postgresql.address}") as threads:
-        block = threads.open(f"{driver} open", hello())
-        async with block as agent:
+    monkeypatch.setattr(database, "PATIENCE", 0.3)
+    async with Threads(f"postgresql://{postgresql.new_database()}") as threads:
+        async with threads.open("open", hello()) as agent:
             await agent.run_agent("Before")
             postgresql.stop()
             try:
@@ -70,20 +67,38 @@ async def test_an_outage_is_an_error_of_its_own_and_the_program_goes_on_when_the
                     with pytest.raises(ThreadStoreUnavailableError, match="cannot be reached now"):
                         await use
                 with pytest.raises(ThreadStoreUnavailableError):
-                    await _say_hello(threads, driver)
-                with pytest.raises(ThreadStoreUnavailableError):
                     await agent.run_agent("Meanwhile")
-                assert await _status(threads, driver) == (503, "5")
+                assert await _status(threads, "served") == (503, "5")
                 assert not await threads.ready()
             finally:
                 postgresql.start()
             await agent.run_agent("After")
-            await _say_hello(threads, driver)
-            assert await _status(threads, driver) == (200, None)
+            assert await _status(threads, "served") == (200, None)
             assert await threads.ready()
-        found = await threads.get(f"{driver} open")
-        assert found is not None
-        assert [each.content for each in found.conversation.messages] == ["Before", "Hello.", "After", "Hello."]
+        assert await prompts(threads, "open") == ["Before", "After"]
+
+
+async def test_an_outage_is_waited_for(postgresql: PostgresServer) -> None:
+    async with Threads(f"postgresql://{postgresql.new_database()}") as threads:
+        async with threads.open("open", hello()) as agent:
+            await agent.run_agent("Before")
+            postgresql.stop()
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(agent.run_agent, "Meanwhile")
+                tasks.start_soon(_say_hello, threads, "other")
+                try:
+                    await anyio.sleep(0.5)  # longer than a pause between two attempts
+                    assert agent.messages[-1].content != "Hello."
+                finally:
+                    postgresql.start()
+        assert await prompts(threads, "open") == ["Before", "Meanwhile"]
+        assert await prompts(threads, "other") == ["Hi"]
+
+
+async def prompts(threads: Threads, thread_id: str) -> list[object]:
+    found = await threads.get(thread_id)
+    assert found is not None
+    return [each.content for each in found.conversation.messages if each.role == "user"]
 
 
 class _AnswerLostStore(MemoryStore):
@@ -173,39 +188,35 @@ async def test_a_lease_is_not_renewed_after_it_was_given_back(monkeypatch: pytes
             assert len(agent.messages) == 2
 
 
-@DRIVERS
-async def test_connections_that_the_database_closed_are_replaced_unnoticed(
-    postgresql: PostgresServer, driver: str
-) -> None:
-    async with Threads(f"postgresql+{driver}://{postgresql.address}", pool_size=1, max_overflow=0) as threads:
-        await _say_hello(threads, f"killed {driver}")
-        other = create_async_engine(f"postgresql+{driver}://{postgresql.address}")
-        async with other.connect() as database:
+async def test_connections_that_the_database_closed_are_replaced_unnoticed(postgresql: PostgresServer) -> None:
+    async with Threads(f"postgresql://{postgresql.address}") as threads:
+        await _say_hello(threads, "killed")
+        with psycopg.connect(f"postgresql://{postgresql.address}") as other:
             every = "select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid()"
-            await database.execute(sql(f"{every} and backend_type = 'client backend'"))
-        await other.dispose()
-        await _say_hello(threads, f"killed {driver}")
+            other.execute(f"{every} and backend_type = 'client backend'")
+        await _say_hello(threads, "killed")
 
 
-async def test_an_engine_of_the_application_is_used_in_both_event_loops_at_once(postgresql: PostgresServer) -> None:
-    engine = create_async_engine(
-        f"postgresql+asyncpg://nobody@{postgresql.address.partition('@')[2]}", pool_size=1, max_overflow=0
+async def test_an_engine_of_the_application_lends_its_options_and_none_of_its_connections(
+    postgresql: PostgresServer,
+) -> None:
+    engine = create_engine(
+        f"postgresql+psycopg://nobody@{postgresql.address.partition('@')[2]}", pool_size=1, max_overflow=0
     )
     made = list[str]()
 
-    @event.listens_for(engine.sync_engine, "do_connect")
+    @event.listens_for(engine, "do_connect")
     def as_agui(dialect: object, record: object, args: object, options: dict[str, str]) -> None:
         options["user"] = "agui"
         made.append(options["user"])
 
-    async with Threads(engine) as threads, engine.connect() as database:
-        async with anyio.create_task_group() as tasks:
-            for number in range(4):
-                tasks.start_soon(_say_hello, threads, f"shared {number}")
-                await database.execute(sql("select pg_sleep(0.01)"))
-        # No connection was in two event loops, and no more of them were made than the engine may have.
-        assert made == ["agui", "agui"]
-    await engine.dispose()
+    async with Threads(engine) as threads:
+        await _say_hello(threads, "shared")
+        with engine.connect():
+            await _say_hello(threads, "shared")
+            assert await threads.get("shared") is not None
+    assert made == ["agui"] * 3
+    engine.dispose()
 
 
 async def test_a_locked_database_is_waited_for_as_long_as_the_caller_says(tmp_path: Path) -> None:
@@ -232,10 +243,9 @@ async def test_a_locked_database_is_waited_for_as_long_as_the_caller_says(tmp_pa
         assert found.info.message_count == 4
 
 
-async def test_options_of_connections_are_for_urls_of_postgresql(tmp_path: Path) -> None:
-    for store in (None, f"sqlite:///{tmp_path}/threads.db", create_async_engine("sqlite+aiosqlite://")):
-        with pytest.raises(UsageError, match="pool_size"):
-            Threads(store, pool_size=2)
-    async with Threads(create_async_engine(f"sqlite+aiosqlite:///{tmp_path}/threads.db")) as threads:
+async def test_of_an_engine_for_sqlite_the_url_is_used(tmp_path: Path) -> None:
+    async with Threads(create_engine(f"sqlite:///{tmp_path}/threads.db")) as threads:
         await _say_hello(threads, "t")
     assert (tmp_path / "threads.db").exists()
+    with pytest.raises(UsageError, match="Engine of SQLAlchemy with psycopg"):
+        Threads(object())  # type: ignore[arg-type]

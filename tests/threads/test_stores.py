@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from datetime import UTC, datetime
 from pathlib import Path
 from traceback import format_exception
@@ -77,8 +76,7 @@ class TestSQLite(_SQLContract):
         return SQLStore(f"sqlite:///{self.path}")
 
 
-class _OnPostgreSQL(_SQLContract):
-    driver: str
+class TestPostgreSQL(_SQLContract):
     address: str
 
     @pytest.fixture(autouse=True, scope="class")
@@ -87,15 +85,4 @@ class _OnPostgreSQL(_SQLContract):
         cls.address = postgresql.new_database()
 
     def new_store(self) -> ThreadStore:
-        return SQLStore(f"postgresql+{self.driver}://{self.address}")
-
-
-class TestAsyncpg(_OnPostgreSQL):
-    driver = "asyncpg"
-
-
-@pytest.mark.skipif(
-    "AGUI_THREADS" not in os.environ, reason="takes AGUI_THREADS=1: nearly all of it is tested by asyncpg"
-)
-class TestPsycopg(_OnPostgreSQL):
-    driver = "psycopg"
+        return SQLStore(f"postgresql://{self.address}")

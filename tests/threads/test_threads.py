@@ -82,7 +82,7 @@ def new_threads(request: pytest.FixtureRequest, place: str, tmp_path: Path) -> I
     shared, url = MemoryStore(), f"sqlite:///{tmp_path}/threads.db"
     if "postgresql" in place:
         server: PostgresServer = request.getfixturevalue("postgresql")
-        url = f"postgresql+asyncpg://{server.new_database()}"
+        url = f"postgresql://{server.new_database()}"
 
     def make(**options: Any) -> Threads:
         store: ThreadStore = shared if "memory" in place else SQLStore(url)
@@ -770,13 +770,13 @@ async def test_a_limit_of_a_list_is_a_number_of_threads(new_threads: NewThreads)
 
 
 async def test_a_database_that_cannot_be_used_is_an_error_of_ours(tmp_path: Path) -> None:
-    for url in ("mysql://localhost/x", "chats.db", "postgresql://localhost/x"):
+    for url in ("mysql://localhost/x", "chats.db", "mongodb://localhost/x"):
         with pytest.raises(UsageError, match="subclass ThreadStore"):
             Threads(url)
     async with Threads(f"sqlite:///{tmp_path}/missing/threads.db") as threads:
         with pytest.raises(ThreadStoreError, match="unable to open database file"):
             await threads.list()
-    async with Threads("postgresql+asyncpg://ann:secret@127.0.0.1:1/x") as threads:
+    async with Threads("postgresql://ann:secret@127.0.0.1:1/x") as threads:
         with pytest.raises(ThreadStoreError) as raised:
             await threads.list()
     assert "secret" not in str(raised.value)

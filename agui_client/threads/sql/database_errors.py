@@ -21,7 +21,7 @@ def translated(error: Exception) -> Exception:
 
 
 def _made(fault: Fault, said: str) -> ThreadStoreError:
-    if fault is Fault.LOCKED:
+    if fault in (Fault.LOCKED, Fault.CONFLICT):
         what = f"the database of the threads stays locked by another program ({said})"
         how = "end its transaction, or wait longer with wait="
         return ThreadStoreUnavailableError(f"{what}; {how}", is_locked=True)

@@ -10,7 +10,8 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from math import inf
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
 from sqlalchemy import (
@@ -38,6 +39,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
+from agui_client._sql.process_lease import PROCESS
+from agui_client._sql.transactions import JoinableWork
 from agui_client.errors import ThreadStoreError
 from agui_client.threads.sql.thread_tables import (
     DESCRIPTION,
@@ -51,26 +54,30 @@ from agui_client.threads.sql.thread_tables import (
     microseconds,
     shown,
 )
-from agui_client.threads.store import LeasedThread, ThreadInfo
+from agui_client.threads.store import ThreadInfo
+
+if TYPE_CHECKING:
+    from agui_client._sql.process_lease import ProcessLease
 
 _OWNER = bindparam("of", type_=Text)
 _IS_THREAD = and_(THREADS.c.owner == _OWNER, THREADS.c.thread_id == bindparam("id"))
 _IS_OURS = and_(_IS_THREAD, THREADS.c.lease == bindparam("lease_number"))
-_UNTIL = bindparam("until", type_=BigInteger)
+_UNTIL, _HOLDER = bindparam("until", type_=BigInteger), bindparam("held_by", type_=Text)
 _IS_OVER = or_(THREADS.c.leased_until <= bindparam("now"), THREADS.c.leased_until > LATEST)
-_TAKE = (
-    update(THREADS)
-    .where(_IS_THREAD, _IS_OVER)
-    .values(lease=THREADS.c.lease + 1, leased_until=_UNTIL)
-    .returning(*THREADS.c)
-)
+# What the store has forgotten, such as a thread whose lease was taken while the connection broke, is taken again.
+_IS_FREE = and_(_IS_OVER, THREADS.c.holder.in_(["", bindparam("of_process")]))
+_TAKEN: dict[str, Any] = {"lease": THREADS.c.lease + 1, "leased_until": _UNTIL, "holder": _HOLDER}
+_TAKE = update(THREADS).where(_IS_THREAD, _IS_FREE).values(**_TAKEN).returning(*THREADS.c)
 _MAKE = {
     each.__name__.rpartition(".")[2]: each.insert(THREADS).on_conflict_do_nothing().returning(THREADS.c.lease)
     for each in (postgresql, sqlite)
 }
-_RENEW = update(THREADS).where(_IS_OURS).values(leased_until=_UNTIL).returning(THREADS.c.entries)
+_LEASE: dict[str, Any] = {
+    "leased_until": func.coalesce(_UNTIL, THREADS.c.leased_until),
+    "holder": case((_UNTIL == 0, ""), else_=THREADS.c.holder),
+}
+_RENEW = update(THREADS).where(_IS_OURS).values(**_LEASE).returning(THREADS.c.entries)
 _FORGET = delete(THREADS).where(_IS_OURS, THREADS.c.entries == 0)
-_LEASED_UNTIL = select(THREADS.c.leased_until).where(_IS_THREAD)
 _THREAD = select(THREADS).where(_IS_THREAD, THREADS.c.entries > 0)
 _IS_LINE = and_(LINES.c.owner == _OWNER, LINES.c.line == bindparam("on"))
 _LINE = select(LINES.c.parent, LINES.c.shared).where(_IS_LINE)
@@ -85,7 +92,7 @@ _DESCRIBE: dict[str, Any] = {each.name: bindparam(f"new_{each.name}") for each i
 _WRITE = (
     update(THREADS)
     .where(_IS_OURS, THREADS.c.entries == bindparam("count"))
-    .values(**_DESCRIBE, entries=THREADS.c.entries + 1, leased_until=func.coalesce(_UNTIL, THREADS.c.leased_until))
+    .values(**_DESCRIBE, entries=THREADS.c.entries + 1, **_LEASE)
     .returning(THREADS.c.line, THREADS.c.entries)
 )
 _SOURCE = (
@@ -101,6 +108,13 @@ _WRITE_FORK = (
     .returning(THREADS.c.line)
 )
 _NEW_LINE, _NEW_ENTRY = insert(LINES), insert(ENTRIES)
+_IS_THERE = select(THREADS.c.entries).where(
+    _IS_THREAD,
+    ENTRIES.c.owner == THREADS.c.owner,
+    ENTRIES.c.line == THREADS.c.line,
+    ENTRIES.c.number == bindparam("number"),
+    ENTRIES.c.body == bindparam("body"),
+)
 
 
 def _writing_to_many(*, waits: bool) -> Executable:
@@ -134,6 +148,7 @@ def _writing_to_many(*, waits: bool) -> Executable:
             **new,
             entries=THREADS.c.entries + case((locked.c.body.is_(None), 0), else_=1),
             leased_until=func.coalesce(locked.c.until, THREADS.c.leased_until),
+            holder=case((locked.c.until == 0, ""), else_=THREADS.c.holder),
         )
         .returning(THREADS.c.owner, THREADS.c.line, THREADS.c.entries, locked.c.body, locked.c.place)
         .cte("written")
@@ -151,8 +166,12 @@ _WRITE_TO_MANY = {waits: _writing_to_many(waits=waits) for waits in (False, True
 
 
 @dataclass(frozen=True, slots=True)
-class Write:
-    """A write to a thread by the block that has its lease."""
+class Write(JoinableWork):
+    """A write to a thread by the block that has its lease.
+
+    It returns the number of entries that the thread has then; None if it had another lease or number of entries than
+    was expected.
+    """
 
     owner: str
     """The owner."""
@@ -171,49 +190,131 @@ class Write:
 
     @property
     def until(self) -> int | None:
-        """The new end of the lease, as its column has it."""
-        if self.seconds is None:
+        """The new end of the lease, as its column has it; None leaves it as it is."""
+        if self.seconds is None or self.seconds == inf:
             return None
-        return time.time_ns() // 1000 + int(self.seconds * 1_000_000) if self.seconds else 0
+        return _now() + _microseconds(self.seconds) if self.seconds else 0
+
+    def __call__(self, db: Connection) -> int | None:
+        """Write, on SQLite."""
+        owner = self.owner
+        values: dict[str, Any] = {"of": owner, "id": self.thread_id, "lease_number": self.number, "until": self.until}
+        if self.info is None:
+            renewed: int | None = db.execute(_RENEW, values).scalar_one_or_none()
+            return renewed
+        new = {**values, **_described_as(self.info), "count": self.count}
+        if (row := db.execute(_WRITE, new).one_or_none()) is None:
+            return None
+        if row.entries == 1:
+            db.execute(_NEW_LINE, {"owner": owner, "line": row.line, "parent": None, "shared": 0})
+        db.execute(_NEW_ENTRY, {"owner": owner, "line": row.line, "number": row.entries, "body": self.entry})
+        entries: int = row.entries
+        return entries
+
+    def again(self, db: Connection) -> int | None:
+        """Write what may have been written already, as the connection broke then."""
+        if self.count is not None:
+            this = {"of": self.owner, "id": self.thread_id, "number": self.count + 1, "body": self.entry}
+            written: int | None = db.execute(_IS_THERE, this).scalar_one_or_none()
+            if written is not None:
+                return written
+        return self(db) if db.dialect.name == "sqlite" else self.together(db, [self], waits=True).get(0)
+
+    def together(self, db: Connection, works: Sequence[Any], *, waits: bool) -> dict[int, int]:
+        """Write to threads of PostgreSQL, to each of which once."""
+        writes: Sequence[Write] = works
+        first = dict[tuple[str, str], int]()
+        for index, each in enumerate(writes):
+            first.setdefault((each.owner, each.thread_id), index)
+        indices = list(first.values())
+        chosen = [writes[index] for index in indices]
+        described = [{} if each.info is None else columns(each.info) for each in chosen]
+        values: dict[str, list[Any]] = {
+            "owners": [each.owner for each in chosen],
+            "thread_ids": [each.thread_id for each in chosen],
+            "lease_numbers": [each.number for each in chosen],
+            "counts": [each.count for each in chosen],
+            "untils": [each.until for each in chosen],
+            "bodys": [each.entry for each in chosen],
+        }
+        values |= {f"{each.name}s": [one.get(each.name) for one in described] for each in DESCRIPTION}
+        return {indices[place - 1]: entries for place, entries in db.execute(_WRITE_TO_MANY[waits], values)}
 
 
-def take(db: Connection, owner: str, thread_id: str, seconds: float) -> LeasedThread | None:
-    """Take the lease of a thread, and read the thread: see `ThreadStore.lease_and_read`."""
-    if (taken := _take(db, owner, thread_id, seconds)) is None or isinstance(taken, int):
-        return taken if taken is None else LeasedThread(taken, None)
-    try:
-        return LeasedThread(taken.lease, _found(db, owner, taken) if taken.entries != 0 else None)
-    except Exception:
-        db.execute(_RENEW, {"of": owner, "id": thread_id, "lease_number": taken.lease, "until": 0})
-        raise
+class Taken(NamedTuple):
+    """A thread whose lease was taken."""
+
+    number: int
+    """The number of the lease."""
+    row: Row[Any] | None = None
+    """The row of the thread; None if there was none."""
+    is_of_dead: bool = False
+    """Whether the lease was that of a process that no longer has one."""
 
 
-def lease(db: Connection, owner: str, thread_id: str, seconds: float) -> int | None:
-    """Take the lease of a thread; return its number, or None."""
-    taken = _take(db, owner, thread_id, seconds)
-    return taken if taken is None or isinstance(taken, int) else taken.lease
+class Taking:
+    """Takes leases of threads.
+
+    Args:
+        lease: The lease of the process.
+    """
+
+    def __init__(self, lease: ProcessLease) -> None:
+        self._lease = lease
+        is_left = and_(THREADS.c.holder != "", THREADS.c.holder.not_in(lease.living))
+        self._take_of_dead = update(THREADS).where(_IS_THREAD, _IS_OVER, is_left).values(**_TAKEN).returning(*THREADS.c)
+        self._left = (
+            select(THREADS.c.leased_until, THREADS.c.holder, PROCESS.c.alive_until - lease.now)
+            .select_from(THREADS.outerjoin(PROCESS, PROCESS.c.process_id == THREADS.c.holder))
+            .where(_IS_THREAD)
+        )
+
+    def take(self, db: Connection, owner: str, thread_id: str, seconds: float, *, is_forgotten: bool) -> Taken | None:
+        """Take the lease of a thread: for some seconds, or, if they are infinite, as long as the process lives.
+
+        Args:
+            db: The connection.
+            owner: The owner.
+            thread_id: The thread.
+            seconds: The seconds.
+            is_forgotten: Whether no block of this process has the thread, whatever the database says.
+        """
+        process_id, now = self._lease.process_id, _now()
+        leased: dict[str, Any] = {"until": 0, "held_by": process_id}
+        if seconds < inf:
+            leased = {"until": now + _microseconds(seconds), "held_by": ""}
+        values = {"of": owner, "id": thread_id, "now": now, **leased}
+        of_process = process_id if is_forgotten else ""
+        if (row := db.execute(_TAKE, {**values, "of_process": of_process}).one_or_none()) is not None:
+            return Taken(row.lease, row)
+        # A thread that is made again after it was deleted gets higher numbers than before.
+        first = {"owner": owner, "thread_id": thread_id, "line": uuid4().hex, "entries": 0, "lease": now}
+        first |= {"leased_until": leased["until"], "holder": leased["held_by"]}
+        if (number := db.execute(_MAKE[db.dialect.name], first).scalar_one_or_none()) is not None:
+            return Taken(number)
+        row = db.execute(self._take_of_dead, values).one_or_none() if self._lease.may_judge else None
+        return None if row is None else Taken(row.lease, row, is_of_dead=True)
+
+    def left(self, db: Connection, owner: str, thread_id: str) -> float:
+        """Return the seconds until a lease runs out."""
+        row = db.execute(self._left, {"of": owner, "id": thread_id}).one_or_none()
+        if row is None:
+            return 0.0
+        seconds = row[2] if row.holder else row.leased_until / 1_000_000 - time.time()
+        return max(0.0, seconds or 0.0)
 
 
-def _take(db: Connection, owner: str, thread_id: str, seconds: float) -> Row[Any] | int | None:
-    """Take the lease of a thread; return the row of the thread, or the number of the lease if there was no row."""
-    now = time.time_ns() // 1000
-    until = now + int(seconds * 1_000_000)
-    if (row := db.execute(_TAKE, {"of": owner, "id": thread_id, "now": now, "until": until}).one_or_none()) is not None:
-        return row
-    # A thread that is made again after it was deleted gets higher numbers than before.
-    first = {"owner": owner, "thread_id": thread_id, "line": uuid4().hex, "entries": 0, "lease": now}
-    return db.execute(_MAKE[db.dialect.name], {**first, "leased_until": until}).scalar_one_or_none()
+def _now() -> int:
+    return time.time_ns() // 1000
+
+
+def _microseconds(seconds: float) -> int:
+    return int(seconds * 1_000_000)
 
 
 def forget(db: Connection, owner: str, thread_id: str, number: int) -> None:
     """Remove the row of a thread that never was written to, and whose lease was given back."""
     db.execute(_FORGET, {"of": owner, "id": thread_id, "lease_number": number})
-
-
-def lease_left(db: Connection, owner: str, thread_id: str) -> float:
-    """Return the seconds until a lease runs out."""
-    until = db.execute(_LEASED_UNTIL, {"of": owner, "id": thread_id}).scalar()
-    return max(0.0, until / 1_000_000 - time.time()) if isinstance(until, int) else 0.0
 
 
 def read(db: Connection, owner: str, thread_id: str) -> tuple[ThreadInfo, Sequence[str]] | None:
@@ -222,7 +323,7 @@ def read(db: Connection, owner: str, thread_id: str) -> tuple[ThreadInfo, Sequen
     if (row := db.execute(_THREAD, this).one_or_none()) is None:
         return None
     try:
-        return _found(db, owner, row)
+        return found(db, owner, row)
     except ThreadStoreError:
         # It was deleted just now, if each statement is by itself.
         again = db.execute(_THREAD, this).one_or_none()
@@ -231,7 +332,7 @@ def read(db: Connection, owner: str, thread_id: str) -> tuple[ThreadInfo, Sequen
         raise
 
 
-def _found(db: Connection, owner: str, row: Row[Any]) -> tuple[ThreadInfo, Sequence[str]]:
+def found(db: Connection, owner: str, row: Row[Any]) -> tuple[ThreadInfo, Sequence[str]]:
     """Return the description and the entries of a thread, given its row."""
     parts = list[Sequence[str]]()
     above, last, seen = row.line, row.entries, set[str]()
@@ -250,47 +351,6 @@ def _found(db: Connection, owner: str, row: Row[Any]) -> tuple[ThreadInfo, Seque
     if damaged:
         raise ThreadStoreError(f"it is damaged in {', '.join(damaged)}")
     return info, bodies
-
-
-def write(db: Connection, write: Write) -> int | None:
-    """Write to a thread of SQLite; return what `Database.write` returns."""
-    owner = write.owner
-    values: dict[str, Any] = {"of": owner, "id": write.thread_id, "lease_number": write.number, "until": write.until}
-    if write.info is None:
-        renewed: int | None = db.execute(_RENEW, values).scalar_one_or_none()
-        return renewed
-    if (row := db.execute(_WRITE, {**values, **_described_as(write.info), "count": write.count}).one_or_none()) is None:
-        return None
-    if row.entries == 1:
-        db.execute(_NEW_LINE, {"owner": owner, "line": row.line, "parent": None, "shared": 0})
-    db.execute(_NEW_ENTRY, {"owner": owner, "line": row.line, "number": row.entries, "body": write.entry})
-    entries: int = row.entries
-    return entries
-
-
-def write_to_many(db: Connection, writes: Sequence[Write], *, waits: bool) -> dict[int, int]:
-    """Write to threads of PostgreSQL, each of which is there once; either all or none if the statement fails.
-
-    Args:
-        db: The connection.
-        writes: The writes.
-        waits: Whether to wait for a thread that another transaction is writing to, and not to leave it out.
-
-    Returns:
-        The numbers of entries that the threads have now, by the indices of the writes; none for a thread that had not
-        the lease or the number of entries that was expected.
-    """
-    described = [{} if each.info is None else columns(each.info) for each in writes]
-    values: dict[str, list[Any]] = {
-        "owners": [each.owner for each in writes],
-        "thread_ids": [each.thread_id for each in writes],
-        "lease_numbers": [each.number for each in writes],
-        "counts": [each.count for each in writes],
-        "untils": [each.until for each in writes],
-        "bodys": [each.entry for each in writes],
-    }
-    values |= {f"{each.name}s": [one.get(each.name) for one in described] for each in DESCRIPTION}
-    return {place - 1: entries for place, entries in db.execute(_WRITE_TO_MANY[waits], values)}
 
 
 def append_to_fork(

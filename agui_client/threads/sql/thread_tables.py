@@ -18,6 +18,7 @@ from sqlalchemy import BigInteger, Column, Index, Integer, MetaData, Table, Text
 
 from agui_client._protocol.open_items import quoted
 from agui_client._protocol.schema import is_text
+from agui_client._sql.process_lease import PROCESS
 from agui_client.threads.store import ThreadInfo
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ T = TypeVar("T")
 _logger = logging.getLogger("agui_client.threads")
 
 TABLES = MetaData()
+_ = PROCESS.to_metadata(TABLES)
 THREADS = Table(
     "agui_threads",
     TABLES,
@@ -37,6 +39,7 @@ THREADS = Table(
     Column("entries", Integer, nullable=False),  # the shared ones included; none as long as there is only a lease
     Column("lease", BigInteger, nullable=False),
     Column("leased_until", BigInteger, nullable=False),  # this and all other times in microseconds since 1970
+    Column("holder", Text, nullable=False, default=""),  # the process that has the lease as long as it lives
     Column("title", Text, nullable=False, default=""),
     Column("created_at", BigInteger, nullable=False, default=0),
     Column("updated_at", BigInteger, nullable=False, default=0),
