@@ -160,7 +160,8 @@ class StoreLoop:
         with self._lock:
             self._is_closed, thread = True, self._thread
         if thread is not None and thread.is_alive():
-            self._loop.call_soon_threadsafe(self._closing.set)
+            with suppress(RuntimeError):  # another thread has closed the loop just now
+                self._loop.call_soon_threadsafe(self._closing.set)
             thread.join()
 
     def rest(self, is_over: threading.Event) -> threading.Event | None:
