@@ -288,8 +288,9 @@ class RunDatabase:
         ended = sa.select(RUN.c.row_id, RUN.c.event_count, _EVENTS_BEFORE).where(*which, *_are_of(RUN.c.owner, owner))
         oldest = ended.order_by(RUN.c.ended_at).limit(_MOST_REMOVED).subquery()
         small = sa.select(oldest.c.row_id).where(oldest.c.before < _MOST_REMOVED)
-        # Another process that cleans up at the same time removes others.
-        chosen = sa.select(RUN.c.row_id).where(RUN.c.row_id.in_(small)).with_for_update(skip_locked=True)
+        # Another process that cleans up at the same time removes others; who removes all waits for each.
+        may_skip = older_than is not None
+        chosen = sa.select(RUN.c.row_id).where(RUN.c.row_id.in_(small)).with_for_update(skip_locked=may_skip)
 
         def delete(connection: sa.Connection) -> int:
             """Delete the rows."""
