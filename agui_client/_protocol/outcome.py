@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 from ag_ui import core
 
-from agui_client._protocol.placeholders import EXTENSION
-from agui_client._protocol.schema import is_array, is_object
+from agui_client._protocol.placeholders import EXTENSION, extension_of
+from agui_client._protocol.schema import is_array
 
 _FACTS = ("incompleteIds", "missingIds")
 
@@ -28,8 +28,7 @@ class ThreadFacts(NamedTuple):
     @classmethod
     def of(cls, event: core.MessagesSnapshotEvent) -> ThreadFacts:
         """Return the facts that a snapshot tells."""
-        more = (event.metadata or {}).get(EXTENSION)
-        told = [more.get(name) if is_object(more) else None for name in _FACTS]
+        told = [extension_of(event).get(name) for name in _FACTS]
         return cls(*([each for each in ids if isinstance(each, str)] if is_array(ids) else () for ids in told))
 
     @property

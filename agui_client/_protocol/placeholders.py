@@ -7,7 +7,7 @@ stored. Whether a late result may be given, the ledger says as well: a mark alon
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from agui_client._protocol.schema import is_object
 
@@ -24,6 +24,17 @@ UNKNOWN_RESULT = "unknown: the tool was called, and stopped before it answered; 
 """The agent's message about a tool call that was stopped in the middle."""
 _MARK = "placeholder"
 ResultT = TypeVar("ResultT", "ToolMessage", "ToolCallResultEvent")
+
+
+class _WithMetadata(Protocol):
+    @property
+    def metadata(self) -> dict[str, Any] | None: ...
+
+
+def extension_of(item: _WithMetadata) -> dict[str, Any]:
+    """Return what this package says more in the metadata of an event or a message; empty without it."""
+    more = (item.metadata or {}).get(EXTENSION)
+    return more if is_object(more) else {}
 
 
 def marked(metadata: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -49,10 +60,7 @@ def unmarked(metadata: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 def is_placeholder(result: ToolMessage | ToolCallResultEvent) -> bool:
     """Return whether a result of a tool call is marked as a placeholder."""
-    if result.metadata is None:
-        return False
-    more = result.metadata.get(EXTENSION)
-    return is_object(more) and more.get(_MARK) is True
+    return result.metadata is not None and extension_of(result).get(_MARK) is True
 
 
 def without_mark(result: ResultT) -> ResultT:

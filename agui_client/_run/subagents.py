@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, overload
@@ -25,7 +25,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from agui_client._display import Displayed
 from agui_client._field_docs import Record
-from agui_client._protocol.placeholders import EXTENSION
+from agui_client._protocol.placeholders import extension_of
 from agui_client._protocol.schema import is_array, is_object
 from agui_client._run.answer_parsing import read_answer, written_answers
 from agui_client.errors import ParseError, name_member
@@ -143,6 +143,19 @@ def has_journal(state: Any) -> bool:
     return is_object(state) and is_object(found := state.get(JOURNAL)) and ("flow" in found or SIGNED in found)
 
 
+def without_journal(state: Any) -> Any:
+    """Return a state without the notes of a team: a member is not given them, and does not bring them out."""
+    if is_object(state) and JOURNAL in state:
+        return {name: value for name, value in state.items() if name != JOURNAL}
+    return state
+
+
+def with_journal_of(other: Any, state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a state with the notes of a team that another state has; without notes if that has none."""
+    own = {JOURNAL: other[JOURNAL]} if is_object(other) and JOURNAL in other else {}
+    return {**without_journal(state), **own}
+
+
 def is_of_a_member(event: object) -> bool:
     """Return whether an event notes in the journal of a team what a member has done, which must not be lost."""
     return isinstance(event, StateDeltaEvent) and any(each.path.startswith(f"/{JOURNAL}/") for each in event.delta)
@@ -212,23 +225,20 @@ def _ended(record: SubagentResult, closing: _End, conversation: Conversation) ->
 
 def reported_usage(closing: _End) -> list[TokenUsage]:
     """Return the tokens that a subagent's end reports; none where it does not say, or not in a way that is known."""
-    more = (closing.metadata or {}).get(EXTENSION)
     try:
-        return _USAGE.validate_python(more.get("usage") or [] if is_object(more) else [])
+        return _USAGE.validate_python(extension_of(closing).get("usage") or [])
     except ValidationError:
         return []
 
 
 def answer_id(closing: _End | RunFinishedEvent) -> str:
     """Return the id of the message that an end names as the answer; empty if it names none."""
-    more = (closing.metadata or {}).get(EXTENSION)
-    return str(more.get("messageId") or "") if is_object(more) else ""
+    return str(extension_of(closing).get("messageId") or "")
 
 
 def partial_message_ids(closing: _End) -> list[str]:
     """Return the ids of the messages that a subagent had written when it failed."""
-    more = (closing.metadata or {}).get(EXTENSION)
-    found = more.get("partialMessageIds") if is_object(more) else None
+    found = extension_of(closing).get("partialMessageIds")
     return [each for each in found if isinstance(each, str)] if is_array(found) else []
 
 

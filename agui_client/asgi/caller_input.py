@@ -18,7 +18,7 @@ from agui_client._protocol.open_items import quoted
 from agui_client._protocol.placeholders import NO_RESULT, marked, without_mark
 from agui_client._protocol.schema import is_object
 from agui_client._run.run_request import RequestSource, RunRequest
-from agui_client._run.subagents import JOURNAL, NO_JOURNAL, has_journal
+from agui_client._run.subagents import NO_JOURNAL, has_journal, with_journal_of
 from agui_client._tools.approval import Deny
 from agui_client._tools.toolset import Toolset, chooses_tools, tool_list
 from agui_client.asgi.caller_interrupts import CallerAnswers
@@ -347,8 +347,7 @@ class StoredThreadRequest(RunRequest):
             return state
         if not is_object(state):
             return stored  # a text or a list has no place for the journal
-        own = {JOURNAL: stored[JOURNAL]} if is_object(stored) and JOURNAL in stored else {}
-        return {**{name: value for name, value in state.items() if name != JOURNAL}, **own}
+        return with_journal_of(stored, state)
 
     @property
     def given_results(self) -> Sequence[ToolMessage]:

@@ -24,7 +24,7 @@ from pydantic_core import from_json, to_json
 from agui_client._protocol.open_items import quoted
 from agui_client._protocol.patch import Document, PatchFailed, is_same_json
 from agui_client._protocol.schema import is_array, is_object
-from agui_client._run.subagents import JOURNAL, SIGNED, has_journal
+from agui_client._run.subagents import JOURNAL, SIGNED, has_journal, without_journal
 from agui_client.errors import UsageError
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class SignedJournal:
                     f"the member {JOURNAL!r} of the state was not signed here for this caller and thread: send it back "
                     "as it came; processes of one server need the same secret="
                 ) from None
-            return {name: value for name, value in state.items() if name != JOURNAL}
+            return without_journal(state)
         self._refuse_other_calls(messages)
         readable = {name: sent[name] for name in _READABLE if name in sent}
         for name in _OF_TEAM_AROUND:

@@ -128,25 +128,23 @@ class _Asked:
         self._block.close()
         self._meter.report(self.usage)
         usage = to_jsonable_python(aggregate_token_usage(self.usage), exclude_none=True)
-        about: Any = {"subagent_run_id": self.invocation, "metadata": {EXTENSION: {"usage": usage}} if usage else None}
+        about: Any = {"subagent_run_id": self.invocation}
+        if usage:
+            about["metadata"] = {EXTENSION: {"usage": usage}}
         if isinstance(error, UnansweredError):
             ids = [each.id for each in self.interrupts]
             waiting = SubagentFinishedSuspendedOutcome(interrupt_ids=ids)
-            self._note(SubagentFinishedEvent(outcome=waiting, **_given(about)))
+            self._note(SubagentFinishedEvent(outcome=waiting, **about))
         elif error is None:
-            self._note(SubagentFinishedEvent(**_given(about)))
+            self._note(SubagentFinishedEvent(**about))
         else:
             code = "agent_failed" if isinstance(error, Exception) else "cancelled"
-            ended = SubagentErrorEvent(message="the agent failed", code=code, **_given(about))
+            ended = SubagentErrorEvent(message="the agent failed", code=code, **about)
             self._note(ended, error.__cause__ or error)
 
     def _note(self, event: Event, failure: BaseException | None = None) -> None:
         if self.ctx.on_agent is not None:
             self.ctx.on_agent(event, failure)
-
-
-def _given(fields: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in fields.items() if value is not None}
 
 
 async def _run(

@@ -10,11 +10,10 @@ from ag_ui.core import Message, RunAgentInput
 
 from agui_client._protocol.schema import is_a, is_object
 from agui_client._run.scope import AgentOptions, StateT
-from agui_client._run.subagents import JOURNAL, SubagentResult
+from agui_client._run.subagents import JOURNAL, SubagentResult, with_journal_of
 from agui_client.agent import AbstractAgent, as_run_input
 from agui_client.errors import UsageError
 from agui_client.options import lists_keywords
-from agui_client.teams.event_forwarder import without_journal
 from agui_client.teams.handover import Handover, check_handovers, transfer_name, transfer_tool
 from agui_client.teams.id_scope import owner_key
 from agui_client.teams.limits import TeamLimitError, TeamLimits, check_limits
@@ -93,8 +92,7 @@ class _TeamBase(AbstractAgent[StateT]):
         super().set_state(state)
         after = self.state
         if is_object(after) and (self._save is not None or (is_object(before) and JOURNAL in before)):
-            own = {JOURNAL: before[JOURNAL]} if is_object(before) and JOURNAL in before else {}
-            super().set_state({**without_journal(after), **own})
+            super().set_state(with_journal_of(before, after))
 
     async def _lead(self, team: Team) -> Any:
         raise NotImplementedError

@@ -13,10 +13,10 @@ from typing import Any, Literal, TypeAlias
 from ag_ui import core
 from ag_ui.core import Event, Message
 
-from agui_client._protocol.placeholders import EXTENSION, UNKNOWN_RESULT, marked
+from agui_client._protocol.placeholders import EXTENSION, UNKNOWN_RESULT, extension_of, marked
 from agui_client._protocol.schema import is_object
 from agui_client._protocol.traits import TRAITS, Subject, types_about
-from agui_client._run.subagents import JOURNAL, partial_message_ids
+from agui_client._run.subagents import JOURNAL, partial_message_ids, without_journal
 from agui_client.teams.id_scope import (
     IdScope,
     Translations,
@@ -357,8 +357,7 @@ class EventForwarder:
         if isinstance(outcome, core.SubagentFinishedSuspendedOutcome) and outcome.interrupt_ids is not None:
             waiting = [f"{self._ids.invocation}/{each}" for each in outcome.interrupt_ids]
             changes["outcome"] = outcome.model_copy(update={"interrupt_ids": waiting})
-        more = (event.metadata or {}).get(EXTENSION)
-        if is_object(more):
+        if more := extension_of(event):
             ids: dict[str, Any] = {}
             if isinstance(message_id := more.get("messageId"), str):
                 ids["messageId"] = self._ids.up(message_id)
@@ -408,22 +407,13 @@ def journal_operations(event: core.StateSnapshotEvent | core.StateDeltaEvent) ->
 
 def as_partial(message: Message) -> Message:
     """Return a message with the mark that it is no answer, as the member that wrote it failed."""
-    more = (message.metadata or {}).get(EXTENSION)
-    known = more if is_object(more) else {}
-    return changed(message, metadata={**(message.metadata or {}), EXTENSION: {**known, _PARTIAL: True}})
+    more = {**extension_of(message), _PARTIAL: True}
+    return changed(message, metadata={**(message.metadata or {}), EXTENSION: more})
 
 
 def is_partial(message: Message) -> bool:
     """Return whether a message is no answer, as the member that wrote it failed."""
-    more = (message.metadata or {}).get(EXTENSION)
-    return is_object(more) and more.get(_PARTIAL) is True
-
-
-def without_journal(state: Any) -> Any:
-    """Return the state of a member that may be a team itself, without what only that team needs."""
-    if is_object(state) and JOURNAL in state:
-        return {name: value for name, value in state.items() if name != JOURNAL}
-    return state
+    return extension_of(message).get(_PARTIAL) is True
 
 
 def _nothing(_event: Event) -> Sequence[Event]:

@@ -20,8 +20,8 @@ from ag_ui.core import (
 )
 
 from agui_client._protocol.schema import is_object
-from agui_client._run.subagents import JOURNAL
-from agui_client.teams.event_forwarder import Owners, Whole, without_journal
+from agui_client._run.subagents import JOURNAL, without_journal
+from agui_client.teams.event_forwarder import Owners, Whole
 from agui_client.teams.id_scope import IdScope, changed, split_interrupt_id
 from agui_client.teams.members import Member, member_context, member_state, member_tools
 from agui_client.teams.transcript import Transcript

@@ -11,12 +11,13 @@ from pydantic_core import to_json
 
 from agui_client._field_docs import Record
 from agui_client._protocol.schema import is_a, is_object, is_text
+from agui_client._run.subagents import without_journal
 from agui_client._tools.toolset import listed_names
 from agui_client._transport.timeouts import is_duration
 from agui_client._type_adapters import type_adapter
 from agui_client.agent import AbstractAgent
 from agui_client.errors import UsageError
-from agui_client.teams.event_forwarder import StatePolicy, without_journal
+from agui_client.teams.event_forwarder import StatePolicy
 from agui_client.teams.id_scope import key_of
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from ag_ui.core import Event, StateDeltaEvent, StateSnapshotEvent
 from agui_client._protocol.json_difference import difference
 from agui_client._protocol.reduce import Change, Reducer
 from agui_client._protocol.schema import is_object
-from agui_client._run.subagents import JOURNAL
+from agui_client._run.subagents import JOURNAL, without_journal
 from agui_client.state.merging import ABSENT, Conflict, merge
 from agui_client.teams.id_scope import changed, state_patch
 
@@ -168,11 +168,7 @@ def _snapshot(state: Any, event: StateEvent) -> StateSnapshotEvent:
 
 
 def _without_journal(state: Any) -> Any:
-    if not is_object(state) or JOURNAL not in state:
-        return state
-    if _wraps(state):
-        return state[JOURNAL][_WRAPPED]
-    return {name: value for name, value in state.items() if name != JOURNAL}
+    return state[JOURNAL][_WRAPPED] if _wraps(state) else without_journal(state)
 
 
 def _with_journal(state: Any, journal: dict[str, Any]) -> dict[str, Any]:
