@@ -42,7 +42,7 @@ from agui_client.runs.records import (
     RunsUnavailableError,
     WaitingRun,
 )
-from agui_client.runs.remote_runs import Rebuild, RemoteRuns, go_back, interrupts_of
+from agui_client.runs.remote_runs import Rebuild, RemoteRuns, go_back
 from agui_client.runs.run_database import Claim, RunDatabase
 from agui_client.runs.run_log import STOPPED, Phase, RunLog
 from agui_client.runs.run_tables import StoredRun, url_of
@@ -209,7 +209,7 @@ class DatabaseKeeper:
                         await self._recover(row)
                 if may_take and self._on_waiting and number % _BEATS_OF_TELLING == 1:
                     unnotified = await self._database.pop_unnotified(self._agents)
-                    self._notify({each.row_id: WaitingRun.of(each.key, interrupts_of(each)) for each in unnotified})
+                    self._notify({each.row_id: WaitingRun.of(each.key, each.interrupts) for each in unnotified})
             except RunsUnavailableError as error:
                 _logger.warning("the database of runs cannot be reached: %s", error.__cause__)
             except Exception:

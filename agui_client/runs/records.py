@@ -102,22 +102,6 @@ class RunInfo(Record):
         """The identity of the run."""
         return RunKey(self.owner, self.thread_id, self.run_id)
 
-    @classmethod
-    def of(
-        cls,
-        key: RunKey,
-        status: RunStatus,
-        begun_at: datetime,
-        ended_at: datetime | None,
-        event_count: int,
-        interrupts: Sequence[Interrupt],
-        *,
-        is_queued: bool = False,
-    ) -> RunInfo:
-        """Return the description of a run, with the interrupts that it has ended with if it still waits for them."""
-        asked = interrupts if status is RunStatus.WAITING else ()
-        return cls(key.run_id, key.thread_id, key.owner, status, begun_at, ended_at, event_count, asked, is_queued)
-
     def to_dict(self) -> dict[str, Any]:
         """Return the description as JSON, with the protocol's spelling of names."""
         return {

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from ag_ui.core import Interrupt, Message, MessagesSnapshotEvent, RunAgentInput, StateSnapshotEvent
+from ag_ui.core import Message, MessagesSnapshotEvent, RunAgentInput, StateSnapshotEvent
 from pydantic import TypeAdapter
 
 from agui_client._protocol.outcome import ThreadFacts
@@ -170,15 +170,9 @@ class RemoteRuns:
         if run is not None and not isinstance(run, RemoteRun) and run.log.phase is Phase.OPEN:
             # Its last events may not be stored yet.
             return run.log.info
-        return RunInfo.of(
-            row.key,
-            row.status,
-            row.begun_at,
-            row.ended_at,
-            row.event_count,
-            interrupts_of(row),
-            is_queued=row.is_queued,
-        )
+        asked = row.interrupts if row.status is RunStatus.WAITING else ()
+        about = row.status, row.begun_at, row.ended_at, row.event_count, asked, row.is_queued
+        return RunInfo(row.key.run_id, row.key.thread_id, row.key.owner, *about)
 
     async def _run_of(self, row: StoredRun) -> ServerRun:
         run = self._registry.get(row.key)
@@ -246,11 +240,6 @@ class RemoteRuns:
         stored = await self._database.existing(followed)
         for key in followed.keys() - stored:
             followed[key].stop()
-
-
-def interrupts_of(row: StoredRun) -> list[Interrupt]:
-    """Return the interrupts that a run has ended with."""
-    return [Interrupt.model_validate(each) for each in row.interrupts]
 
 
 def go_back(log: RunLog, row: StoredRun, cut: CutRun) -> int:

@@ -80,20 +80,7 @@ class RunDatabase:
         self.lease = self._database.lease
         """The lease of this process."""
         self.now, is_sqlite = self._database.now, self._database.is_sqlite
-        now = {"begun_at": self.now, "status": RunStatus.RUNNING.value}
-        self._insert_run = sa.insert(RUN).values(
-            **{
-                name: sa.bindparam(name)
-                for name in ("owner", "thread_id", "run_id", "row_id", "agent", "stored_request")
-            },
-            answers=sa.bindparam("answers"),
-            process_id=sa.bindparam("process_id"),
-            attempt=sa.bindparam("attempt"),
-            is_stop_wanted=False,
-            is_notified=False,
-            event_count=0,
-            **{"interrupts": "[]", "checkpoint_position": 0, "position_before": 0, **now},
-        )
+        self._insert_run = sa.insert(RUN).values(begun_at=self.now)
         # The lock lets a process that takes the run over wait for the events, or lets these events find it gone.
         self._insert_group = sa.text(_INSERT_GROUP.format(lock="" if is_sqlite else "for share"))
         if is_sqlite:

@@ -140,8 +140,9 @@ class RunLog:
     @property
     def info(self) -> RunInfo:
         """The description of the run."""
-        count = len(self._frames)
-        return RunInfo.of(self.key, self.status, self.begun_at, self.ended_at, count, self.interrupts)
+        asked = self.interrupts if self.status is RunStatus.WAITING else ()
+        about = self.status, self.begun_at, self.ended_at, len(self._frames), asked
+        return RunInfo(self.key.run_id, self.key.thread_id, self.key.owner, *about)
 
     # --- for the task of the run
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
+from ag_ui.core import Interrupt
 from sqlalchemy.exc import OperationalError
 
 from agui_client._sql.database import sql_url
@@ -33,21 +34,21 @@ RUN = sa.Table(
     sa.Column("run_id", sa.Text, nullable=False),
     sa.Column("agent", sa.Text, nullable=False),
     sa.Column("stored_request", sa.Text, nullable=False),
-    sa.Column("status", sa.Text, nullable=False),
+    sa.Column("status", sa.Text, nullable=False, default=RunStatus.RUNNING.value),
     sa.Column("process_id", sa.Text, nullable=False),
     sa.Column("attempt", sa.Integer, nullable=False),
-    sa.Column("is_stop_wanted", sa.Boolean, nullable=False),
+    sa.Column("is_stop_wanted", sa.Boolean, nullable=False, default=False),
     sa.Column("begun_at", sa.Double, nullable=False),
     sa.Column("ended_at", sa.Double),
-    sa.Column("event_count", sa.Integer, nullable=False),
-    sa.Column("interrupts", sa.Text, nullable=False),
+    sa.Column("event_count", sa.Integer, nullable=False, default=0),
+    sa.Column("interrupts", sa.Text, nullable=False, default="[]"),
     sa.Column("answers", sa.Text, nullable=False),
-    sa.Column("is_notified", sa.Boolean, nullable=False),
+    sa.Column("is_notified", sa.Boolean, nullable=False, default=False),
     sa.Column("left_input", sa.Text),
     sa.Column("checkpoint", sa.Text),
-    sa.Column("checkpoint_position", sa.Integer, nullable=False),
+    sa.Column("checkpoint_position", sa.Integer, nullable=False, default=0),
     sa.Column("place_key", sa.Text),
-    sa.Column("position_before", sa.Integer, nullable=False),
+    sa.Column("position_before", sa.Integer, nullable=False, default=0),
 )
 GROUP = sa.Table(
     "agui_run_events",
@@ -106,8 +107,8 @@ class StoredRun:
     """The time when it ended."""
     event_count: int
     """The number of its events: in descriptions, those that are stored; elsewhere 0 until it has ended."""
-    interrupts: list[Any]
-    """The interrupts that it has ended with, as JSON."""
+    interrupts: list[Interrupt]
+    """The interrupts that it has ended with."""
     left_input: str | None
     """The conversation that it has left, for answers, as JSON."""
     checkpoint: str | None
@@ -130,25 +131,17 @@ class StoredRun:
     def of(cls, row: sa.RowMapping) -> StoredRun:
         """Return the run of a row."""
         ended_at = row["ended_at"]
-        return cls(
-            row_id=row["row_id"],
-            key=RunKey(row["owner"], row["thread_id"], row["run_id"]),
-            stored_request=json.loads(row["stored_request"]),
-            status=RunStatus(row["status"]),
-            process_id=row["process_id"],
-            attempt=row["attempt"],
-            is_stop_wanted=bool(row["is_stop_wanted"]),
-            begun_at=datetime.fromtimestamp(row["begun_at"], UTC),
-            ended_at=None if ended_at is None else datetime.fromtimestamp(ended_at, UTC),
-            event_count=row["event_count"],
-            interrupts=json.loads(row["interrupts"]),
-            left_input=row["left_input"],
-            checkpoint=row["checkpoint"],
-            checkpoint_position=row["checkpoint_position"],
-            place_key=row["place_key"],
-            position_before=row["position_before"],
-            is_queued=bool(row.get("is_queued")),
-        )
+        converted: dict[str, Any] = {
+            "key": RunKey(row["owner"], row["thread_id"], row["run_id"]),
+            "stored_request": json.loads(row["stored_request"]),
+            "status": RunStatus(row["status"]),
+            "begun_at": datetime.fromtimestamp(row["begun_at"], UTC),
+            "ended_at": None if ended_at is None else datetime.fromtimestamp(ended_at, UTC),
+            "interrupts": [Interrupt.model_validate(each) for each in json.loads(row["interrupts"])],
+            "is_queued": bool(row.get("is_queued")),
+        }
+        plain = {each.name: row[each.name] for each in fields(cls) if each.name not in converted}
+        return cls(**converted, **plain)
 
 
 @dataclass(frozen=True, slots=True)
