@@ -1,4 +1,4 @@
 """What threads and runs share of SQL databases: `faults` (the kinds of their exceptions), `versions` (of the tables).
 
-Only modules that need the extra `threads` or `durable` import it.
+But for `times`, only modules that need the extra `threads` or `durable` import it.
 """

@@ -15,15 +15,15 @@ from sqlalchemy import event
 from sqlalchemy.exc import ArgumentError
 
 from agui_client._sql.process_lease import ProcessLease
+from agui_client._sql.times import StoreTimes
 from agui_client._sql.transactions import Transactions, Work
 from agui_client._sql.versions import advance
 
 T = TypeVar("T")
 
-LEASE, HUNG_AFTER = 5.0, 60.0
-"""The seconds that a lease lasts, and after which an event loop that has not turned is taken for hung."""
-PATIENCE = 120.0
-"""The seconds for which operations wait while the database is away or locked."""
+_TIMES = StoreTimes()
+_LOCK_PATIENCE = 5.0
+"""The least seconds for which operations wait for locks: other programs that write are no outage."""
 _BUSY_MILLISECONDS = 50
 """The time that SQLite's library waits for another writer, before the thread looks whose patience is over."""
 _CONNECT_SECONDS = 5
@@ -41,18 +41,10 @@ class Database:
         database: A URL of `sql_url`; or the engine of an application for PostgreSQL, whose options and events are used
             for connections of its own.
         tables: The tables that it needs.
-        lease: The seconds that the lease of the process lasts.
-        hung_after: The seconds after which an event loop that has not turned is taken for hung.
+        times: The times with which it is used.
     """
 
-    def __init__(
-        self,
-        database: sa.URL | sa.Engine,
-        tables: sa.MetaData,
-        *,
-        lease: float = LEASE,
-        hung_after: float = HUNG_AFTER,
-    ) -> None:
+    def __init__(self, database: sa.URL | sa.Engine, tables: sa.MetaData, times: StoreTimes = _TIMES) -> None:
         url = database.url if isinstance(database, sa.Engine) else database
         self.is_sqlite = url.get_backend_name() == "sqlite"
         """Whether it is SQLite."""
@@ -60,9 +52,10 @@ class Database:
         sql = "((julianday('now') - 2440587.5) * 86400.0)" if self.is_sqlite else _NOW_OF_POSTGRESQL
         self.now: sa.ColumnElement[Any] = sa.literal_column(sql, sa.Double)
         """The time of the database in seconds, as an expression."""
-        self.lease = ProcessLease(self.now, lease, hung_after)
+        self.lease = ProcessLease(self.now, times.lease, times.hung_after)
         """The lease of this process."""
-        self._tables, self.patience = tables, PATIENCE
+        self._tables, self._patience = tables, times.patience
+        self._lock_patience = max(_LOCK_PATIENCE, times.patience)
         if isinstance(database, sa.Engine):
             options: dict[str, Any] = {"creator": partial(_detached, database.pool.recreate())}
         elif self.is_sqlite:
@@ -86,7 +79,7 @@ class Database:
         """
         work = partial(advance, tables=self._tables)
         # A database that was never reached may have another address: that is said at once.
-        while not await self._writes.do(work, patience=0.0, lock_patience=self.patience):
+        while not await self._writes.do(work, patience=0.0, lock_patience=self._lock_patience):
             """The tables are one version further."""
 
     async def write(
@@ -98,22 +91,23 @@ class Database:
             work: The operation.
             again: What takes its place if it may have been carried out.
             is_synced: Whether SQLite writes to the disk before this returns.
-            lock_patience: The seconds for which it waits for a lock; None for those of an outage.
+            lock_patience: The seconds for which it waits for a lock; None for the usual ones.
         """
+        waits = lock_patience or self._lock_patience
         return await self._writes.do(
-            work, again=again, is_synced=is_synced, patience=self.patience, lock_patience=lock_patience
+            work, again=again, is_synced=is_synced, patience=self._patience, lock_patience=waits
         )
 
     async def read(self, work: Work[T]) -> T:
         """Carry out an operation that only reads; each of its statements may see the commits between them."""
-        return await self._reads.do(work, patience=self.patience)
+        return await self._reads.do(work, patience=self._patience, lock_patience=self._lock_patience)
 
     async def hold_lease(self, lock_patience: float | None = None) -> None:
         """Take the lease of this process, unless it has one."""
         if not self.lease.is_current:
-            renewed, patience = self.lease.note(), self.patience
+            renewed, waits = self.lease.note(), lock_patience or self._lock_patience
             await self._writes.do(
-                self.lease.renew, note=renewed, is_synced=False, patience=patience, lock_patience=lock_patience
+                self.lease.renew, note=renewed, is_synced=False, patience=self._patience, lock_patience=waits
             )
 
     async def give_back_lease(self) -> None:

@@ -49,6 +49,7 @@ from agui_client.runs.run_tables import StoredRun, url_of
 from agui_client.runs.server_run import ServerRun
 
 if TYPE_CHECKING:
+    from agui_client._sql.times import StoreTimes
     from agui_client.runs.run_registry import RunRegistry
 
 T = TypeVar("T")
@@ -83,8 +84,7 @@ class DatabaseKeeper:
         rebuild: Makes a run of a row.
         on_waiting: The functions to call with each run that waits for a person.
         keep: Seconds for which ended runs are kept.
-        lease: Seconds after which the runs of a process that has stopped are taken over.
-        hung_after: Seconds after which a process whose event loop has not turned is taken for stopped.
+        times: The times with which the database is used.
     """
 
     def __init__(
@@ -95,12 +95,11 @@ class DatabaseKeeper:
         rebuild: Rebuild,
         on_waiting: Sequence[WaitingFunction],
         keep: float,
-        lease: float,
-        hung_after: float,
+        times: StoreTimes,
     ) -> None:
         self._registry, self._agents, self._rebuild = registry, agents, rebuild
         self._on_waiting, self._keep = on_waiting, keep
-        self._database = RunDatabase(url_of(url), lease, hung_after)
+        self._database = RunDatabase(url_of(url), times)
         self._remote_runs = RemoteRuns(self._database, registry, rebuild, self._spawn)
         self._own: dict[str, Attempt] = {}
         self._tasks: set[asyncio.Task[Any]] = set()

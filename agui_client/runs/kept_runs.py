@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     from agui_client._interrupts.answers import Resume
     from agui_client._run.async_run import AgentRun
+    from agui_client._sql.times import StoreTimes
     from agui_client.asgi.caller_input import CutRun
     from agui_client.runs.keeper import RunKeeper
     from agui_client.runs.records import RunKey, WhenLeft
@@ -74,8 +75,7 @@ class KeptRuns:
         at_once_per_owner: The same of each owner.
         answer_within: Seconds in which a run that waits for a person has to be answered; None for no limit.
         owner_of: Returns the owner of a caller's runs; None if the caller is the owner itself.
-        lease: With a URL, the seconds that the lease of this process lasts.
-        hung_after: With a URL, the seconds after which an event loop that has not turned is taken for hung.
+        times: The times with which a database is used.
 
     Raises:
         UsageError: The extra is not installed, or the URL is none of a database that can be used.
@@ -90,8 +90,7 @@ class KeptRuns:
         at_once_per_owner: int | None,
         answer_within: float | None,
         owner_of: Callable[[Any], str] | None,
-        lease: float,
-        hung_after: float,
+        times: StoreTimes,
     ) -> None:
         self.on_waiting: list[WaitingFunction] = []
         """The functions to call with each run that waits for a person."""
@@ -110,9 +109,7 @@ class KeptRuns:
         if url is None:
             self.keeper = MemoryKeeper(self._registry, self.on_waiting)
         else:
-            self.keeper = _database_keeper(
-                url, self._registry, self.named, self._rebuilt, self.on_waiting, keep, lease, hung_after
-            )
+            self.keeper = _database_keeper(url, self._registry, self.named, self._rebuilt, self.on_waiting, keep, times)
 
     @property
     def is_open(self) -> bool:
@@ -357,8 +354,7 @@ def _database_keeper(
     rebuild: Rebuild,
     on_waiting: Sequence[WaitingFunction],
     keep: float,
-    lease: float,
-    hung_after: float,
+    times: StoreTimes,
 ) -> RunKeeper:
     """Return what keeps runs in a database.
 
@@ -369,7 +365,7 @@ def _database_keeper(
         from agui_client.runs.database_keeper import DatabaseKeeper
     except ImportError as error:
         raise UsageError("Runs with a URL need SQLAlchemy: pip install 'agui-client[durable]'") from error
-    return DatabaseKeeper(url, registry, named, rebuild, on_waiting, keep, lease, hung_after)
+    return DatabaseKeeper(url, registry, named, rebuild, on_waiting, keep, times)
 
 
 def _unknown(name: str) -> Reenter:

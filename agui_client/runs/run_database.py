@@ -33,6 +33,7 @@ from agui_client.runs.records import (
 from agui_client.runs.run_tables import GROUP, IS_OVER, IS_WAITING, RUN, SCHEMA, UNNOTIFIED, EventGroup, StoredRun
 
 if TYPE_CHECKING:
+    from agui_client._sql.times import StoreTimes
     from agui_client._sql.transactions import Work
 
 T = TypeVar("T")
@@ -71,12 +72,11 @@ class RunDatabase:
 
     Args:
         url: The URL of the database, for SQLAlchemy.
-        lease: The seconds that the lease of this process lasts.
-        hung_after: The seconds after which an event loop that has not turned is taken for hung.
+        times: The times with which it is used.
     """
 
-    def __init__(self, url: sa.URL, lease: float, hung_after: float) -> None:
-        self._database = Database(url, SCHEMA, lease=lease, hung_after=hung_after)
+    def __init__(self, url: sa.URL, times: StoreTimes) -> None:
+        self._database = Database(url, SCHEMA, times)
         self.lease = self._database.lease
         """The lease of this process."""
         self.now, is_sqlite = self._database.now, self._database.is_sqlite

@@ -12,7 +12,8 @@ import anyio
 from ag_ui.core import RunAgentInput
 
 from agui_client._protocol.schema import is_a
-from agui_client._transport.timeouts import check_seconds, is_duration
+from agui_client._sql.times import StoreTimes
+from agui_client._transport.timeouts import is_duration
 from agui_client.agent import AbstractAgent
 from agui_client.asgi.sse_body import event_of
 from agui_client.errors import UsageError
@@ -82,6 +83,8 @@ class Runs:
         lease: With a URL, the seconds after which other processes take over the runs of a process that has stopped. The
             process renews it, also while its event loop is blocked.
         hung_after: With a URL, the seconds after which a process whose event loop has not turned is taken for stopped.
+        patience: With a URL, the seconds for which everything waits while the database cannot be reached; 0 fails at
+            once.
 
     Raises:
         UsageError: An argument has a wrong value.
@@ -99,6 +102,7 @@ class Runs:
         owner_of: Callable[[Any], str] | None = None,
         lease: float = 5.0,
         hung_after: float = 60.0,
+        patience: float = 120.0,
     ) -> None:
         if keep not in (None, 0) and not is_duration(keep):
             raise UsageError(f"keep= is a number of seconds from 0 up, not {keep!r}")
@@ -111,11 +115,9 @@ class Runs:
             raise UsageError(f"answer_within= is a number of seconds above zero or None, not {answer_within!r}")
         if owner_of is not None and not callable(cast("object", owner_of)):
             raise UsageError(f"owner_of= is a function of what authorize= returned, not {owner_of!r}")
-        check_seconds("lease", lease)
-        check_seconds("hung_after", hung_after)
-        self._kept = KeptRuns(
-            url, keep, max_bytes, at_once, at_once_per_owner, answer_within, owner_of, lease, hung_after
-        )
+        times = StoreTimes(lease, hung_after, patience)
+        times.check()
+        self._kept = KeptRuns(url, keep, max_bytes, at_once, at_once_per_owner, answer_within, owner_of, times)
 
     async def start(
         self,

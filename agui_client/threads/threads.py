@@ -20,7 +20,7 @@ from agui_client._conversation.snapshot import ConversationSnapshot
 from agui_client._field_docs import Record
 from agui_client._protocol.problems import shortened
 from agui_client._protocol.schema import is_a, is_text
-from agui_client._transport.timeouts import check_seconds
+from agui_client._sql.times import StoreTimes
 from agui_client.errors import ThreadBusyError, ThreadStoreError, UsageError
 from agui_client.threads.documents import Format, exported, imported
 from agui_client.threads.entries import cut, document_of, reading
@@ -71,6 +71,8 @@ class Threads:
             The lease is renewed as long as a block is open.
         hung_after: With a URL or an engine, the seconds after which others may take the threads of a program whose
             event loop has not turned.
+        patience: With a URL or an engine, the seconds for which everything waits while the database cannot be reached;
+            0 fails at once.
         title: A function of the messages that makes the title of a new thread; the first prompt if left out.
 
     Raises:
@@ -83,12 +85,13 @@ class Threads:
         *,
         lease: float = 5.0,
         hung_after: float = 60.0,
+        patience: float = 120.0,
         title: Titler = first_prompt,
     ) -> None:
-        check_seconds("lease", lease)
-        check_seconds("hung_after", hung_after)
+        times = StoreTimes(lease, hung_after, patience)
+        times.check()
         if store is not None and not isinstance(store, ThreadStore):
-            store = _sql_store(store, lease, hung_after)
+            store = _sql_store(store, times)
         self._store = MemoryStore() if store is None else store
         self._loop = StoreLoop(self._store)
         # Threads that the process holds as long as it lives have no seconds.
@@ -420,9 +423,9 @@ def _checked_new(name: str, value: object) -> str:
     return checked
 
 
-def _sql_store(database: str | Engine, lease: float, hung_after: float) -> ThreadStore:
+def _sql_store(database: str | Engine, times: StoreTimes) -> ThreadStore:
     try:
         from agui_client.threads.sql import SQLStore
     except ImportError as error:
         raise UsageError(f"threads in a database need {error.name}: pip install 'agui-client[threads]'") from error
-    return SQLStore(database, lease=lease, hung_after=hung_after)
+    return SQLStore(database, **times._asdict())

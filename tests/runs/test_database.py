@@ -17,6 +17,7 @@ from sqlalchemy import event, exc
 from agui_client import HttpAgent, ThreadStoreError, UsageError
 from agui_client._sql import versions
 from agui_client._sql.database import Database
+from agui_client._sql.times import StoreTimes
 from agui_client.asgi import agent_app
 from agui_client.runs import Runs
 from agui_client.runs.run_tables import SCHEMA, url_of
@@ -162,7 +163,7 @@ async def test_a_blocked_event_loop_keeps_the_lease_of_its_process_unless_it_han
     tmp_path: Path, hung_after: float, is_kept: bool
 ) -> None:
     url = sa.make_url(f"sqlite:///{tmp_path / 'runs.db'}")
-    this, other = (Database(url, SCHEMA, lease=0.4, hung_after=hung_after) for _ in range(2))
+    this, other = (Database(url, SCHEMA, StoreTimes(0.4, hung_after)) for _ in range(2))
     await this.make_tables()
     await this.hold_lease()
     unwatch = this.lease.watch()
@@ -177,7 +178,7 @@ async def test_a_blocked_event_loop_keeps_the_lease_of_its_process_unless_it_han
 
 async def test_who_was_cut_off_from_the_database_waits_a_lease_before_it_takes_others_for_dead(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
-    database = Database(sa.make_url(f"sqlite:///{path}"), SCHEMA, lease=0.3)
+    database = Database(sa.make_url(f"sqlite:///{path}"), SCHEMA, StoreTimes(0.3))
     await database.make_tables()
     await database.hold_lease()
     judges = [database.lease.may_judge]
@@ -195,6 +196,21 @@ async def test_who_was_cut_off_from_the_database_waits_a_lease_before_it_takes_o
             await anyio.sleep(0.02)
     assert judges == [True, False, False]
     assert time.monotonic() - returned > 0.2
+    await database.close()
+
+
+async def test_who_has_no_patience_waits_for_a_lock_of_another_program_all_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    database = Database(sa.make_url(f"sqlite:///{path}"), SCHEMA, StoreTimes(patience=0))
+    await database.make_tables()
+    async with anyio.create_task_group() as tasks:
+        with closing(sqlite3.connect(path, isolation_level=None)) as lock:
+            lock.execute("begin exclusive")
+            tasks.start_soon(database.hold_lease)
+            await anyio.sleep(0.2)  # longer than the library of SQLite waits
+            assert not database.lease.is_current
+            lock.execute("commit")
+    assert database.lease.is_current
     await database.close()
 
 

@@ -21,8 +21,9 @@ import psycopg
 from sqlalchemy import create_engine, event
 
 from agui_client import ThreadStoreUnavailableError, UsageError
-from agui_client._sql import database
 from agui_client.asgi import agent_app
+from agui_client.runs import Runs
+from agui_client.runs.records import RunsUnavailableError
 from agui_client.testing import ScriptedAgent, text, turn
 from agui_client.threads import MemoryStore, Threads
 from support.postgres import PostgresServer
@@ -54,11 +55,12 @@ async def _status(threads: Threads, thread_id: str) -> tuple[int, str | None]:
     return answer.status_code, answer.headers.get("retry-after")
 
 
+@pytest.mark.parametrize("patience", [0, 0.3])
 async def test_an_outage_is_an_error_of_its_own_when_the_patience_is_over(
-    postgresql: PostgresServer, monkeypatch: pytest.MonkeyPatch
+    postgresql: PostgresServer, patience: float
 ) -> None:
-    monkeypatch.setattr(database, "PATIENCE", 0.3)
-    async with Threads(f"postgresql://{postgresql.new_database()}") as threads:
+    url = f"postgresql://{postgresql.new_database()}"
+    async with Threads(url, patience=patience) as threads, Runs(url, patience=patience) as runs:
         async with threads.open("open", hello()) as agent:
             await agent.run_agent("Before")
             postgresql.stop()
@@ -70,6 +72,8 @@ async def test_an_outage_is_an_error_of_its_own_when_the_patience_is_over(
                     await agent.run_agent("Meanwhile")
                 assert await _status(threads, "served") == (503, "5")
                 assert not await threads.ready()
+                with anyio.fail_after(LIMIT), pytest.raises(RunsUnavailableError):
+                    await runs.list()
             finally:
                 postgresql.start()
             await agent.run_agent("After")

@@ -15,7 +15,8 @@ from sqlalchemy.exc import ArgumentError
 
 from agui_client._protocol.open_items import quoted
 from agui_client._run.defaults import TAKE_OVERS
-from agui_client._sql.database import HUNG_AFTER, LEASE, Database, sql_url
+from agui_client._sql.database import Database, sql_url
+from agui_client._sql.times import StoreTimes
 from agui_client._sql.versions import TablesRefusedError
 from agui_client.errors import ThreadStoreError, ThreadStoreUnavailableError, UsageError
 from agui_client.threads.sql import statements
@@ -48,14 +49,17 @@ class SQLStore(ThreadStore):
             for SQLite, only the URL is used.
         lease: The seconds after which others may take the threads of a process that has stopped.
         hung_after: The seconds after which a process whose event loop has not turned is taken for stopped.
+        patience: The seconds for which everything waits while the database cannot be reached.
 
     Raises:
         UsageError: It is no such URL or engine, or its driver is not installed.
     """
 
-    def __init__(self, database: str | Engine, *, lease: float = LEASE, hung_after: float = HUNG_AFTER) -> None:
+    def __init__(
+        self, database: str | Engine, *, lease: float = 5.0, hung_after: float = 60.0, patience: float = 120.0
+    ) -> None:
         try:
-            self._database = _database_of(database, lease, hung_after)
+            self._database = _database_of(database, StoreTimes(lease, hung_after, patience))
         except (ArgumentError, ImportError) as error:
             raise UsageError(f"this database cannot be used: {error}; threads are kept in {_KNOWN}") from None
         self.process_lease = self._database.lease
@@ -254,7 +258,7 @@ class SQLStore(ThreadStore):
             raise made from made.__cause__
 
 
-def _database_of(database: str | Engine, lease: float, hung_after: float) -> Database:
+def _database_of(database: str | Engine, times: StoreTimes) -> Database:
     """Return the database of a URL, or one with connections of its own to the same place as an engine."""
     given: Any = database
     url = sql_url(given) if isinstance(given, str) else given.url if isinstance(given, Engine) else None
@@ -262,4 +266,4 @@ def _database_of(database: str | Engine, lease: float, hung_after: float) -> Dat
         shown = "this one" if isinstance(given, str) else repr(given)
         raise UsageError(f"threads are kept in {_KNOWN}, or in an Engine of SQLAlchemy with psycopg, not {shown}")
     is_sqlite = url.get_backend_name() == "sqlite"
-    return Database(url if is_sqlite or isinstance(given, str) else given, TABLES, lease=lease, hung_after=hung_after)
+    return Database(url if is_sqlite or isinstance(given, str) else given, TABLES, times)
