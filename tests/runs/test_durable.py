@@ -112,7 +112,7 @@ async def test_nobody_waits_for_runs_that_are_closed(tmp_path: Path) -> None:
     first.add("asking", ScriptedAgent(turn(interrupt("Proceed?", interrupt_id="i"))))
     async with first:
         await first.start("asking", "Hi", run_id="r")
-        await first.stop("r")
+        assert [event.type.value async for _, event in first.follow("r")][-1] == "RUN_FINISHED"
         [waiting] = await first.list()
         assert waiting.status == "waiting"
     with anyio.fail_after(_SECONDS):
