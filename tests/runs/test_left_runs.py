@@ -40,7 +40,7 @@ def asking() -> ScriptedAgent:
 
 
 def with_agent(url: str, agent: ScriptedAgent, *functions: Callable[[WaitingRun], object]) -> Runs:
-    runs = Runs(url)
+    runs = Runs(url, lease=1.0)
     runs.add("helper", agent)
     for each in functions:
         runs.on_waiting(each)
@@ -74,7 +74,7 @@ async def test_a_run_without_a_process_that_has_its_agent_is_queued_and_a_stop_t
 ) -> None:
     await wait_in_database(database_url)
     with anyio.fail_after(_SECONDS), caplog.at_level(logging.WARNING, "agui_client.runs"):
-        async with Runs(database_url) as runs:
+        async with Runs(database_url, lease=1.0) as runs:
             answer = asyncio.create_task(runs.answer("r", {"i": Approve()}))
             await until(lambda: caplog.messages, _SECONDS)
             [queued, _] = await runs.list()
@@ -100,7 +100,7 @@ async def test_a_run_without_a_process_that_has_its_agent_is_queued_and_a_stop_t
 
 async def test_a_cancelled_answer_is_carried_out_by_the_next_process_that_has_the_agent(database_url: str) -> None:
     await wait_in_database(database_url)
-    async with Runs(database_url) as runs:
+    async with Runs(database_url, lease=1.0) as runs:
         with anyio.move_on_after(_SECONDS) as scope:
             async with anyio.create_task_group() as tasks:
 
@@ -122,7 +122,7 @@ async def test_a_run_whose_process_was_killed_is_stopped_where_no_process_has_it
     servers.flag("silent", up=True)
     program, served = await servers.start()
     await read_until(page(served), "pay", lambda: True)
-    async with Runs(servers.url) as runs:
+    async with Runs(servers.url, lease=1.0) as runs:
         with anyio.fail_after(_SECONDS):
             while not (await runs.info("r")).event_count:  # noqa: ASYNC110 - another process stores them
                 await anyio.sleep(0.02)
@@ -151,7 +151,7 @@ async def answer(input):
     yield "never"
 
 async def main():
-    runs = Runs(sys.argv[1])
+    runs = Runs(sys.argv[1], lease=1.0)
     runs.add("helper", FunctionAgent(answer))
     async with runs:
         await runs.start("helper", "Hi", run_id="r", thread_id="t")
@@ -166,7 +166,7 @@ async def test_a_run_whose_process_was_killed_before_its_first_event_is_stopped_
 ) -> None:
     with Program("-c", _KILLED_BY_ITS_AGENT, database_url, stderr=2) as program:
         assert await anyio.to_thread.run_sync(program.wait, _SECONDS) < 0
-    async with Runs(database_url) as runs:
+    async with Runs(database_url, lease=1.0) as runs:
         await until_status(runs, "r", "queued")
         with anyio.fail_after(_SECONDS):
             assert (await runs.stop("r")).status is RunStatus.STOPPED
@@ -183,7 +183,7 @@ async def test_the_events_of_a_run_of_another_process_are_counted_while_it_goes_
         tasks.cancel_scope.cancel()
     # The start of the run, eight events of a text, three of a call.
     expected = 1 + 8 + 3
-    async with Runs(servers.url) as runs:
+    async with Runs(servers.url, lease=1.0) as runs:
         with anyio.fail_after(_SECONDS):
             # The last events are stored a moment after they came.
             while (info := await runs.info("r")).event_count != expected:
@@ -224,7 +224,7 @@ from agui_client.runs import Runs
 from agui_client.testing import ScriptedAgent, interrupt, turn
 
 async def main():
-    runs = Runs(sys.argv[1])
+    runs = Runs(sys.argv[1], lease=1.0)
     runs.add("helper", ScriptedAgent(turn(interrupt("Proceed?", interrupt_id="i"))))
 
     @runs.on_waiting
@@ -246,7 +246,7 @@ async def test_of_a_run_whose_process_was_killed_while_it_told_of_it_another_one
     # One that has the agent but no functions, and one that has functions but not the agent, tell nobody.
     async with with_agent(database_url, asking()) as runs:
         assert await statuses(runs) == ["waiting"]
-    other = Runs(database_url)
+    other = Runs(database_url, lease=1.0)
     other.add("other", asking())
     other.on_waiting(told.append)
     async with other as runs:
@@ -294,7 +294,7 @@ async def test_a_function_that_is_at_work_is_called_once_and_returns_before_the_
 
 
 async def test_an_id_that_a_database_cannot_store_is_refused_and_no_other_request_with_it(database_url: str) -> None:
-    runs = Runs(database_url)
+    runs = Runs(database_url, lease=1.0)
     app = agent_app(ScriptedAgent(turn(text("Hello."))), name="helper", runs=runs)
     too_long = "".join(random.Random(7).choices(string.ascii_letters, k=20_000))
     found: dict[str, httpx.Response] = {}
