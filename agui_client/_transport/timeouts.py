@@ -79,17 +79,22 @@ def check_seconds(option: str, seconds: object, *, may_be_none: bool = False) ->
         raise UsageError(f"{option} is {meaning}, not {seconds!r}")
 
 
-def check_number(name: str, value: object, *, least: float, is_whole: bool = False, is_above: bool = False) -> None:
+def check_number(
+    name: str, value: object, *, least: float, is_whole: bool = False, is_above: bool = False, may_be_none: bool = False
+) -> None:
     """Check a number that a caller gave.
 
     Raises:
-        UsageError: It is none, or too small.
+        UsageError: It is no such number, or too small.
     """
+    if value is None and may_be_none:
+        return
     kinds = int if is_whole else int | float
     is_number = isinstance(value, kinds) and not isinstance(value, bool)
     if not (is_number and (value > least if is_above else value >= least)):  # type: ignore[operator]
         wanted = f"a {'whole ' if is_whole else ''}number {'above' if is_above else 'from'} {least:g}"
-        raise UsageError(f"{name} is {wanted}{'' if is_above else ' up'}, not {value!r}")
+        wanted += ("" if is_above else " up") + (", or None" if may_be_none else "")
+        raise UsageError(f"{name} is {wanted}, not {value!r}")
 
 
 def is_duration(value: object) -> TypeGuard[float]:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, cast
 
 from ag_ui.core import Message, RunAgentInput
 
-from agui_client._protocol.schema import is_a, is_object
+from agui_client._protocol.schema import is_object
 from agui_client._run.scope import AgentOptions, StateT
 from agui_client._run.subagents import JOURNAL, SubagentResult, with_journal_of
+from agui_client._transport.timeouts import check_number
 from agui_client.agent import AbstractAgent, as_run_input
 from agui_client.errors import UsageError
 from agui_client.options import lists_keywords
@@ -274,8 +275,7 @@ class LoopAgent(_ListedTeam[StateT]):
         super().__init__(*members, on_error=on_error, limits=limits, **options)
         if not callable(until):
             raise UsageError(f"a LoopAgent needs a function that ends it, until=..., not {until!r}")
-        if not is_a(rounds, int) or isinstance(rounds, bool) or rounds < 1:
-            raise UsageError(f"LoopAgent(rounds=...) is a whole number from 1, not {rounds!r}")
+        check_number("LoopAgent(rounds=...)", rounds, least=1, is_whole=True)
         self._until, self._rounds = until, rounds
 
     async def _lead(self, team: Team) -> None:

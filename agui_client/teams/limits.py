@@ -8,7 +8,7 @@ from agui_client._field_docs import Record
 from agui_client._protocol.schema import is_a
 from agui_client._run.meter import METER, Meter
 from agui_client._run.scope import CURRENT_SCOPE
-from agui_client._transport.timeouts import is_duration
+from agui_client._transport.timeouts import check_number, check_seconds
 from agui_client.errors import AGUIError, UsageError
 
 
@@ -80,22 +80,11 @@ def check_limits(limits: TeamLimits) -> None:
     if not is_a(limits, TeamLimits):
         raise UsageError(f"limits= takes TeamLimits(...), such as TeamLimits(calls=5), not {limits!r}")
     for name, least in (("calls", 1), ("handovers", 0), ("depth", 1), ("at_once", 1), ("tokens", 1)):
-        value: object = getattr(limits, name)
-        is_number = isinstance(value, int) and not isinstance(value, bool) and value >= least
-        if not is_number and (value is not None or name not in ("at_once", "tokens")):
-            raise UsageError(f"TeamLimits({name}=...) is a whole number from {least}, not {value!r}")
-    if limits.seconds is not None and not is_duration(limits.seconds):
-        raise UsageError(f"TeamLimits(seconds=...) is a number of seconds above zero, not {limits.seconds!r}")
-
-
-def check_at_once(most: object) -> None:
-    """Check the number of calls that `team.map` makes at the same time.
-
-    Raises:
-        UsageError: It is none.
-    """
-    if most is not None and (not isinstance(most, int) or isinstance(most, bool) or most < 1):
-        raise UsageError(f"team.map(at_once=...) is a whole number from 1, or None for all, not {most!r}")
+        may_be_none = name in ("at_once", "tokens")
+        check_number(
+            f"TeamLimits({name}=...)", getattr(limits, name), least=least, is_whole=True, may_be_none=may_be_none
+        )
+    check_seconds("TeamLimits(seconds=...)", limits.seconds, may_be_none=True)
 
 
 def check_depth(most: int) -> None:

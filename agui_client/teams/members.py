@@ -13,7 +13,7 @@ from agui_client._field_docs import Record
 from agui_client._protocol.schema import is_a, is_object, is_text
 from agui_client._run.subagents import without_journal
 from agui_client._tools.toolset import listed_names
-from agui_client._transport.timeouts import is_duration
+from agui_client._transport.timeouts import check_number, check_seconds
 from agui_client._type_adapters import type_adapter
 from agui_client.agent import AbstractAgent
 from agui_client.errors import UsageError
@@ -106,11 +106,8 @@ def _check(member: Member) -> None:
             raise UsageError(f"{about}: {option} is one of {known!r}, not {value!r}")
     if tools != "all" and (isinstance(tools, str | bytes) or not isinstance(tools, Collection)):
         raise UsageError(f"{about}: tools is 'all' or a list of names, not {tools!r}")
-    if member.timeout is not None and not is_duration(member.timeout):
-        raise UsageError(f"{about}: timeout is a number of seconds above zero, not {member.timeout!r}")
-    retries = cast("object", member.retries)
-    if not isinstance(retries, int) or isinstance(retries, bool) or retries < 0:
-        raise UsageError(f"{about}: retries is a whole number from 0, not {retries!r}")
+    check_seconds(f"{about}: timeout", member.timeout, may_be_none=True)
+    check_number(f"{about}: retries", member.retries, least=0, is_whole=True)
     if member.answer is not None:
         type_adapter(member.answer, f"{about}: answer")
         if member.agent.is_team:

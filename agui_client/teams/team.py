@@ -39,11 +39,12 @@ from agui_client._protocol.schema import is_a
 from agui_client._run.scope import CURRENT_SCOPE
 from agui_client._run.subagents import SubagentResult
 from agui_client._tools.working_time import WorkingTime
+from agui_client._transport.timeouts import check_number
 from agui_client.errors import AGUIError, RunFailedError, UsageError
 from agui_client.messages import prompt_messages
 from agui_client.teams.call_journal import CallRecord, digest_of
 from agui_client.teams.id_scope import said_id
-from agui_client.teams.limits import TeamLimitError, TeamLimits, check_at_once, check_depth
+from agui_client.teams.limits import TeamLimitError, TeamLimits, check_depth
 from agui_client.teams.member_calls import Call, MemberCalls
 from agui_client.teams.members import Member, OnError, Sees
 from agui_client.teams.snapshot_events import cut_off
@@ -195,7 +196,7 @@ class Team:
             Exception: A call failed; the others were cancelled.
             UsageError: `at_once` is no whole number above zero.
         """
-        check_at_once(at_once)
+        check_number("team.map(at_once=...)", at_once, least=1, is_whole=True, may_be_none=True)
         made = [self.called(member, item, on_error=on_error, is_apart=True) for item in items]
         return await self._gathered(made, at_once or math.inf)
 

@@ -270,11 +270,11 @@ def test_options_that_mean_nothing_are_refused() -> None:
     one, never = says("one", "A"), cast("Any", "never")
     takes, rounds = (
         r"^handovers=\{'one': ...\} takes Handover",
-        r"^LoopAgent\(rounds=...\) is a whole number from 1, not ",
+        r"^LoopAgent\(rounds=...\) is a whole number from 1 up, not ",
     )
     mistakes: list[tuple[str, Callable[[], object]]] = [
         *(
-            (r"retries is a whole number from 0, not ", partial(Member, one, retries=each))
+            (r"retries is a whole number from 0 up, not ", partial(Member, one, retries=each))
             for each in (-1, True, never)
         ),
         ("^a team needs at least one member$", SequentialAgent),

@@ -276,7 +276,7 @@ async def test_a_number_of_calls_at_once_that_means_nothing_is_refused(at_once: 
     async def lead(team: Team) -> None:
         await team.map("worker", ["a"], at_once=at_once)
 
-    with pytest.raises(UsageError, match=r"^team.map\(at_once=...\) is a whole number from 1, or None for all, not "):
+    with pytest.raises(UsageError, match=r"^team.map\(at_once=...\) is a whole number from 1 up, or None, not "):
         await TeamAgent(lead, worker=says("worker", "A")).run_agent("Hi")
 
 
