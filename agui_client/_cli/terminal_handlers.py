@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from ag_ui.core import AssistantMessage
 from rich.console import Group
 from rich.padding import Padding
 from rich.text import Text
@@ -20,6 +19,7 @@ from agui_client._cli.exit_codes import complain
 from agui_client._cli.form_dialog import FormDialog
 from agui_client._cli.terminal_questions import LeftError, Terminal, WithdrawnError
 from agui_client._interrupts.answers import Answer, Cancel, Resolve, cover, is_expired
+from agui_client._protocol.message_text import tool_calls_in
 from agui_client._protocol.patch import parse_json
 from agui_client._protocol.schema import is_object
 from agui_client._run.story import Speakers
@@ -191,8 +191,7 @@ def _arguments(call: ToolCall | None) -> Mapping[str, Any] | None:
 
 
 def _call(messages: Sequence[Message], tool_call_id: str | None) -> ToolCall | None:
-    calls = (call for each in messages if isinstance(each, AssistantMessage) for call in each.tool_calls or ())
-    return next((call for call in calls if call.id == tool_call_id), None)
+    return next((call for _, call in tool_calls_in(messages) if call.id == tool_call_id), None)
 
 
 # --- the text of a question

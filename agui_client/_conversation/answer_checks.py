@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from agui_client._conversation.ledger import CallStatus
 from agui_client._interrupts.answers import Cancel, cancel_all, cover
+from agui_client._protocol.message_text import tool_calls_in
 from agui_client._protocol.open_items import quoted
 from agui_client._protocol.thread_state import is_same_call
 from agui_client._tools.approval import Approve, Deny
@@ -101,9 +102,7 @@ def check_results(conversation: Conversation, results: Mapping[str, object]) -> 
     Raises:
         UsageError: The call does not exist, or has a result.
     """
-    messages = conversation.messages
-    # By the role: to ask a model for its class takes long, and there may be thousands.
-    called = dict.fromkeys([call.id for each in messages if each.role == "assistant" for call in each.tool_calls or ()])
+    called = dict.fromkeys([call.id for _, call in tool_calls_in(conversation.messages)])
     answered = conversation.answered_call_ids
     for tool_call_id, result in results.items():
         if tool_call_id not in called:

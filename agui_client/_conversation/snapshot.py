@@ -11,6 +11,7 @@ from pydantic_core import PydanticCustomError
 
 from agui_client._conversation.ledger import ToolCallRecord
 from agui_client._display import Displayed
+from agui_client._protocol.message_text import answered_ids
 
 ANOTHER_VERSION = "has another version than 2, the only one that this agui_client reads"
 """What is wrong with a saved conversation that another agui_client has written."""
@@ -51,13 +52,7 @@ class ConversationSnapshot(Displayed, BaseModel):
     @property
     def pending_tool_call_ids(self) -> list[str]:
         """The tool calls that the last run left to the application, and that have no result."""
-        answered = set[str]()
-        for message in self.messages:
-            if message.role == "tool":
-                answered.add(message.tool_call_id)
-            elif message.role == "assistant":
-                # Servers use ids again: a result before the message is one of another call.
-                answered.difference_update(call.id for call in message.tool_calls or ())
+        answered = answered_ids(self.messages)
         ours = [each.tool_call_id for each in self.tool_calls if each.is_ours_to_answer]
         return [each for each in ours if each not in answered]
 

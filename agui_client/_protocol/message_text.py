@@ -1,10 +1,13 @@
-"""The content of messages as text."""
+"""The content of messages as text, and the tool calls in them."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ag_ui.core import AssistantMessage, Message, ToolCall
 
 
 def content_text(
@@ -24,3 +27,23 @@ def content_text(
     parts: Sequence[Any] = content
     shown = (part for part in parts if names_media or part.type == "text")
     return between.join(part.text if part.type == "text" else f"[{part.type}]" for part in shown)
+
+
+def tool_calls_in(messages: Iterable[Message]) -> Iterator[tuple[AssistantMessage, ToolCall]]:
+    """Iterate the tool calls in messages, each with its message."""
+    for message in messages:
+        # By the role: to ask a model for its class takes long, and there may be thousands.
+        if message.role == "assistant":
+            for call in message.tool_calls or ():
+                yield message, call
+
+
+def answered_ids(messages: Iterable[Message]) -> set[str]:
+    """Return the ids of the tool calls that have a result behind them; servers use ids again."""
+    answered = set[str]()
+    for message in messages:
+        if message.role == "tool":
+            answered.add(message.tool_call_id)
+        elif message.role == "assistant":
+            answered.difference_update(call.id for call in message.tool_calls or ())
+    return answered

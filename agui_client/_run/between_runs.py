@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ag_ui.core import AssistantMessage
-
 from agui_client._conversation.answer_checks import withheld_calls
 from agui_client._interrupts.answers import answer_interrupts, answer_question
+from agui_client._protocol.message_text import tool_calls_in
 from agui_client._run.result import pending_calls
 from agui_client._run.run_request import Answers, next_input, with_conversation
 from agui_client._run.steering import answering
@@ -208,12 +207,7 @@ def _is_settled(call: Call) -> bool:
 def _by_speaker(call: Call, tool_calls: Sequence[ToolCall]) -> dict[str, list[ToolCall]]:
     """Return tool calls by the one who makes them: the agent itself, one of its subagents, or a member of a team."""
     by_speaker: dict[str, list[ToolCall]] = {}
-    owners = {
-        each.id: message.subagent_run_id
-        for message in call.round.conversation.messages
-        if isinstance(message, AssistantMessage)
-        for each in message.tool_calls or ()
-    }
+    owners = {each.id: message.subagent_run_id for message, each in tool_calls_in(call.round.conversation.messages)}
     for each in tool_calls:
         # The member that speaks for a team owns nothing, but has its name in its ids.
         member = each.id.rpartition("/")[0] if call.agent.is_team else ""

@@ -16,6 +16,7 @@ from pydantic import BaseModel
 
 from agui_client._conversation.ledger import AnsweredBy, CallStatus, ToolCallRecord
 from agui_client._conversation.snapshot import ConversationSnapshot, document_of
+from agui_client._protocol.message_text import tool_calls_in
 from agui_client._protocol.placeholders import UNKNOWN_RESULT
 from agui_client._run.run_request import RequestSource, RunRequest, composed_input, result_messages
 from agui_client._tools.approval import Approve
@@ -64,9 +65,7 @@ class Continuation(BaseModel, RequestSource):
         own: dict[str, Any] = {"answered_by": AnsweredBy.APPLICATION}
         records = [
             ToolCallRecord(tool_call_id=call.id, message_id=each.id, status=statuses[call.id], shown=call, **own)
-            for each in input.messages
-            if each.role == "assistant"
-            for call in each.tool_calls or ()
+            for each, call in tool_calls_in(input.messages)
             if call.id in statuses
         ]
         state: Any = {} if input.state is None else input.state

@@ -14,6 +14,7 @@ from pydantic_core import from_json, to_json, to_jsonable_python
 
 from agui_client._display import Displayed
 from agui_client._field_docs import Record
+from agui_client._protocol.message_text import tool_calls_in
 from agui_client._protocol.schema import is_object
 from agui_client._run.answer_parsing import read_answer, written_answers
 from agui_client._run.inspected_run import InspectedRun
@@ -492,6 +493,4 @@ def _last_arguments(result: RunResult) -> Iterator[str]:
             return
     # A server that repeats the id of an earlier call calls anew in the earlier message.
     called = set(result.called_ids) - executed - {call.id for call in result.pending_tool_calls}
-    for message in result.messages:
-        if isinstance(message, AssistantMessage):
-            yield from (call.function.arguments for call in message.tool_calls or () if call.id in called)
+    yield from (call.function.arguments for _, call in tool_calls_in(result.messages) if call.id in called)

@@ -28,7 +28,7 @@ from ag_ui.core import (
 )
 
 from agui_client._interrupts.decisions import shown_decision
-from agui_client._protocol.message_text import content_text
+from agui_client._protocol.message_text import content_text, tool_calls_in
 from agui_client._protocol.schema import is_object
 from agui_client._secrets import REDACTED, hidden_json, is_secret_schema
 from agui_client._tools.approval import ToolDecision
@@ -209,7 +209,7 @@ def calls_in(
     latest = dict[str, str]()
     for message in messages:
         if isinstance(message, AssistantMessage):
-            calls += [(message, call) for call in message.tool_calls or ()]
+            calls += tool_calls_in([message])
             latest |= {call.id: message.id for call in message.tool_calls or ()}
         elif isinstance(message, ToolMessage) and message.tool_call_id in latest:
             results[latest[message.tool_call_id], message.tool_call_id] = message

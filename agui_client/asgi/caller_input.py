@@ -14,6 +14,7 @@ from agui_client._conversation.answer_checks import check_results
 from agui_client._conversation.ledger import AnsweredBy, CallStatus, ToolCallRecord
 from agui_client._conversation.snapshot import document_of
 from agui_client._conversation.state_base import split_base
+from agui_client._protocol.message_text import tool_calls_in
 from agui_client._protocol.open_items import quoted
 from agui_client._protocol.placeholders import NO_RESULT, marked, without_mark
 from agui_client._protocol.schema import is_object
@@ -206,8 +207,8 @@ def _answering(
     if signer is not None and signer.journal is not None:
         input = input.model_copy(update={"state": signer.journal.opened(input.state, input.messages)})
     # Most inputs answer nothing, and may have thousands of messages.
-    calling = [each for each in input.messages if each.role == "assistant"] if resume else []
-    answers = CallerAnswers(resume, {call.id: call for each in calling for call in each.tool_calls or ()})
+    calls = tool_calls_in(input.messages if resume else ())
+    answers = CallerAnswers(resume, {call.id: call for _, call in calls})
     if agent.is_team and answers.entries and not has_journal(input.state):
         raise UsageError(NO_JOURNAL)
     return clone_for(agent, input, answers), None, {**options, **answers.options}, signer
@@ -477,8 +478,7 @@ def _records(input: RunAgentInput, answers: CallerAnswers) -> list[ToolCallRecor
             what = f"resume answers a question of tool {quoted(asking)} about call {quoted(call.id)}"
             raise UsageError(f"{what}, which is one of {quoted(call.function.name)} here")
     questions = {each.interrupt.tool_call_id: each for each in answers.questions}
-    assistants = [each for each in input.messages if each.role == "assistant"] if answers.calls else []
-    messages = {call.id: each.id for each in assistants for call in each.tool_calls or ()}
+    messages = {call.id: each.id for each, call in tool_calls_in(input.messages if answers.calls else ())}
     return [
         ToolCallRecord(
             tool_call_id=call.id,

@@ -15,6 +15,7 @@ from ag_ui.core import Interrupt
 from pydantic_core import from_json, to_json
 
 from agui_client._interrupts.decisions import decision_in
+from agui_client._protocol.message_text import tool_calls_in
 from agui_client._protocol.open_items import quoted
 from agui_client._protocol.schema import is_array, is_object
 from agui_client._tools.approval import Approve, Deny
@@ -65,7 +66,7 @@ def stored_interrupts(
         tools: The functions of the application that are known outside runs, by name.
         signer: The signer of their ids; None if they are not signed.
     """
-    calls = {call.id: call for each in document.messages if each.role == "assistant" for call in each.tool_calls or ()}
+    calls = {call.id: call for _, call in tool_calls_in(document.messages)}
     records = [(each, calls[each.tool_call_id]) for each in document.tool_calls if each.tool_call_id in calls]
     questions = [
         _question(each.question, _packed(each.question, call.function.name, is_saved=True))

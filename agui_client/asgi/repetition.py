@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from agui_client._interrupts.answers import is_expired
+from agui_client._protocol.message_text import answered_ids
 from agui_client._protocol.open_items import quoted
 from agui_client.asgi.caller_interrupts import APPROVAL, PASSED_ON, QUESTION, approved_call, unpacked
 from agui_client.errors import RequestExpiredError, RequestRepeatedError
@@ -109,13 +110,7 @@ def refuse_approvals_of_answered_calls(messages: Sequence[Message], resume: Iter
     Raises:
         RequestRepeatedError: One of them is about a call that has a result.
     """
-    answered = set[str]()
-    for message in messages if resume else ():
-        if message.role == "assistant":
-            # A server that numbers its calls per run may call again under an id that was answered.
-            answered.difference_update(call.id for call in message.tool_calls or ())
-        elif message.role == "tool":
-            answered.add(message.tool_call_id)
+    answered = answered_ids(messages if resume else ())
     for entry in resume:
         if entry.interrupt_id.startswith(APPROVAL) and approved_call(entry.interrupt_id)[0] in answered:
             raise _answered(entry.interrupt_id)

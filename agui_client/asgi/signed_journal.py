@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from ag_ui.core import MessagesSnapshotEvent, StateDeltaEvent, StateSnapshotEvent, ToolCallEndEvent
 from pydantic_core import from_json, to_json
 
+from agui_client._protocol.message_text import tool_calls_in
 from agui_client._protocol.open_items import quoted
 from agui_client._protocol.patch import Document, PatchFailed, is_same_json
 from agui_client._protocol.schema import is_array, is_object
@@ -118,12 +119,9 @@ class SignedJournal:
         return read
 
     def _refuse_other_calls(self, messages: Iterable[Message]) -> None:
-        for message in messages:
-            for call in (message.tool_calls or ()) if message.role == "assistant" else ():
-                if self._digests.get(call.id, digest := _digest(call, message.id)) != digest:
-                    raise UnverifiedError(
-                        f"tool call {quoted(call.id)} is not the one that was made: send it as it came"
-                    )
+        for message, call in tool_calls_in(messages):
+            if self._digests.get(call.id, digest := _digest(call, message.id)) != digest:
+                raise UnverifiedError(f"tool call {quoted(call.id)} is not the one that was made: send it as it came")
 
     # --- what the caller gets
 
@@ -137,7 +135,7 @@ class SignedJournal:
         if isinstance(event, ToolCallEndEvent):
             self._new_calls[event.tool_call_id] = None
         elif isinstance(event, MessagesSnapshotEvent):
-            self._new_calls |= dict.fromkeys(_calls_in(event.messages))
+            self._new_calls |= dict.fromkeys(call.id for _, call in tool_calls_in(event.messages))
         elif isinstance(event, StateSnapshotEvent):
             state = self._whole(event.snapshot, conversation)
             return event if state is event.snapshot else event.model_copy(update={"snapshot": state})
@@ -164,7 +162,7 @@ class SignedJournal:
         """
         if self._journal is None and has_journal(state):
             self._journal = Document(state[JOURNAL])
-            self._new_calls |= dict.fromkeys(_calls_in(conversation.messages))
+            self._new_calls |= dict.fromkeys(call.id for _, call in tool_calls_in(conversation.messages))
 
     def _whole(self, state: Any, conversation: Conversation) -> Any:
         if not has_journal(state):
@@ -255,12 +253,6 @@ def _as_text(signature: bytes) -> str:
 def _operations(patch: list[dict[str, Any]]) -> list[Any]:
     given: Any = patch
     return StateDeltaEvent(delta=given).delta
-
-
-def _calls_in(messages: Iterable[Message]) -> Iterator[str]:
-    for message in messages:
-        if message.role == "assistant":
-            yield from (call.id for call in message.tool_calls or ())
 
 
 def _digest_in(conversation: Conversation, tool_call_id: str) -> str | None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ag_ui.core import Event, Message, ToolMessage
 
+from agui_client._protocol.message_text import tool_calls_in
 from agui_client._protocol.placeholders import is_placeholder
 from agui_client._run.continuing import Continuation
 from agui_client.teams.snapshot_events import result_of
@@ -63,12 +64,7 @@ def continuation_of(journal: CallRecord | None, input: RunAgentInput, ids: IdSco
     """
     if journal is None or journal.left is None:
         return None
-    own = {
-        ids.up(call.id): call.id
-        for each in input.messages
-        if each.role == "assistant"
-        for call in each.tool_calls or ()
-    }
+    own = {ids.up(call.id): call.id for _, call in tool_calls_in(input.messages)}
     begun, waiting = ({own[each] for each in calls if each in own} for calls in (journal.begun, journal.left))
     # Where the member failed in its process, its team has given the calls that were begun a placeholder for a result.
     messages = [each for each in input.messages if not _is_placeholder_for(each, begun | waiting)]

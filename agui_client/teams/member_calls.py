@@ -29,6 +29,7 @@ from ag_ui.core import (
 )
 
 from agui_client._interrupts.decisions import in_agents_words
+from agui_client._protocol.message_text import tool_calls_in
 from agui_client._protocol.open_items import quoted
 from agui_client._protocol.placeholders import UNKNOWN_RESULT, is_placeholder, marked
 from agui_client._protocol.reduce import Reducer
@@ -405,8 +406,7 @@ class MemberCalls:
         tools that were begun will have no result, and are answered as unknown.
         """
         if self._abandoned is not None:
-            own = (each for each in self.thread.messages if each.role == "assistant")
-            calls = [call.id for each in own for call in each.tool_calls or ()]
+            calls = [call.id for _, call in tool_calls_in(self.thread.messages)]
             self.answer(begun_in(self._abandoned, sorted(calls)), UNKNOWN_RESULT)
         changed_records: dict[str, CallRecord] = {}
         for invocation, given in self._answers.items():

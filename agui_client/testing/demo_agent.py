@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from ag_ui.core import (
-    AssistantMessage,
     RunAgentInput,
     RunFinishedInterruptOutcome,
     TokenUsage,
@@ -18,7 +17,7 @@ from ag_ui.core import (
 )
 from pydantic import TypeAdapter
 
-from agui_client._protocol.message_text import content_text
+from agui_client._protocol.message_text import content_text, tool_calls_in
 from agui_client.testing.parts import (
     interrupt,
     patch,
@@ -135,7 +134,7 @@ def _answered_call(input: RunAgentInput) -> ToolCall | None:
     last = input.messages[-1] if input.messages else None
     if not isinstance(last, ToolMessage):
         return None
-    calls = [call for each in input.messages if isinstance(each, AssistantMessage) for call in each.tool_calls or ()]
+    calls = [call for _, call in tool_calls_in(input.messages)]
     return next((call for call in calls if call.id == last.tool_call_id), None)
 
 
