@@ -35,6 +35,7 @@ from agui_client.errors import RunInProgressError, UsageError
 from agui_client.runs.attempts import Attempt
 from agui_client.runs.on_waiting import WaitingFunction, notify
 from agui_client.runs.records import (
+    RunFilter,
     RunInfo,
     RunKey,
     RunsClosedError,
@@ -364,29 +365,12 @@ class DatabaseKeeper:
         await self.open()
         return await self._remote_runs.latest(owner, thread_id)
 
-    async def find(self, run_id: str, thread_id: str | None, owner: str | None) -> ServerRun:
-        """Return the run of an id.
-
-        Raises:
-            UsageError: There is none, or there are several.
-        """
-        await self.open()
-        return await self._remote_runs.find(run_id, thread_id, owner)
-
-    async def info(self, run_id: str, thread_id: str | None, owner: str | None) -> RunInfo:
-        """Return the description of the run of an id.
-
-        Raises:
-            UsageError: There is none, or there are several.
-        """
-        await self.open()
-        return await self._remote_runs.info(run_id, thread_id, owner)
-
-    async def infos(self, owner: str | None, limit: int, after: RunInfo | None) -> list[RunInfo]:
+    async def infos(self, wanted: RunFilter, limit: int, after: RunInfo | None = None) -> list[RunInfo]:
         """Return a page of descriptions, those that began last first."""
         await self.open()
         last = None if after is None else (row_id_of(after.key), after.begun_at.timestamp())
-        return await self._remote_runs.infos(owner, limit, last)
+        rows = await self._database.runs(wanted, limit, last)
+        return [self._remote_runs.info_of(row) for row in rows]
 
     async def overdue(self, seconds: float) -> Sequence[RunKey]:
         """Return the identities of runs of this process's agents that have waited for an answer for some seconds."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from agui_client.runs.records import RunInfo, RunKey
+    from agui_client.runs.records import RunFilter, RunInfo, RunKey
     from agui_client.runs.server_run import ServerRun
 
 
@@ -61,27 +61,11 @@ class RunKeeper(Protocol):
         """Return the latest run of a thread; None if none is kept."""
         ...
 
-    async def find(self, run_id: str, thread_id: str | None, owner: str | None, /) -> ServerRun:
-        """Return the run of an id; None stands for any thread or owner.
-
-        Raises:
-            UsageError: There is none, or there are several.
-        """
-        ...
-
-    async def info(self, run_id: str, thread_id: str | None, owner: str | None, /) -> RunInfo:
-        """Return the description of the run of an id; None stands for any thread or owner.
-
-        Raises:
-            UsageError: There is none, or there are several.
-        """
-        ...
-
-    async def infos(self, owner: str | None, limit: int, after: RunInfo | None, /) -> Sequence[RunInfo]:
-        """Return a page of descriptions of an owner's runs, or of all, those that began last first.
+    async def infos(self, wanted: RunFilter, limit: int, after: RunInfo | None = None, /) -> Sequence[RunInfo]:
+        """Return a page of descriptions, those that began last first.
 
         Args:
-            owner: The owner; None for any.
+            wanted: The runs.
             limit: The most to return.
             after: The last one of the page before; None for the first page.
         """

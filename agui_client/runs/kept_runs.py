@@ -29,7 +29,7 @@ from agui_client.errors import (
 from agui_client.runs.memory_keeper import MemoryKeeper
 from agui_client.runs.on_waiting import WaitingFunction
 from agui_client.runs.program_runs import NamedOpener
-from agui_client.runs.records import RunsClosedError, RunStatus, StoredRequest
+from agui_client.runs.records import RunFilter, RunsClosedError, RunStatus, StoredRequest
 from agui_client.runs.run_log import RunLog
 from agui_client.runs.run_registry import RunRegistry
 from agui_client.runs.server_run import ServerRun
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from agui_client._sql.times import StoreTimes
     from agui_client.asgi.caller_input import CutRun
     from agui_client.runs.keeper import RunKeeper
-    from agui_client.runs.records import RunKey, WhenLeft
+    from agui_client.runs.records import RunInfo, RunKey, WhenLeft
     from agui_client.runs.remote_runs import Rebuild
     from agui_client.runs.run_tables import StoredRun
     from agui_client.runs.server_run import Enter, NamedAgent, Reenter
@@ -57,6 +57,8 @@ _KEEP, _KEEP_STORED = 300.0, 7 * 86400.0
 """The seconds for which ended runs are kept by default, in memory and in a database."""
 EXPIRED = "Nobody answered in time: the request has expired."
 """The reason with which a call is denied that nobody has approved in time."""
+_MOST_OF_ONE_ID = 100
+"""The runs of one id that are counted."""
 _LONGEST_LOOK = 10.0
 """The seconds between two looks for runs that have waited for too long."""
 _logger = logging.getLogger("agui_client.runs")
@@ -287,7 +289,14 @@ class KeptRuns:
         return await self.keeper.latest(owner, thread_id)
 
     async def find(self, run_id: str, thread_id: str | None, owner: str | None) -> ServerRun:
-        """Return the run of an id; None stands for any thread or owner.
+        """Return the run of an id: see `info`."""
+        key = (await self.info(run_id, thread_id, owner)).key
+        if (run := await self.keeper.get(key)) is None:
+            raise _none(run_id)  # it was removed just now
+        return run
+
+    async def info(self, run_id: str, thread_id: str | None, owner: str | None) -> RunInfo:
+        """Return the description of the run of an id; None stands for any thread or owner.
 
         Raises:
             UsageError: There is none, there are several, or the id is no text.
@@ -295,7 +304,12 @@ class KeptRuns:
         if not is_a(run_id, str):
             what = f"run_id= is the id of a run, such as info.run_id, not a {type(run_id).__name__}"
             raise UsageError(what)
-        return await self.keeper.find(run_id, thread_id, owner)
+        found = await self.keeper.infos(RunFilter(owner, thread_id, run_id), _MOST_OF_ONE_ID)
+        if not found:
+            raise _none(run_id)
+        if len(found) > 1:
+            raise UsageError(f"{len(found)} runs have the id {run_id!r}; name one with thread_id= and owner=")
+        return found[0]
 
     def owner_of(self, caller: object) -> str:
         """Return the owner of a caller's runs.
@@ -334,6 +348,10 @@ class KeptRuns:
             turns=self._turns_of(log.key.owner),
             answer_within=self._answer_within,
         )
+
+
+def _none(run_id: str) -> UsageError:
+    return UsageError(f"no run {run_id!r} is kept here; a run that has ended is kept for Runs(keep=) seconds")
 
 
 def _refusal(log: RunLog) -> RequestRepeatedError:

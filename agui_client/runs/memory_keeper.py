@@ -17,7 +17,7 @@ from agui_client.runs.on_waiting import WaitingFunction, notify
 from agui_client.runs.records import RunStatus, WaitingRun
 
 if TYPE_CHECKING:
-    from agui_client.runs.records import RunInfo, RunKey
+    from agui_client.runs.records import RunFilter, RunInfo, RunKey
     from agui_client.runs.run_log import RunLog
     from agui_client.runs.run_registry import RunRegistry
     from agui_client.runs.server_run import ServerRun
@@ -81,25 +81,9 @@ class MemoryKeeper:
         """Return the latest run of a thread; None if none is kept."""
         return self._registry.latest(owner, thread_id)
 
-    async def find(self, run_id: str, thread_id: str | None, owner: str | None) -> ServerRun:
-        """Return the run of an id.
-
-        Raises:
-            UsageError: There is none, or there are several.
-        """
-        return self._registry.find(run_id, thread_id, owner)
-
-    async def info(self, run_id: str, thread_id: str | None, owner: str | None) -> RunInfo:
-        """Return the description of the run of an id.
-
-        Raises:
-            UsageError: There is none, or there are several.
-        """
-        return self._registry.find(run_id, thread_id, owner).log.info
-
-    async def infos(self, owner: str | None, limit: int, after: RunInfo | None) -> Sequence[RunInfo]:
+    async def infos(self, wanted: RunFilter, limit: int, after: RunInfo | None = None) -> Sequence[RunInfo]:
         """Return a page of descriptions, those that began last first."""
-        logs = [each.log for each in self._registry if owner in (None, each.log.key.owner)]
+        logs = [each.log for each in self._registry if _fits(each.log.key, wanted)]
         if after is not None:
             logs = [each for each in logs if (each.begun_at, each.key) < (after.begun_at, after.key)]
         logs.sort(key=lambda each: (each.begun_at, each.key), reverse=True)
@@ -152,3 +136,7 @@ class MemoryKeeper:
         self.stop_all(within)
         with anyio.CancelScope(shield=True):
             await self._ended(going_on)
+
+
+def _fits(key: RunKey, wanted: RunFilter) -> bool:
+    return all(each in (None, value) for each, value in zip(wanted, key, strict=True))

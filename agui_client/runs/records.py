@@ -65,6 +65,17 @@ class RunKey(NamedTuple):
     """The id of the run."""
 
 
+class RunFilter(NamedTuple):
+    """The runs of an owner, of a thread, or of an id; None stands for any."""
+
+    owner: str | None = None
+    """The owner."""
+    thread_id: str | None = None
+    """The thread."""
+    run_id: str | None = None
+    """The id of the runs."""
+
+
 class FollowedEvent(NamedTuple):
     """An event of a run that is followed, with its place in the log."""
 

@@ -16,8 +16,7 @@ from ag_ui.core import Message, MessagesSnapshotEvent, RunAgentInput, StateSnaps
 from pydantic import TypeAdapter
 
 from agui_client._protocol.outcome import ThreadFacts
-from agui_client.errors import UsageError
-from agui_client.runs.records import Place, RunInfo, RunStatus, RunsUnavailableError
+from agui_client.runs.records import Place, RunFilter, RunInfo, RunStatus, RunsUnavailableError
 from agui_client.runs.run_log import Phase, RunLog
 from agui_client.runs.server_run import ServerRun
 
@@ -116,28 +115,18 @@ class RemoteRuns:
 
     async def latest(self, owner: str, thread_id: str) -> ServerRun | None:
         """Return the latest run of a thread; None if none is stored."""
-        rows = await self._database.runs(owner=owner, thread_id=thread_id, limit=1)
+        rows = await self._database.runs(RunFilter(owner, thread_id), 1)
         return await self._run_of(rows[0]) if rows else None
 
-    async def find(self, run_id: str, thread_id: str | None, owner: str | None) -> ServerRun:
-        """Return the run of an id.
-
-        Raises:
-            UsageError: There is none, or there are several.
-        """
-        return await self._run_of(await self._row(run_id, thread_id, owner))
-
-    async def info(self, run_id: str, thread_id: str | None, owner: str | None) -> RunInfo:
-        """Return the description of a run.
-
-        Raises:
-            UsageError: There is none, or there are several.
-        """
-        return self._info(await self._row(run_id, thread_id, owner))
-
-    async def infos(self, owner: str | None, limit: int, after: tuple[str, float] | None) -> list[RunInfo]:
-        """Return descriptions of runs, those that began last first: see `RunDatabase.runs`."""
-        return [self._info(row) for row in await self._database.runs(owner=owner, limit=limit, after=after)]
+    def info_of(self, row: StoredRun) -> RunInfo:
+        """Return the description of a run."""
+        run = self._registry.get(row.key)
+        if run is not None and not isinstance(run, RemoteRun) and run.log.phase is Phase.OPEN:
+            # Its last events may not be stored yet.
+            return run.log.info
+        asked = row.interrupts if row.status is RunStatus.WAITING else ()
+        about = row.status, row.begun_at, row.ended_at, row.event_count, asked, row.is_queued
+        return RunInfo(row.key.run_id, row.key.thread_id, row.key.owner, *about)
 
     async def taken_over(self, row: StoredRun) -> RunLog:
         """Return the log of a run that this process carries out from now on."""
@@ -156,23 +145,6 @@ class RemoteRuns:
         self._followed.clear()
 
     # --- inside
-
-    async def _row(self, run_id: str, thread_id: str | None, owner: str | None) -> StoredRun:
-        rows = await self._database.runs(owner=owner, thread_id=thread_id, run_id=run_id, limit=2)
-        if not rows:
-            raise UsageError(f"no run {run_id!r} is kept here; a run that has ended is kept for Runs(keep=) seconds")
-        if len(rows) > 1:
-            raise UsageError(f"several runs have the id {run_id!r}; name one with thread_id= and owner=")
-        return rows[0]
-
-    def _info(self, row: StoredRun) -> RunInfo:
-        run = self._registry.get(row.key)
-        if run is not None and not isinstance(run, RemoteRun) and run.log.phase is Phase.OPEN:
-            # Its last events may not be stored yet.
-            return run.log.info
-        asked = row.interrupts if row.status is RunStatus.WAITING else ()
-        about = row.status, row.begun_at, row.ended_at, row.event_count, asked, row.is_queued
-        return RunInfo(row.key.run_id, row.key.thread_id, row.key.owner, *about)
 
     async def _run_of(self, row: StoredRun) -> ServerRun:
         run = self._registry.get(row.key)

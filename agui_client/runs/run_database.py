@@ -23,6 +23,7 @@ from agui_client.asgi.repetition import refuse_answered_by_runs
 from agui_client.errors import AGUIError, RunInProgressError, UsageError
 from agui_client.runs.records import (
     Place,
+    RunFilter,
     RunKey,
     RunsClosedError,
     RunStatus,
@@ -350,26 +351,15 @@ class RunDatabase:
         found = await self._read(lambda db: db.execute(_SELECT_RUN, {"of_row": row_id}).mappings().all())
         return StoredRun.of(found[0]) if found else None
 
-    async def runs(
-        self,
-        *,
-        owner: str | None = None,
-        thread_id: str | None = None,
-        run_id: str | None = None,
-        limit: int,
-        after: tuple[str, float] | None = None,
-    ) -> list[StoredRun]:
-        """Return descriptions of runs, those that began last first; None stands for any.
+    async def runs(self, wanted: RunFilter, limit: int, after: tuple[str, float] | None = None) -> list[StoredRun]:
+        """Return descriptions of runs, those that began last first.
 
         Args:
-            owner: The owner.
-            thread_id: The thread.
-            run_id: The id of the run.
+            wanted: The runs.
             limit: The most to return.
             after: The id of the row of the last run of the page before, and the time when it began, as seconds.
         """
-        wanted = {RUN.c.owner: owner, RUN.c.thread_id: thread_id, RUN.c.run_id: run_id}
-        conditions = [each for column, value in wanted.items() for each in _are_of(column, value)]
+        conditions = [each for name, value in wanted._asdict().items() for each in _are_of(RUN.c[name], value)]
         is_queued = sa.and_(_IS_RUNNING, RUN.c.process_id.not_in(self.lease.living)).label("is_queued")
         described = sa.select(*_DESCRIBED, is_queued).where(*conditions)
         if after is not None:

@@ -7,7 +7,6 @@ from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from agui_client.asgi.repetition import refuse_answered_by_runs
-from agui_client.errors import UsageError
 from agui_client.runs.records import RunStatus
 from agui_client.runs.run_log import RunLog
 from agui_client.runs.server_run import LOG_FULL
@@ -85,30 +84,6 @@ class RunRegistry:
         """Return the runs of the same thread that wait for a person."""
         runs = self._threads.get((key.owner, key.thread_id), ())
         return [each for each in runs if each.log.status is RunStatus.WAITING]
-
-    def find(self, run_id: str, thread_id: str | None, owner: str | None) -> ServerRun:
-        """Return the run of an id.
-
-        Args:
-            run_id: The id.
-            thread_id: Its thread; None for any.
-            owner: Its owner; None for any.
-
-        Raises:
-            UsageError: There is none, or there are several.
-        """
-        found = [
-            each
-            for each in self
-            if each.log.key.run_id == run_id
-            and thread_id in (None, each.log.key.thread_id)
-            and owner in (None, each.log.key.owner)
-        ]
-        if not found:
-            raise UsageError(f"no run {run_id!r} is kept here; a run that has ended is kept for Runs(keep=) seconds")
-        if len(found) > 1:
-            raise UsageError(f"{len(found)} runs have the id {run_id!r}; name one with thread_id= and owner=")
-        return found[0]
 
     # --- what the logs report
 

@@ -24,6 +24,7 @@ from agui_client.runs.records import (
     FollowedEvent,
     OnCrash,
     Place,
+    RunFilter,
     RunInfo,
     RunKey,
     RunsClosedError,
@@ -303,7 +304,7 @@ class Runs:
         Raises:
             UsageError: No such run is kept, or several are.
         """
-        return await self._kept.keeper.info(run_id, thread_id, owner)
+        return await self._kept.info(run_id, thread_id, owner)
 
     async def list(self, *, owner: str | None = None, limit: int = 50, after: RunInfo | None = None) -> list[RunInfo]:
         """List the runs that are kept, those that began last first.
@@ -320,7 +321,7 @@ class Runs:
             raise UsageError(f"owner= is a text, or None for the runs of all, not {owner!r}")
         if isinstance(limit, bool) or not is_a(limit, int) or limit < 0:
             raise UsageError(f"limit= is a number of runs from 0 up, not {limit!r}")
-        return [*await self._kept.keeper.infos(owner, limit, after)]
+        return [*await self._kept.keeper.infos(RunFilter(owner), limit, after)]
 
     async def ready(self, *, within: float = 2.0) -> bool:
         """Return whether runs can begin now: they are not closed, and with a URL the database answers.
