@@ -15,12 +15,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ConfigDict, TypeAdapter, with_config
-from typing_extensions import TypedDict
+from pydantic import TypeAdapter
 
 from agui_client._files import replacing
 from agui_client._protocol.patch import parse_json
-from agui_client.batch.results import error_of
+from agui_client.batch.results import JournalLine, error_of
 from agui_client.errors import UsageError
 
 if TYPE_CHECKING:
@@ -36,31 +35,7 @@ _PADDING = b"\0\r\n\t "
 _logger = logging.getLogger("agui_client.batch")
 
 
-_EXACT = ConfigDict(strict=True, extra="forbid")
-
-
-@with_config(_EXACT)
-class _Error(TypedDict):
-    type: str
-    message: str
-    code: str | None
-
-
-@with_config(_EXACT)
-class _Line(TypedDict):
-    key: str
-    agent: str
-    prompt: str
-    text: str
-    parsed: Any
-    usage: dict[str, int]
-    seconds: float | None
-    first_text: float | None
-    attempts: int
-    error: _Error | None
-
-
-_ENTRY = TypeAdapter(_Line)
+_ENTRY = TypeAdapter(JournalLine)
 
 
 class Journal:

@@ -6,9 +6,9 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic
 
-from pydantic import TypeAdapter
+from pydantic import ConfigDict, TypeAdapter, with_config
 from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
-from typing_extensions import TypeVar
+from typing_extensions import TypedDict, TypeVar
 
 from agui_client._display import Displayed
 from agui_client._field_docs import Record
@@ -26,6 +26,32 @@ ParsedT = TypeVar("ParsedT", default=Any)
 """The type of parsed answers; any value unless `parse=` says more."""
 
 _COUNTS = ("input_tokens", "output_tokens", "total_tokens", "reasoning_tokens", "cached_input_tokens")
+
+
+_EXACT = ConfigDict(strict=True, extra="forbid")
+
+
+@with_config(_EXACT)
+class _Error(TypedDict):
+    type: str
+    message: str
+    code: str | None
+
+
+@with_config(_EXACT)
+class JournalLine(TypedDict):
+    """The members of a result that a journal stores."""
+
+    key: str
+    agent: str
+    prompt: str
+    text: str
+    parsed: Any
+    usage: dict[str, int]
+    seconds: float | None
+    first_text: float | None
+    attempts: int
+    error: _Error | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,18 +115,7 @@ class RowResult(Displayed, Record, Generic[ParsedT]):
         except Exception as error:  # of the application's own classes, too
             why = f"{type(error).__name__}: {error}"
             raise UsageError(f"the parsed answer has no JSON form ({why})") from error
-        line = {
-            "key": self.key,
-            "agent": self.agent,
-            "prompt": self.prompt,
-            "text": self.text,
-            "parsed": parsed,
-            "usage": self.usage,
-            "seconds": self.seconds,
-            "first_text": self.first_text,
-            "attempts": self.attempts,
-            "error": self.error,
-        }
+        line = {**{name: getattr(self, name) for name in JournalLine.__annotations__}, "parsed": parsed}
         try:
             return to_json(line, fallback=repr) + b"\n"
         except PydanticSerializationError:
@@ -133,21 +148,8 @@ def from_line(line: Mapping[str, Any], row: Row, adapter: TypeAdapter[ParsedT] |
         except ValueError as misfit:
             what = "an answer that was not parsed as this type"
             raise ParseError(f"the journal has row {row.key} with {what}") from misfit
-    return RowResult(
-        number=row.number,
-        key=row.key,
-        agent=line["agent"],
-        row=row.data,
-        prompt=row.asked,
-        text=line["text"],
-        parsed=parsed,
-        usage=line["usage"],
-        seconds=line["seconds"],
-        first_text=line["first_text"],
-        attempts=line["attempts"],
-        error=None if error is None else RowError(**error),
-        from_journal=True,
-    )
+    own = {"parsed": parsed, "error": None if error is None else RowError(**error)}
+    return RowResult(number=row.number, row=row.data, from_journal=True, **{**line, **own})
 
 
 def error_of(error: Exception) -> RowError:
