@@ -1,4 +1,4 @@
-"""Files that are replaced as a whole."""
+"""Files that are replaced as a whole, and files that only their owner can read."""
 
 from __future__ import annotations
 
@@ -28,3 +28,14 @@ def replacing(path: Path, mode: int | None = None) -> Generator[Path]:
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Write a file that is readable for its owner alone, as recordings are."""
+    with open(path, "wb", opener=private) as file:
+        file.write(content)
+
+
+def private(path: str, flags: int) -> int:
+    """Open a file for `open(opener=)`; a new one is readable for its owner alone."""
+    return os.open(path, flags, 0o600)

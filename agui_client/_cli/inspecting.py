@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +12,7 @@ from agui_client._cli.agent_settings import is_address
 from agui_client._cli.exit_codes import ExitCode
 from agui_client._cli.lines import one_line
 from agui_client._cli.loading import views_option
+from agui_client._files import write_private
 
 if TYPE_CHECKING:
     from agui_client.recording.prices import Prices
@@ -103,12 +103,6 @@ def refuse_replacing(out: Path | None, *files: Path | str | None) -> None:
     """
     if out is not None and any(file is not None and Path(file).resolve() == out.resolve() for file in files):
         raise click.UsageError(f"--out {out} would replace the file that is read or recorded to; name another one")
-
-
-def write_private(file: Path, content: bytes) -> None:
-    """Write a file that is readable for its owner alone, as recordings are."""
-    with open(file, "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as page:
-        page.write(content)
 
 
 def _write_page(file: Path, out: Path, prices: Prices, *, is_opening: bool) -> int:

@@ -17,8 +17,8 @@ import anyio.to_thread
 from ag_ui.core import RunAgentInput, RunErrorEvent
 
 from agui_client._cli.exit_codes import ExitCode
-from agui_client._cli.inspecting import write_private
 from agui_client._cli.serve_agent import listening, serve_app
+from agui_client._files import write_private
 from agui_client._protocol.patch import parse_json
 from agui_client._run.middleware import ObservedSource
 from agui_client._secrets import address_of

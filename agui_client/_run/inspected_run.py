@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from agui_client._display import Displayed
 from agui_client._field_docs import Record
+from agui_client._files import write_private
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,7 +49,5 @@ class InspectedRun(Record, Displayed):
         Raises:
             UsageError: The events of a call were not kept.
         """
-        page: bytes = import_module("agui_client.notebook.recording_elements").page_of_run(self)
-        with open(path, "wb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
-            file.write(page)
+        write_private(Path(path), import_module("agui_client.notebook.recording_elements").page_of_run(self))
         return Path(path)

@@ -23,6 +23,7 @@ from ag_ui.core import PROTOCOL_VERSION
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
+from agui_client._files import private
 from agui_client._protocol.delta_json import delta_json
 from agui_client._protocol.events import UnrecognizedEvent
 from agui_client._protocol.plain_json import members_as_json, write
@@ -323,7 +324,7 @@ class Recorder(RunKeeper):
         return header.model_dump_json().encode()
 
     def _open(self) -> FileIO:
-        file = open(self.path, "ab", buffering=0, opener=_private)  # noqa: SIM115 - Path.open has no opener
+        file = open(self.path, "ab", buffering=0, opener=private)  # noqa: SIM115 - Path.open has no opener
         # The program before may have been stopped in the middle of a line.
         try:
             _write_whole(file, _missing_line_end(self.path) + self._header() + b"\n")
@@ -382,10 +383,6 @@ def _check_writable(path: Path) -> None:
             TemporaryFile(dir=path.parent).close()
     except OSError as error:
         raise UsageError(f"the recording {str(path)!r} cannot be written: {error.strerror or error}") from error
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
 
 
 def _write_whole(file: FileIO, line: bytes) -> None:
