@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
+from agui_client._tools.tool_limits import tokens_in
+
 if TYPE_CHECKING:
     from ag_ui.core import TokenUsage
 
@@ -77,11 +79,6 @@ def meter_of_tool() -> Meter:
     """Return a meter for an agent that is asked by a tool; it charges the call that the tool is executed in, if any."""
     around = METER.get()
     return Meter(_nothing, _nothing) if around is None else Meter(around.charge, around.check)
-
-
-def tokens_in(usage: Iterable[TokenUsage]) -> int:
-    """Return the number of tokens; agents may report only its two parts."""
-    return sum(max(each.total_tokens or 0, (each.input_tokens or 0) + (each.output_tokens or 0)) for each in usage)
 
 
 def _nothing(*_given: int) -> None:

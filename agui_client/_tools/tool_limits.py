@@ -64,7 +64,7 @@ class RoundLimits:
         """
         made = {(key, call.function.name, call.function.arguments) for key, some in calls.items() for call in some}
         self._streaks = {key: self._streaks.get(key, 0) + 1 for key in made}
-        streak, tokens = max(self._streaks.values(), default=0), sum(map(_tokens, usage))
+        streak, tokens = max(self._streaks.values(), default=0), tokens_in(usage)
         seconds = time.monotonic() - self._started_at
         for name, reached, why in (
             ("rounds", self._rounds, f"the agent still waits for answers after {self._rounds} rounds"),
@@ -79,6 +79,6 @@ class RoundLimits:
         self._rounds += 1
 
 
-def _tokens(usage: TokenUsage) -> int:
-    """Return the total; agents may report its two parts only."""
-    return max(usage.total_tokens or 0, (usage.input_tokens or 0) + (usage.output_tokens or 0))
+def tokens_in(usage: Iterable[TokenUsage]) -> int:
+    """Return the number of tokens; agents may report only its two parts."""
+    return sum(max(each.total_tokens or 0, (each.input_tokens or 0) + (each.output_tokens or 0)) for each in usage)
