@@ -442,7 +442,8 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
     @property
     def incomplete_ids(self) -> list[str]:
         """The messages and tool calls that runs began and did not complete, because they were cut off or stopped."""
-        return [*self._conversation.incomplete_ids, *self._conversation.incomplete_call_ids]
+        calls = [each.tool_call_id for each in self._conversation.ledger if not each.is_whole]
+        return [*self._conversation.incomplete_ids, *calls]
 
     @property
     def is_running(self) -> bool:

@@ -339,11 +339,6 @@ class Conversation:
         return self._calls_of(each for each in self.open_records if each.is_ours_to_answer)
 
     @property
-    def incomplete_call_ids(self) -> list[str]:
-        """The calls whose arguments never came to their end."""
-        return [each.tool_call_id for each in self.ledger if not each.is_whole]
-
-    @property
     def waiting_calls(self) -> dict[str, ToolCall]:
         """The calls without a result of runs that finished, as they are now, by id; only those with whole arguments."""
         waiting = [each for each in self.open_records if each.shown is not None and each.status is not CallStatus.CUT]
@@ -486,11 +481,6 @@ class Conversation:
             if interrupt != before.get(interrupt.id, interrupt):
                 what = "which waits for an answer, was changed; show it again before it is answered"
                 warnings.add("SEC-3", f"interrupt {quoted(interrupt.id)}, {what}")
-
-    def is_unreported(self, tool_call_id: str) -> bool:
-        """Return whether a call was executed here, and no run has received its result yet."""
-        record = self.ledger.get(tool_call_id)
-        return record is not None and record.status is CallStatus.ANSWERED and not record.is_reported
 
     def has_placeholder(self, tool_call_id: str) -> bool:
         """Return whether a placeholder stands where the result of a call would be."""

@@ -107,7 +107,7 @@ def check_results(conversation: Conversation, results: Mapping[str, object]) -> 
     for tool_call_id, result in results.items():
         if tool_call_id not in called:
             raise UsageError(f"tool_results answers {tool_call_id!r}, a call that was never made; nothing was sent")
-        if tool_call_id not in answered or conversation.is_unreported(tool_call_id):
+        if tool_call_id not in answered or conversation.ledger.is_unreported(tool_call_id):
             continue
         if not _takes_late_result(conversation, tool_call_id):
             raise UsageError(

@@ -165,6 +165,11 @@ class Ledger:
 
     # --- transitions
 
+    def is_unreported(self, tool_call_id: str) -> bool:
+        """Return whether a call was executed here, and no run has received its result yet."""
+        record = self._records.get(tool_call_id)
+        return record is not None and record.status is CallStatus.ANSWERED and not record.is_reported
+
     def record(self, record: ToolCallRecord) -> None:
         """Store the record of a call that a run left; a call that is executing, or has a question, keeps its status."""
         before = self._records.get(record.tool_call_id)
@@ -201,7 +206,7 @@ class Ledger:
     def report(self) -> None:
         """Note that a run has received all results."""
         for record in self:
-            if record.status is CallStatus.ANSWERED and not record.is_reported:
+            if self.is_unreported(record.tool_call_id):
                 self._records[record.tool_call_id] = record.become(is_reported=True)
 
     def note_placeholder(self, tool_call_id: str) -> None:

@@ -165,7 +165,7 @@ class RunRequest:
             call = self._conversation.tool_call(tool_call_id)
             assert call is not None
             tool = tools.offered.get(call.function.name)
-            if self._conversation.is_unreported(tool_call_id):
+            if self._conversation.ledger.is_unreported(tool_call_id):
                 # Executed for a run that then never started: the approval is repeated with the call.
                 if not isinstance(answer, Approve) or answer.arguments is not None:
                     raise UsageError(

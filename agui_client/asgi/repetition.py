@@ -78,7 +78,7 @@ def answered_before(conversation: Conversation, interrupt_ids: Iterable[str]) ->
         interrupt_ids: The ids that the agent gave.
     """
     answered = conversation.answered_call_ids
-    decided = {each for each in answered if not conversation.is_unreported(each)}
+    decided = {each for each in answered if not conversation.ledger.is_unreported(each)}
     decided |= {each.tool_call_id for each in conversation.ledger if each.is_begun}
     records = {each.tool_call_id: each for each in conversation.ledger}
     asked = {each.interrupt.id for each in conversation.questions}
