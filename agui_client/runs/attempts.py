@@ -161,6 +161,8 @@ class Attempt:
     ) -> None:
         # A caller that is cancelled does not take back what is stored, so neither does the place in the log go back.
         stored = asyncio.create_task(self._store_in_turn(values or {}, last, answers))
+        # A caller that was cancelled does not look at its exception; that a run is lost, the keeper finds out itself.
+        stored.add_done_callback(lambda task: task.cancelled() or task.exception())
         await asyncio.shield(stored)
 
     async def _store_in_turn(self, values: Mapping[str, Any], last: bytes, answers: RunKey | None) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, closing
 from pathlib import Path
 from typing import Any
@@ -12,14 +13,16 @@ from typing import Any
 import anyio
 import pytest
 import sqlalchemy as sa
+from ag_ui.core import Event, RunAgentInput, RunStartedEvent, TextMessageStartEvent
 from sqlalchemy import event, exc
 
-from agui_client import HttpAgent, ThreadStoreError, UsageError
+from agui_client import FunctionAgent, HttpAgent, ThreadStoreError, UsageError
 from agui_client._sql import versions
 from agui_client._sql.database import Database
 from agui_client._sql.times import StoreTimes
 from agui_client.asgi import agent_app
 from agui_client.runs import Runs
+from agui_client.runs.run_database import RunDatabase, RunLostError
 from agui_client.runs.run_tables import SCHEMA, url_of
 from agui_client.testing import ScriptedAgent, text, turn
 from agui_client.threads import Threads
@@ -199,6 +202,24 @@ async def test_who_was_cut_off_from_the_database_waits_a_lease_before_it_takes_o
     await database.close()
 
 
+@pytest.mark.parametrize(("passed_before", "waits", "remains"), [(None, False, 0), (1.0, True, 1), (9.0, True, 0)])
+async def test_a_new_process_takes_others_for_dead_when_the_living_had_the_time_to_renew(
+    tmp_path: Path, passed_before: float | None, waits: bool, remains: int
+) -> None:
+    url = f"sqlite:///{tmp_path / 'runs.db'}"
+    database = Database(sa.make_url(url), SCHEMA, StoreTimes(0.5))
+    await database.make_tables()
+    if passed_before is not None:
+        change(url, f"insert into agui_process values ('other', (julianday() - 2440587.5) * 86400 - {passed_before})")
+    await database.hold_lease()
+    assert database.lease.may_judge is not waits
+    assert len(read(url, "select 1 from agui_process")) == 1 + remains
+    with anyio.fail_after(10):
+        while not database.lease.may_judge:  # noqa: ASYNC110
+            await anyio.sleep(0.02)
+    await database.close()
+
+
 async def test_who_has_no_patience_waits_for_a_lock_of_another_program_all_the_same(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
     database = Database(sa.make_url(f"sqlite:///{path}"), SCHEMA, StoreTimes(patience=0))
@@ -212,6 +233,34 @@ async def test_who_has_no_patience_waits_for_a_lock_of_another_program_all_the_s
             lock.execute("commit")
     assert database.lease.is_current
     await database.close()
+
+
+async def test_a_run_that_is_lost_while_its_process_leaves_it_is_no_unknown_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    storing, is_left = anyio.Event(), anyio.Event()
+
+    async def store(*_: object) -> None:
+        storing.set()
+        await is_left.wait()
+        raise RunLostError("another process has the run")
+
+    async def speak(asked: RunAgentInput) -> AsyncGenerator[Event]:
+        yield RunStartedEvent(thread_id=asked.thread_id, run_id=asked.run_id)
+        monkeypatch.setattr(RunDatabase, "store", store)
+        yield TextMessageStartEvent(message_id="m")
+        await anyio.sleep_forever()
+
+    runs = Runs(f"sqlite:///{tmp_path / 'runs.db'}")
+    runs.add("helper", FunctionAgent(speak))
+    with anyio.fail_after(10):
+        async with runs:
+            await runs.start("helper", "Hi")
+            await storing.wait()
+        is_left.set()
+        await anyio.wait_all_tasks_blocked()
+    gc.collect()
+    assert [each.message for each in caplog.records] == []
 
 
 def stored_bytes(url: str) -> int:
