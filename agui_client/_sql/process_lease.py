@@ -7,7 +7,10 @@ turned for too long. A take-over changes the holder and a number beside it, so t
 changes nothing.
 
 After a time without the database, every process looks dead to every other one. So a process that was cut off from it
-for longer than a lease renews its own, and waits a lease before it takes others for dead.
+for longer than a lease renews its own, and waits a lease before it takes others for dead. A new process cannot know
+whether those whose leases have passed were cut off or killed. It waits as long as living processes take to renew, as
+they try several times a second; a lease would keep those who restart a killed program waiting. Processes that have
+ended orderly are not in the table.
 """
 
 from __future__ import annotations
@@ -61,6 +64,7 @@ class ProcessLease:
         self.due_at = inf
         """The moment at which it is to be renewed; never before it was taken."""
         self._renewed_at, self._judges_at = -inf, -inf
+        self._finds_passed = False
         self._loops.clear()
 
     @property
@@ -94,9 +98,12 @@ class ProcessLease:
         return all(each.turns(now, self._hung_after) for each in [*self._loops])
 
     def renew(self, db: sa.Connection) -> None:
-        """Renew the lease, or take it."""
+        """Renew the lease; or take it, and remove those that have passed long ago."""
         mine = {"of_process": self.process_id}
         if not db.execute(self._renew, mine).rowcount:
+            passed = sa.select(PROCESS.c.process_id).where(PROCESS.c.alive_until <= self.now)
+            self._finds_passed = bool(db.execute(passed).all())
+            db.execute(sa.delete(PROCESS).where(PROCESS.c.alive_until <= self.now - 10 * self.seconds))
             until = self.now + self.seconds
             db.execute(sa.insert(PROCESS).values(process_id=self.process_id, alive_until=until))
 
@@ -110,7 +117,9 @@ class ProcessLease:
             """Note the time of a renewal that was committed."""
             if isinstance(result, Exception):
                 return
-            if self._renewed_at > -inf and not self.is_current:
+            if self._renewed_at == -inf and self._finds_passed:
+                self._judges_at = monotonic() + self.seconds / _RENEWALS
+            elif self._renewed_at > -inf and not self.is_current:
                 self._judges_at = monotonic() + self.seconds
             self._renewed_at = begun_at
 
@@ -120,10 +129,6 @@ class ProcessLease:
         """Give the lease back for good."""
         self.due_at, self._renewed_at = inf, -inf
         db.execute(sa.delete(PROCESS).where(_THIS), {"of_process": self.process_id})
-
-    def forget_dead(self, db: sa.Connection) -> None:
-        """Remove the leases that have passed long ago."""
-        db.execute(sa.delete(PROCESS).where(PROCESS.c.alive_until <= self.now - 10 * self.seconds))
 
 
 class _Loop:

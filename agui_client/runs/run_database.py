@@ -162,8 +162,6 @@ class RunDatabase:
                 begun = sa.update(RUN).where(row).values(attempt=attempt + 1, process_id=self.lease.process_id)
                 found = connection.execute(begun.returning(*RUN.c)).mappings()
                 taken += ((process_id, StoredRun.of(each)) for each in found)
-            if taken:
-                self.lease.forget_dead(connection)
             return taken
 
         taken = await self._write(take)
