@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import sqlite3
 import time
@@ -24,8 +25,9 @@ from agui_client.asgi import agent_app
 from agui_client.runs import Runs
 from agui_client.runs.run_database import RunDatabase, RunLostError
 from agui_client.runs.run_tables import SCHEMA, url_of
-from agui_client.testing import ScriptedAgent, text, turn
+from agui_client.testing import Gate, ScriptedAgent, text, turn
 from agui_client.threads import Threads
+from support.waiting import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
 
@@ -59,6 +61,26 @@ async def test_a_column_that_is_missing_is_no_outage(database_url: str) -> None:
         change(database_url, "alter table agui_run drop column stored_request")
         with pytest.raises(exc.DBAPIError, match="stored_request"):
             await runs.start("helper", "Hi")
+
+
+async def test_runs_of_other_processes_are_read_again_when_their_table_is_whole_again(
+    database_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    carrying, gate = Runs(database_url), Gate()
+    carrying.add("helper", ScriptedAgent(turn(text("One. "), gate, text("Two."))))
+    with anyio.fail_after(10):
+        async with carrying, Runs(database_url) as others:
+            await carrying.start("helper", "Hi", run_id="r")
+            following = others.follow("r")
+            seen = [(await anext(following)).event.type.value]
+            change(database_url, "alter table agui_run_events rename column frames to pieces")
+            await until(lambda: caplog.records)
+            change(database_url, "alter table agui_run_events rename column pieces to frames")
+            gate.open()
+            seen += [event.type.value async for _, event in following]
+    told = {(each.name, each.getMessage()) for each in caplog.records}
+    assert told == {("agui_client.runs", "the runs of other processes cannot be read")}
+    assert (seen[0], seen[-1]) == ("RUN_STARTED", "RUN_FINISHED")
 
 
 async def test_tables_of_an_older_version_are_migrated_while_a_program_that_made_them_goes_on(
@@ -125,6 +147,42 @@ async def test_processes_that_make_the_tables_at_the_same_time_make_them_once(da
             tasks.start_soon(stack.enter_async_context, with_agent(database_url))
             tasks.start_soon(stack.enter_async_context, Threads(database_url))
     assert read(database_url, "select version from agui_version") == [1]
+
+
+async def test_each_value_that_a_run_or_thread_always_has_is_never_null(database_url: str) -> None:
+    async with with_agent(database_url) as runs, Threads(database_url) as threads:
+        await runs.start("helper", "Hi")
+        await threads.list()
+    engine = sa.create_engine(url_of(database_url))
+    found = {
+        table: sorted(each["name"] for each in sa.inspect(engine).get_columns(table) if each["nullable"])
+        for table in sa.inspect(engine).get_table_names()
+    }
+    engine.dispose()
+    assert found == {
+        "agui_entries": [],
+        "agui_lines": ["parent"],
+        "agui_process": [],
+        "agui_run": ["checkpoint", "ended_at", "left_input", "place_key"],
+        "agui_run_events": ["beginning"],
+        "agui_threads": [],
+        "agui_version": [],
+    }
+
+
+async def test_sqlite_writes_to_the_disk_at_the_end_of_each_transaction_that_is_to_last(tmp_path: Path) -> None:
+    database = Database(sa.make_url(f"sqlite:///{tmp_path / 'runs.db'}"), sa.MetaData())
+
+    def level(db: sa.Connection) -> Any:
+        return db.execute(sa.text("pragma synchronous")).scalar_one()
+
+    full, normal = 2, 1
+    for is_synced, expected in ((True, full), (False, normal), (False, normal), (True, full)):
+        assert await database.write(level, is_synced=is_synced) == expected
+    # One that is to last takes the others with it.
+    found = await asyncio.gather(*(database.write(level, is_synced=each) for each in (False, True, False)))
+    assert found[1] == full
+    await database.close()
 
 
 async def test_half_a_character_is_refused(database_url: str) -> None:

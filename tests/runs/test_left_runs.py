@@ -19,7 +19,8 @@ from ag_ui.core import RunErrorEvent
 from agui_client import Approve, UsageError
 from agui_client.asgi import ASGITransport, agent_app
 from agui_client.runs import RunInfo, Runs, RunStatus, WaitingRun, database_keeper
-from agui_client.testing import ScriptedAgent, interrupt, text, turn
+from agui_client.testing import Gate, ScriptedAgent, interrupt, text, turn
+from agui_client.threads import Threads
 from support.durable_servers import Servers, page, read_until
 from support.postgres import PostgresServer
 from support.programs import Program
@@ -116,6 +117,24 @@ async def test_a_cancelled_answer_is_carried_out_by_the_next_process_that_has_th
     async with with_agent(database_url, ScriptedAgent(turn(text("Done.")))) as runs:
         await until_status(runs, queued.run_id, "finished")
         assert await statuses(runs) == ["finished", "finished"]
+
+
+async def test_a_run_that_a_closed_process_has_left_goes_on_in_the_thread_that_its_function_opens(
+    database_url: str,
+) -> None:
+    threads, first, second = Threads(), Runs(database_url), Runs(database_url)
+    agent = ScriptedAgent(turn(text("One. "), Gate()), turn(text("Two.")))
+    for runs in (first, second):
+        runs.add("helper", lambda thread_id: threads.open(thread_id, agent))
+    async with first:
+        await first.start("helper", "Hi", run_id="r", thread_id="t")
+        await until(lambda: agent.inputs, _SECONDS)
+    async with second:
+        await until_status(second, "r", "finished")
+    found = await threads.get("t")
+    assert found is not None
+    assert [each.content for each in found.conversation.messages] == ["Hi", "Two."]
+    assert [[each.content for each in input.messages] for input in agent.inputs] == [["Hi"], ["Hi"]]
 
 
 async def test_a_run_whose_process_was_killed_is_stopped_where_no_process_has_its_agent(servers: Servers) -> None:

@@ -623,9 +623,14 @@ async def test_inputs_count_as_memory_and_neither_long_ids_nor_large_commands_ma
     assert (few.status_code, len(few.json()["detail"]), many.status_code) == (422, 1, 413)
 
 
-async def test_a_program_follows_a_run_and_answers_what_it_waits_for() -> None:
+async def test_a_program_follows_a_run_and_answers_what_it_waits_for(caplog: pytest.LogCaptureFixture) -> None:
     waiting: list[WaitingRun] = []
     runs = Runs()
+
+    @runs.on_waiting
+    def fail(run: WaitingRun) -> None:
+        raise LookupError("no mail today")
+
     runs.on_waiting(waiting.append)
     agent = ScriptedAgent(
         turn(tool_call("pay", {"amount": 3})),
@@ -656,6 +661,9 @@ async def test_a_program_follows_a_run_and_answers_what_it_waits_for() -> None:
     assert paid == [2]
     assert [each.content for each in agent.inputs[0].messages] == ["Book"]
     assert [each.status.value for each in await runs.list()] == ["finished"] * 3
+    assert [(each.name, each.getMessage()) for each in caplog.records] == [
+        ("agui_client.runs", f"a function of on_waiting failed for run {each.run_id!r}") for each in waiting
+    ]
     with pytest.raises(UsageError, match="waits for no answer"):
         await runs.answer(first.run_id, {approval.id: Approve()})
 
@@ -766,15 +774,19 @@ async def test_runs_that_are_closed_let_functions_end_for_a_while_and_begin_noth
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"keep": -1}, "keep="),
-        ({"max_bytes": 0}, "max_bytes="),
-        ({"keep": "long"}, "keep="),
-        ({"owner_of": "name"}, "owner_of="),
+        ({"keep": -1}, "keep= is a number of seconds from 0 up, not -1"),
+        ({"max_bytes": 0}, "max_bytes= is a whole number above zero, not 0"),
+        ({"keep": "long"}, "keep= is a number of seconds from 0 up, not 'long'"),
+        ({"owner_of": "name"}, "owner_of= is a function of what authorize= returned, not 'name'"),
+        ({"at_once": 0}, "at_once= is a whole number above zero, or None for no limit, not 0"),
+        ({"at_once_per_owner": 1.5}, "at_once_per_owner= is a whole number above zero, or None for no limit, not 1.5"),
+        ({"answer_within": 0}, "answer_within= is a number of seconds above zero or None, not 0"),
     ],
 )
 def test_bounds_that_are_none_are_refused(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(UsageError, match=message):
+    with pytest.raises(UsageError) as refused:
         Runs(**options)
+    assert str(refused.value) == message
 
 
 async def test_arguments_of_a_wrong_kind_are_refused_with_what_to_give() -> None:

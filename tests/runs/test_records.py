@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -10,7 +11,7 @@ from ag_ui.core import Interrupt
 from agui_client import UsageError
 from agui_client.asgi import agent_app
 from agui_client.runs import RunInfo, Runs, RunStatus, WaitingRun
-from agui_client.runs.records import Place, cursor_of, read_cursor
+from agui_client.runs.records import Place, StoredRequest, cursor_of, read_cursor
 from agui_client.testing import ScriptedAgent, turn
 
 ASKED = Interrupt(id="i", reason="confirmation", message="Proceed?")
@@ -80,6 +81,20 @@ def test_the_description_of_a_run_is_json() -> None:
     going_on = RunInfo("r", "t", "", RunStatus.RUNNING, begun, None, 0, ())
     assert (going_on.to_dict()["endedAt"], going_on.to_dict()["interrupts"]) == (None, [])
     assert WaitingRun("r 1", "t&2", "ann", [ASKED]).query == "thread=t%262&run=r+1"
+
+
+def test_a_request_is_stored_as_json_that_each_process_reads() -> None:
+    stored = StoredRequest("helper", {"path": "/"}, {"threadId": "t"})
+    assert json.loads(stored.as_text()) == {
+        "agent": "helper",
+        "about": {"path": "/"},
+        "input": {"threadId": "t"},
+        "when_left": "continue",
+        "expose_errors": False,
+        "on_crash": "again",
+        "asked": "",
+    }
+    assert StoredRequest(**json.loads(stored.as_text())) == stored
 
 
 def test_what_becomes_of_a_run_whose_process_ends_is_one_of_two() -> None:

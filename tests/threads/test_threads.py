@@ -721,6 +721,11 @@ async def test_markdown_is_for_reading(new_threads: NewThreads) -> None:
     lines = (await threads.export("t", "md")).splitlines()
     assert lines[:3] == ["# first", "", "**User**"]
     assert "**Call of look** (c1), answered" in lines
+    async with threads.open("u", ScriptedAgent(turn())) as agent:
+        agent.add_message({"role": "user", "content": [{"type": "text", "text": each} for each in ("Two", "parts")]})
+        agent.add_message({"role": "activity", "activityType": "plan", "content": {"to": "Köln"}})
+    of_shapes = 'Two\n\nparts\n\n**Activity**\n\n```\n{\n  "to": "Köln"\n}\n```\n'
+    assert await threads.export("u", "md") == f"# Two parts\n\n**User**\n\n{of_shapes}"
     with pytest.raises(UsageError, match="'md', 'json' or 'jsonl'"):
         await threads.export("t", "pdf")  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
 
@@ -757,7 +762,7 @@ async def test_closed_threads_say_so(new_threads: NewThreads) -> None:
     threads = new_threads()
     await threads.aclose()
     await threads.aclose()
-    with pytest.raises(UsageError, match="were closed"):
+    with pytest.raises(UsageError, match=r"^these threads were closed: make another Threads\(\.\.\.\)$"):
         await threads.list()
 
 
