@@ -46,11 +46,10 @@ from agui_client.runs.records import (
 from agui_client.runs.remote_runs import Rebuild, RemoteRuns, go_back
 from agui_client.runs.run_database import Claim, RunDatabase
 from agui_client.runs.run_log import STOPPED, Phase, RunLog
-from agui_client.runs.run_tables import StoredRun, url_of
+from agui_client.runs.run_tables import StoredRun
 from agui_client.runs.server_run import ServerRun
 
 if TYPE_CHECKING:
-    from agui_client._sql.times import StoreTimes
     from agui_client.runs.run_registry import RunRegistry
 
 T = TypeVar("T")
@@ -79,28 +78,26 @@ class DatabaseKeeper:
     """The runs of a database, as far as this process carries them out or follows them.
 
     Args:
-        url: The URL of the database.
+        database: The tables.
         registry: Holds the runs that this process carries out or follows.
         agents: The names of the agents that this process has; complete when the runs are opened.
         rebuild: Makes a run of a row.
         on_waiting: The functions to call with each run that waits for a person.
         keep: Seconds for which ended runs are kept.
-        times: The times with which the database is used.
     """
 
     def __init__(
         self,
-        url: str,
+        database: RunDatabase,
         registry: RunRegistry,
         agents: Collection[str],
         rebuild: Rebuild,
         on_waiting: Sequence[WaitingFunction],
         keep: float,
-        times: StoreTimes,
     ) -> None:
         self._registry, self._agents, self._rebuild = registry, agents, rebuild
         self._on_waiting, self._keep = on_waiting, keep
-        self._database = RunDatabase(url_of(url), times)
+        self._database = database
         self._remote_runs = RemoteRuns(self._database, registry, rebuild, self._spawn)
         self._own: dict[str, Attempt] = {}
         self._tasks: set[asyncio.Task[Any]] = set()

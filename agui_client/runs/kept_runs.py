@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from agui_client.asgi.caller_input import CutRun
     from agui_client.runs.keeper import RunKeeper
     from agui_client.runs.records import RunInfo, RunKey, WhenLeft
-    from agui_client.runs.remote_runs import Rebuild
     from agui_client.runs.run_tables import StoredRun
     from agui_client.runs.server_run import Enter, NamedAgent, Reenter
 
@@ -110,8 +109,15 @@ class KeptRuns:
         """Begins, finds and ends the runs."""
         if url is None:
             self.keeper = MemoryKeeper(self._registry, self.on_waiting)
-        else:
-            self.keeper = _database_keeper(url, self._registry, self.named, self._rebuilt, self.on_waiting, keep, times)
+            return
+        try:
+            from agui_client.runs.database_keeper import DatabaseKeeper
+            from agui_client.runs.run_database import RunDatabase
+            from agui_client.runs.run_tables import url_of
+        except ImportError as error:
+            raise UsageError("Runs with a URL need SQLAlchemy: pip install 'agui-client[durable]'") from error
+        database = RunDatabase(url_of(url), times)
+        self.keeper = DatabaseKeeper(database, self._registry, self.named, self._rebuilt, self.on_waiting, keep)
 
     @property
     def is_open(self) -> bool:
@@ -363,27 +369,6 @@ def _refusal(log: RunLog) -> RequestRepeatedError:
         return RequestExpiredError(f"{what}: nobody answered in time")
     is_answered = log.status is RunStatus.FINISHED and log.interrupts
     return RequestRepeatedError(f"{what}: {'it was answered' if is_answered else f'it is {log.status.value}'}")
-
-
-def _database_keeper(
-    url: str,
-    registry: RunRegistry,
-    named: dict[str, NamedAgent],
-    rebuild: Rebuild,
-    on_waiting: Sequence[WaitingFunction],
-    keep: float,
-    times: StoreTimes,
-) -> RunKeeper:
-    """Return what keeps runs in a database.
-
-    Raises:
-        UsageError: The extra is not installed, or the URL is none of a database that can be used.
-    """
-    try:
-        from agui_client.runs.database_keeper import DatabaseKeeper
-    except ImportError as error:
-        raise UsageError("Runs with a URL need SQLAlchemy: pip install 'agui-client[durable]'") from error
-    return DatabaseKeeper(url, registry, named, rebuild, on_waiting, keep, times)
 
 
 def _unknown(name: str) -> Reenter:
