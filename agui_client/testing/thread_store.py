@@ -18,7 +18,7 @@ from uuid import uuid4
 
 from ag_ui.core import TokenUsage
 
-from agui_client.threads.leases import take_lease
+from agui_client.threads.leases import take
 from agui_client.threads.store import ThreadInfo, ThreadStore
 
 _START = datetime(2026, 1, 31, 12, 30, 15, 123456, UTC)
@@ -271,7 +271,7 @@ async def _entries(store: ThreadStore, owner: str, thread_id: str) -> list[str]:
 
 async def _leased(store: ThreadStore, owner: str, thread_id: str, seconds: float = _LONG) -> int:
     """Take a lease, as soon as it is free."""
-    return await take_lease(store, owner, thread_id, seconds, _LIMIT)
+    return await take(store.lease, store, owner, thread_id, seconds, _LIMIT)
 
 
 async def _append(store: ThreadStore, owner: str, thread_id: str, number: int, entry: str = "{}") -> None:

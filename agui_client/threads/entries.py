@@ -27,7 +27,7 @@ from agui_client._protocol.placeholders import is_placeholder
 from agui_client._run.continuing import Continuation, StoredCall
 from agui_client._run.ending import Checkpoint
 from agui_client._run.subagents import has_journal
-from agui_client.errors import ThreadStoreError, ThreadStoreUnavailableError, UsageError
+from agui_client.errors import ThreadBusyError, ThreadStoreError, ThreadStoreUnavailableError, UsageError
 
 
 @contextmanager
@@ -42,8 +42,8 @@ def reading(thread_id: str) -> Generator[None]:
     """
     try:
         yield
-    except ThreadStoreUnavailableError:
-        raise  # which is no fault of this thread
+    except (ThreadBusyError, ThreadStoreUnavailableError):
+        raise  # which is no fault of its entries
     except ThreadStoreError as error:
         raise ThreadStoreError(f"thread {thread_id!r} cannot be read: {error}") from error
     except (AttributeError, LookupError, TypeError, ValueError) as error:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from functools import partial
 from time import monotonic
 from typing import Any, TypeVar
 
 from agui_client._backoff import pause_before
 from agui_client.errors import ThreadBusyError, ThreadStoreUnavailableError
-from agui_client.threads.entries import reading
-from agui_client.threads.store import LeasedThread, ThreadStore
+from agui_client.threads.store import ThreadStore
 
 T = TypeVar("T")
 
@@ -19,7 +17,8 @@ _FIRST_WAIT, _LONGEST_WAIT = 0.02, 0.5
 """Seconds between two attempts."""
 
 
-async def take_thread(
+async def take(
+    lease: Callable[[str, str, float], Coroutine[Any, Any, T | None]],
     store: ThreadStore,
     owner: str,
     thread_id: str,
@@ -27,10 +26,11 @@ async def take_thread(
     wait: float,
     *,
     check: Callable[[], None] = lambda: None,
-) -> LeasedThread:
-    """Take the lease of a thread, as soon as it is free, and read the thread.
+) -> T:
+    """Take the lease of a thread, as soon as it is free.
 
     Args:
+        lease: Takes it, if it is free: a method of the store, `lease` or `lease_and_read`.
         store: The store.
         owner: The owner.
         thread_id: The thread.
@@ -40,51 +40,13 @@ async def take_thread(
 
     Raises:
         ThreadBusyError: The lease was not free in time.
-        ThreadStoreError: The thread cannot be read.
     """
-
-    async def take() -> LeasedThread | None:
-        """Try once."""
-        with reading(thread_id):
-            return await store.lease_and_read(owner, thread_id, seconds)
-
-    return await _as_soon_as_free(take, store, owner, thread_id, wait, check)
-
-
-async def take_lease(store: ThreadStore, owner: str, thread_id: str, seconds: float, wait: float) -> int:
-    """Take the lease of a thread, as soon as it is free, whether the thread can be read or not.
-
-    Args:
-        store: The store.
-        owner: The owner.
-        thread_id: The thread.
-        seconds: The seconds that the lease lasts.
-        wait: The most seconds to wait for it.
-
-    Returns:
-        The number of the lease.
-
-    Raises:
-        ThreadBusyError: The lease was not free in time.
-    """
-    take = partial(store.lease, owner, thread_id, seconds)
-    return await _as_soon_as_free(take, store, owner, thread_id, wait, lambda: None)
-
-
-async def _as_soon_as_free(
-    take: Callable[[], Coroutine[Any, Any, T | None]],
-    store: ThreadStore,
-    owner: str,
-    thread_id: str,
-    wait: float,
-    check: Callable[[], None],
-) -> T:
     give_up, attempt = monotonic() + wait, 0
     while True:
         attempt += 1
         locked: ThreadStoreUnavailableError | None = None
         try:
-            if (taken := await take()) is not None:
+            if (taken := await lease(owner, thread_id, seconds)) is not None:
                 return taken
         except ThreadStoreUnavailableError as error:
             if not error.is_locked:

@@ -19,7 +19,6 @@ from datetime import UTC, datetime
 from enum import Enum
 from functools import partial
 from math import inf
-from time import monotonic
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import anyio
@@ -36,7 +35,7 @@ from agui_client._run.observers import RunObserver
 from agui_client.agent import AbstractAgent
 from agui_client.errors import ThreadBusyError, ThreadStoreError, UsageError, sendable
 from agui_client.threads.entries import call_of, document_and_members, is_identical, members_of, reading
-from agui_client.threads.leases import take_thread
+from agui_client.threads.leases import take
 from agui_client.threads.store import ThreadInfo, ThreadStore
 
 if TYPE_CHECKING:
@@ -58,8 +57,6 @@ _LONG = 500
 """The number of messages from which a conversation is long."""
 _RENEWALS = 3
 """The number of renewals in the time of a lease."""
-_TICKS = 10
-"""The number of ticks between two renewals."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,12 +316,9 @@ class OpenThread(Generic[AgentT]):
 
     async def _open(self) -> ConversationSnapshot | None:
         async with self._lock:
-            # Not in the block below: that the thread is busy is no fault of its entries.
-            found = None if self._reads_only else await self._take()
             with reading(self.thread_id):
-                if self._reads_only:
-                    found = await self._store.read(self.owner, self.thread_id)
-                if found is None:
+                read = self._store.read(self.owner, self.thread_id) if self._reads_only else self._take()
+                if (found := await read) is None:
                     return None
                 self.info, entries = found
                 log = log_of(entries)
@@ -336,8 +330,8 @@ class OpenThread(Generic[AgentT]):
 
     async def _take(self) -> tuple[ThreadInfo, Sequence[str]] | None:
         """Take the lease of the thread, renew it from now on, and return what is stored of the thread."""
-        check = self._check_open
-        taken = await take_thread(self._store, self.owner, self.thread_id, self._seconds, self._wait, check=check)
+        store, this, check = self._store, (self.owner, self.thread_id), self._check_open
+        taken = await take(store.lease_and_read, store, *this, self._seconds, self._wait, check=check)
         self._number = taken.number
         if self._seconds < inf:
             self._renewal = asyncio.create_task(self._renew())
@@ -346,9 +340,7 @@ class OpenThread(Generic[AgentT]):
     async def _renew(self) -> None:
         pause, is_ours = self._seconds / _RENEWALS, True
         while is_ours:
-            # At the ticks of one clock, so that a store can renew the leases of many threads together.
-            now = monotonic()
-            await asyncio.sleep(pause - (now + pause) % (pause / _TICKS))
+            await asyncio.sleep(pause)
             try:
                 # Never beside the last write, which gives the lease back: a lease that was renewed after that
                 # would not be given back.

@@ -24,7 +24,7 @@ from agui_client._sql.times import StoreTimes
 from agui_client.errors import ThreadBusyError, ThreadStoreError, UsageError
 from agui_client.threads.documents import Format, exported, imported
 from agui_client.threads.entries import cut, document_of, reading
-from agui_client.threads.leases import take_lease, take_thread
+from agui_client.threads.leases import take
 from agui_client.threads.memory import MemoryStore
 from agui_client.threads.opened import AgentT, OpenThread, Service, Titler, first_prompt
 from agui_client.threads.store import ThreadInfo, ThreadStore
@@ -294,13 +294,6 @@ class Threads:
     def _call(self, function: Callable[..., Coroutine[Any, Any, T]], owner: str, *args: object) -> StoreCall[T]:
         return self._loop.call(partial(function, _checked("owner", owner), *args))
 
-    async def _read(self, owner: str, thread_id: str) -> tuple[ThreadInfo, Sequence[str]]:
-        with reading(thread_id):
-            found = await self._store.read(owner, thread_id)
-        if found is None:
-            raise _no_thread(thread_id)
-        return found
-
     async def _ready(self, within: float) -> bool:
         with suppress(ThreadStoreError, TimeoutError):
             async with asyncio.timeout(within):
@@ -316,8 +309,10 @@ class Threads:
             return SavedThread(info, document_of(thread_id, add_up(entries)))
 
     async def _fork(self, owner: str, thread_id: str, at: str | None, new_id: str) -> str:
-        info, entries = await self._read(owner, thread_id)
         with reading(thread_id):
+            if (found := await self._store.read(owner, thread_id)) is None:
+                raise _no_thread(thread_id)
+            info, entries = found
             here = cut(entries, at)
             document_of(new_id, here.members)  # or the fork would be as damaged as its thread
         number = here.shared + 1
@@ -331,7 +326,7 @@ class Threads:
     ) -> None:
         """Write the first entry of a new thread; of a fork also the thread and the entries that it begins with."""
         now, thread_id = datetime.now(UTC), info.thread_id
-        number = await take_lease(self._store, owner, thread_id, self._lease, 0)
+        number = await take(self._store.lease, self._store, owner, thread_id, self._lease, 0)
         try:
             if await self._store.read(owner, thread_id) is not None:
                 raise UsageError(f"there is a thread {thread_id!r} already")
@@ -350,8 +345,9 @@ class Threads:
             await self._store.lease(owner, thread_id, 0, number)
 
     async def _rewind(self, owner: str, thread_id: str, at: str, wait: float) -> None:
-        taken = await take_thread(self._store, owner, thread_id, self._lease, wait)
-        number, is_released = taken.number, False
+        store = self._store
+        with reading(thread_id):
+            taken = await take(store.lease_and_read, store, owner, thread_id, self._lease, wait)
         try:
             if taken.found is None:
                 raise _no_thread(thread_id)
@@ -360,24 +356,19 @@ class Threads:
                 members = cut(entries, at).members
                 entry = entry_of(add_up(entries), members, len(entries) + 1)
             changed = replace(info, updated_at=datetime.now(UTC), message_count=len(members["messages"]))
-            is_released = entry is not None
-            if entry is not None and not await self._store.append_and_release(
-                owner, changed, entry, number, len(entries)
-            ):
+            if entry is not None and not await store.append(owner, changed, entry, taken.number, len(entries)):
                 raise ThreadBusyError(f"thread {thread_id!r} was taken over by another block, and is as it was")
         finally:
-            if not is_released:
-                await self._store.lease(owner, thread_id, 0, number)
+            await store.lease(owner, thread_id, 0, taken.number)
 
     async def _delete(self, owner: str, thread_id: str, wait: float) -> bool:
-        number = await take_lease(self._store, owner, thread_id, self._lease, wait)
+        number = await take(self._store.lease, self._store, owner, thread_id, self._lease, wait)
         return await self._store.delete(owner, thread_id, number)
 
     async def _export(self, owner: str, thread_id: str, form: Format) -> str:
-        info, entries = await self._read(owner, thread_id)
-        with reading(thread_id):
-            document = document_of(thread_id, add_up(entries))
-        return exported(info, document, form)
+        if (saved := await self._get(owner, thread_id)) is None:
+            raise _no_thread(thread_id)
+        return exported(saved.info, saved.conversation, form)
 
     async def _import(self, owner: str, text: str, thread_id: str | None) -> str:
         document = imported(text)
