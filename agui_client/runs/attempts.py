@@ -61,8 +61,6 @@ class Attempt:
         """The run and the number of the attempt."""
         self.run = run
         """The run."""
-        self.is_stored = False
-        """Whether the attempt is stored; the database need not have it before."""
         self.is_ending = False
         """Whether the end of the run is stored, or about to be."""
         self._database, self._go_back, self._has_begun = database, go_back, has_begun
@@ -75,7 +73,6 @@ class Attempt:
 
     async def carry_out(self) -> None:
         """Carry the run out, until it ends or is given up."""
-        self.run.journal = self
         async with anyio.create_task_group() as self._tasks:
             if self.run.ends_with is not None and not self._has_begun:
                 await self.run.finish(self.run.ends_with)

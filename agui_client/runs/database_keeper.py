@@ -196,8 +196,9 @@ class DatabaseKeeper:
         while self._own or not self._is_closing:
             number += 1
             try:
-                # Reads do not wait behind writes: a row that is missing may be on its way, unless it was stored before.
-                before = {row_id: each for row_id, each in self._own.items() if each.is_stored}
+                # Reads do not wait behind writes: a row that is missing may be on its way, unless it was stored before,
+                # and the run has its journal since.
+                before = {row_id: each for row_id, each in self._own.items() if each.run.journal is not None}
                 going_on = await self._database.going_on(self._agents)
                 self._check(before, going_on.mine)
                 may_take = self._database.lease.may_judge and self._leaving is None
@@ -235,7 +236,7 @@ class DatabaseKeeper:
         cut = CutRun(row.key.run_id, place)
         run = self._rebuild(row, log, cut, ServerRun)
         run.is_taken_over, run.ends_with = True, _last_of(row, log)
-        self._registry.replace(run)
+        self._registry.add(run)
         claim, back = Claim(row.row_id, row.attempt), partial(go_back, log, row, cut)
         self._start(Attempt(self._database, claim, run, back, has_begun=row.has_begun))
 
@@ -299,7 +300,7 @@ class DatabaseKeeper:
         except BaseException:
             self._let_go(attempt)
             raise
-        self._registry.replace(run)
+        self._registry.add(run)
         self._start(attempt)
         return run
 
@@ -320,7 +321,7 @@ class DatabaseKeeper:
 
     def _start(self, attempt: Attempt) -> None:
         """Begin to carry out an attempt that this process has claimed, in a task of its own."""
-        self._own[attempt.claim.row_id], attempt.is_stored = attempt, True
+        self._own[attempt.claim.row_id] = attempt.run.journal = attempt
         _ = self._spawn(self._carry_out(attempt))
         if self._leaving is not None:
             attempt.run.leave()

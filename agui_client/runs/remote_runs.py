@@ -150,7 +150,7 @@ class RemoteRuns:
         run = self._registry.get(row.key)
         if run is None or run.log.phase is Phase.DROPPED:
             run = remote = self._remote(row)
-            self._registry.replace(run)
+            self._registry.add(run)
             if row.status is RunStatus.RUNNING:
                 self._follow(remote, row.row_id)
             else:

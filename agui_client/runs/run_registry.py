@@ -38,19 +38,15 @@ class RunRegistry:
         return iter(list(self._runs.values()))
 
     def add(self, run: ServerRun) -> None:
-        """Add a run that is about to begin."""
+        """Add a run, in the place of one of the same identity if there is any."""
         key = run.log.key
+        if (earlier := self._runs.get(key)) is not None:
+            self._take_out(earlier)
         self._runs[key] = run
         self._threads.setdefault((key.owner, key.thread_id), []).append(run)
         self._count(run, run.log.size)
-
-    def replace(self, run: ServerRun) -> None:
-        """Add a run, in the place of one of the same identity if there is any."""
-        if (earlier := self._runs.get(run.log.key)) is not None:
-            self._take_out(earlier)
-        self.add(run)
         if not run.log.is_going_on:
-            self._ended[run.log.key] = run
+            self._ended[key] = run
 
     def discard(self, run: ServerRun) -> None:
         """Forget a run and its events."""

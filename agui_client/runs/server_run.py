@@ -34,6 +34,7 @@ from agui_client.runs.run_log import STOPPED, Phase, RunLog, interrupts_in, stat
 if TYPE_CHECKING:
     from agui_client._run.async_run import AgentRun
     from agui_client.asgi.caller_input import CutRun
+    from agui_client.runs.attempts import Attempt
 
 Enter: TypeAlias = Callable[[AsyncExitStack], Awaitable["AgentRun"]]
 """Enters the run in a stack of blocks, which is left when the run is over."""
@@ -73,23 +74,6 @@ _ENDS = (RunFinishedEvent, RunErrorEvent)
 _BEFORE_OTHERS = 64
 """The events that a run may write before other tasks get their turn, if its agent never waits."""
 _logger = logging.getLogger("agui_client.runs")
-
-
-class Journal(Protocol):
-    """Stores what a run needs to go on if its process ends."""
-
-    async def begin(self, run: AgentRun, /) -> None:
-        """Note that the run was entered, and is about to be iterated."""
-        ...
-
-    async def end(self, last: Event, left_input: RunAgentInput | None, /) -> None:
-        """Store the end of the run, which followers get only then.
-
-        Args:
-            last: The terminal event.
-            left_input: The conversation that the run leaves, for answers; None if it waits for none.
-        """
-        ...
 
 
 class ServerRun:
@@ -140,9 +124,11 @@ class ServerRun:
         """Whether another process began the run."""
         self.ends_with: Event | None = None
         """The event with which a run that was taken over ends at once; None if it goes on."""
-        self.journal: Journal | None = None
+        self.journal: Attempt | None = None
         """Stores what the run needs to go on in another process; None if it ends with this one."""
-        self._enter, self._is_given_up, self._turns, self._answer_within = enter, False, turns, answer_within
+        self.is_given_up = False
+        """Whether the run was left to another process."""
+        self._enter, self._turns, self._answer_within = enter, turns, answer_within
         self._run: AgentRun | None = None
         self._scope = anyio.CancelScope()
         self._last: RunErrorEvent | None = None
@@ -177,7 +163,7 @@ class ServerRun:
 
     async def _conclude(self, refusal: Exception | None) -> None:
         """End the log of a run that was given up, refused, or stopped while it began, or that the event loop ends."""
-        if self._is_given_up:
+        if self.is_given_up:
             self.log.drop()
         elif self.log.phase is Phase.OPENING and refusal is not None and self.ends_with is None:
             self.log.refuse(refusal)
@@ -204,10 +190,7 @@ class ServerRun:
 
     def shut_down(self) -> None:
         """End the run with a RUN_ERROR that says why, as soon as the functions that were begun have ended."""
-        if self._run is None:
-            self.stop(SHUTTING_DOWN)
-        else:
-            self._run.call.leaving.begin(partial(self.stop, SHUTTING_DOWN))
+        self._end_after_functions(partial(self.stop, SHUTTING_DOWN))
 
     async def _entered(self, stack: AsyncExitStack) -> AgentRun:
         # The lease of a stored thread outlives the process that was killed.
@@ -232,25 +215,23 @@ class ServerRun:
         """
         if self.journal is not None:
             await self.journal.end(last, left_input)
-        if not self._is_given_up:
+        if not self.is_given_up:
             self.log.left_input = left_input
             self.log.append(last)
 
-    @property
-    def is_given_up(self) -> bool:
-        """Whether the run was left to another process."""
-        return self._is_given_up
-
     def leave(self) -> None:
         """Leave the run to another process, as soon as the functions that were begun have ended."""
+        self._end_after_functions(self.give_up)
+
+    def _end_after_functions(self, end: Callable[[], object]) -> None:
         if self._run is None:
-            self.give_up()
+            end()
         else:
-            self._run.call.leaving.begin(self.give_up)
+            self._run.call.leaving.begin(end)
 
     def give_up(self) -> None:
         """Leave the run to another process: it is left without an end, and its followers with it."""
-        self._is_given_up = True
+        self.is_given_up = True
         self._scope.cancel()
 
     async def _end_at_once(self, run: AgentRun, stack: AsyncExitStack) -> None:
@@ -301,7 +282,7 @@ class ServerRun:
     async def _finish(self, event: Event, run: AgentRun) -> None:
         if self.answered_ids and status_after(event) in (RunStatus.FAILED, RunStatus.STOPPED):
             self.answered_ids = _taken(self.answered_ids, run)
-        if self.log.phase is Phase.OPEN and not self._is_given_up:
+        if self.log.phase is Phase.OPEN and not self.is_given_up:
             if self._answer_within is not None:
                 event = _expiring(event, datetime.now(UTC) + timedelta(seconds=self._answer_within))
             await self.finish(event, _left(self.input, run) if interrupts_in(event) else None)
