@@ -8,7 +8,7 @@ from contextlib import suppress
 from contextvars import Context
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
@@ -41,10 +41,13 @@ if TYPE_CHECKING:
     from agui_client._run.async_run import AgentRun
     from agui_client._sql.times import StoreTimes
     from agui_client.asgi.caller_input import CutRun
-    from agui_client.runs.keeper import RunKeeper
+    from agui_client.runs.database_keeper import DatabaseKeeper
     from agui_client.runs.records import RunInfo, RunKey, WhenLeft
     from agui_client.runs.run_tables import StoredRun
     from agui_client.runs.server_run import Enter, NamedAgent, Reenter
+
+    RunKeeper: TypeAlias = MemoryKeeper | DatabaseKeeper
+    """Begins, finds and ends runs, wherever they are kept: the two have the same methods."""
 
 K = TypeVar("K", bound=ServerRun)
 
