@@ -107,7 +107,7 @@ class RunAddresses:
 
     def __init__(self, runs: Runs, served: AgentApp, how: StoredRequest, *, max_body_bytes: int) -> None:
         kept = kept_by(runs)
-        if kept.is_durable and how.when_left == "stop":
+        if kept.keeper.is_durable and how.when_left == "stop":
             what = 'when_left="stop" is for runs of one process: with Runs(URL), nobody knows the callers of the others'
             raise UsageError(what)
         self.kept = kept
@@ -160,17 +160,17 @@ class RunAddresses:
             check_wants_run(request)
             if not 0 < len(input.run_id) <= _LONGEST_ID:
                 raise RequestRefusedError(422, f"the runId of a run that is kept has 1 to {_LONGEST_ID} characters")
-            run = await self.kept.get(key) or await self._begin(key, request, input)
+            run = await self.kept.keeper.get(key) or await self._begin(key, request, input)
             _check_same(run, input)
             return run, Place(0), None
         # A caller whose stream was cut, and who has no cursor, names its run, which may have ended meanwhile.
-        if (named := await self.kept.get(key)) is not None:
+        if (named := await self.kept.keeper.get(key)) is not None:
             return named, None, None
-        latest = await self.kept.latest(owner, input.thread_id)
+        latest = await self.kept.keeper.latest(owner, input.thread_id)
         if latest is not None and await latest.log.is_followable():
             return latest, None, None
         # One that was refused is kept no longer, so there may be another latest one.
-        return None, None, await self.kept.latest(owner, input.thread_id)
+        return None, None, await self.kept.keeper.latest(owner, input.thread_id)
 
     def reenter_as(self, stored_request: StoredRequest, /) -> Reenter:
         """Return what enters a run that a request asked for."""
@@ -187,7 +187,7 @@ class RunAddresses:
 
     async def _begin(self, key: RunKey, request: ServedRequest, input: RunAgentInput) -> ServerRun:
         how, reenter = self._how, self._reenter(request)
-        if self.kept.is_durable:
+        if self.kept.keeper.is_durable:
             dumped = _dumped(input)
             about = {"path": request.path, "caller": _as_json(request.caller)}
             how = replace(how, about=about, input=dumped, asked=_asked(dumped))
@@ -206,7 +206,7 @@ class RunAddresses:
             )
         except RunInProgressError as error:
             # The same request may have come to another process just now.
-            if (run := await self.kept.get(key)) is not None:
+            if (run := await self.kept.keeper.get(key)) is not None:
                 return run
             raise _refusal_of(error) from error
         except (RequestRepeatedError, RunsClosedError) as error:
@@ -231,7 +231,7 @@ class RunAddresses:
             run_id, place = read_cursor(cursor)
         except UsageError as error:
             raise RequestRefusedError(422, f"Last-Event-ID: {error}") from None
-        run = await self.kept.get(RunKey(owner, thread_id, run_id))
+        run = await self.kept.keeper.get(RunKey(owner, thread_id, run_id))
         if run is None:
             raise RequestRefusedError(404, f"no run {run_id!r} of thread {thread_id!r} is kept here")
         return run, place
@@ -297,7 +297,7 @@ class RunAddresses:
                 return await self.kept.find(named.run_id, named.thread_id, owner), named.resume
         if named.thread_id is None:
             raise RequestRefusedError(422, "name a run with threadId, runId or both")
-        latest = await self.kept.latest(owner, named.thread_id)
+        latest = await self.kept.keeper.latest(owner, named.thread_id)
         if latest is None:
             raise RequestRefusedError(404, f"no run of thread {named.thread_id!r} is kept here")
         return latest, named.resume

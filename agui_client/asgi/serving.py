@@ -171,7 +171,7 @@ class AgentApp:
                 raise UsageError(
                     f"runs= takes Runs() of agui_client.runs, or Runs(URL) to keep them there, not {runs!r}"
                 )
-            check_on_crash(on_crash, is_durable=kept_by(runs).is_durable)
+            check_on_crash(on_crash, is_durable=kept_by(runs).keeper.is_durable)
             how = StoredRequest(name, {}, {}, when_left, expose_errors, on_crash)
             self._addresses = RunAddresses(runs, self, how, max_body_bytes=max_body_bytes)
             self._commands = self._addresses.commands

@@ -72,19 +72,19 @@ class _KeptRows:
         """Begin the run of an attempt, or follow it if it is kept; a first attempt follows the latest one."""
         number = self._numbers.get((name, row.key), 0) + 1
         if attempt == 1:
-            while await self._kept.get(self._key(name, row, number + 1)) is not None:
+            while await self._kept.keeper.get(self._key(name, row, number + 1)) is not None:
                 number += 1
         self._numbers[name, row.key] = number
         key = self._key(name, row, number)
         # Snapshots of a run that another process goes on with know the message by its id.
         [prompt] = prompt_messages(row.prompt)
         prompt = prompt.model_copy(update={"id": key.run_id})
-        if await self._kept.get(key) is None:
+        if await self._kept.keeper.get(key) is None:
             own: RunOptions = {**self._options, "run_id": key.run_id}
             about: Any = {"owner": key.owner, "thread_id": key.thread_id, "expose_errors": True}
             with suppress(RunInProgressError):  # another program has begun it meanwhile
                 await self._runs.start(self._agents[name], prompt, **about, **own)
-        elif (latest := await self._kept.latest(key.owner, key.thread_id)) is not None:
+        elif (latest := await self._kept.keeper.latest(key.owner, key.thread_id)) is not None:
             # An attempt has a thread of its own, whose latest run goes on with the answers that a person gave.
             key = latest.log.key
         lost = 0
@@ -95,7 +95,7 @@ class _KeptRows:
             except UsageError:
                 # This process has lost the run, or looked at it before the one that takes it over has.
                 lost += 1
-                if lost == _MOST_LOST or await self._kept.get(key) is None:
+                if lost == _MOST_LOST or await self._kept.keeper.get(key) is None:
                     raise
                 await anyio.sleep(_BEFORE_NEXT_LOOK)
 

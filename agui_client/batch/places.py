@@ -73,7 +73,7 @@ def _kept(runs: Runs, name: str | None, agents: Mapping[str, AgentSource | str],
         raise UsageError("with on=Runs(...), give the agent by its name: runs.add('helper', agent), run_many('helper')")
     for each in named.values():
         kept_by(runs).added(each)
-    if not kept_by(runs).is_durable:
+    if not kept_by(runs).keeper.is_durable:
         _logger.warning("the rows are runs in memory, which end with this program; Runs(URL) keeps them in a database")
     if refused := sorted(options.keys() - STORED_OPTIONS):
         raise UsageError(f"{refused[0]}= cannot be stored with runs; give it to the agent that is added to them")

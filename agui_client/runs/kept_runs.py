@@ -127,11 +127,6 @@ class KeptRuns:
         """Whether the runs are in use; those in memory are until they are closed."""
         return not self._is_closed and self.keeper.is_open
 
-    @property
-    def is_durable(self) -> bool:
-        """Whether the runs outlive this process."""
-        return self.keeper.is_durable
-
     async def open(self) -> None:
         """Begin to carry out runs, also those that ended processes have left. Idempotent.
 
@@ -288,14 +283,6 @@ class KeptRuns:
             except Exception:
                 _logger.exception("the questions that nobody has answered in time cannot be denied now")
             await anyio.sleep(min(seconds / 10, _LONGEST_LOOK))
-
-    async def get(self, key: RunKey) -> ServerRun | None:
-        """Return a run; None if it is not kept."""
-        return await self.keeper.get(key)
-
-    async def latest(self, owner: str, thread_id: str) -> ServerRun | None:
-        """Return the latest run of a thread; None if none is kept."""
-        return await self.keeper.latest(owner, thread_id)
 
     async def find(self, run_id: str, thread_id: str | None, owner: str | None) -> ServerRun:
         """Return the run of an id: see `info`."""

@@ -166,7 +166,7 @@ class Runs:
             begun = ProgramRun(open_agent, thread_id, prompt, options)
             input, enter, reenter = begun.input, begun.enter, begun.reenter
         key = RunKey(owner, thread_id, options["run_id"])
-        if await self._kept.get(key) is not None:
+        if await self._kept.keeper.get(key) is not None:
             raise UsageError(f"a run {key.run_id!r} of thread {thread_id!r} is kept already; leave run_id= out")
         run = await self._kept.begin(
             key, input, enter, reenter, expose_errors=expose_errors, stored_request=stored_request
@@ -187,7 +187,7 @@ class Runs:
         Raises:
             UsageError: With a URL, another agent has the name; or an argument has a wrong value.
         """
-        check_on_crash(on_crash, is_durable=self._kept.is_durable)
+        check_on_crash(on_crash, is_durable=self._kept.keeper.is_durable)
         if not is_a(name, str):
             raise UsageError(f'runs.add takes a name and an agent, as in runs.add("helper", agent), not {name!r}')
         self._kept.name(name, NamedOpener(agent, on_crash))
