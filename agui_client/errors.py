@@ -85,9 +85,14 @@ _SERVER_ERROR = 500
 _UNAVAILABLE = 503
 
 
+def cut_short(text: str, longest: int) -> str:
+    """Cut a text that has too many characters."""
+    return text if len(text) <= longest else f"{text[:longest]}…"
+
+
 def printable(text: str) -> str:
     """Return a text for a message, cut, in one line, and its controls escaped: anybody may have written it."""
-    cut = text if len(text) <= _LONGEST_MESSAGE else f"{text[:_LONGEST_MESSAGE]}…"
+    cut = cut_short(text, _LONGEST_MESSAGE)
     shown = (" " if each.isspace() else each if each.isprintable() else repr(each)[1:-1] for each in cut)
     return cut if cut.isprintable() else "".join(shown)
 

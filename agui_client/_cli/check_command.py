@@ -84,19 +84,17 @@ def check(
 
 def _print(file: str, events: int, faults: Sequence[StreamFault]) -> None:
     """Print the faults of a file as compilers do, the place first, and the number of them at the end."""
+    from agui_client._run.story import counted
+
     for fault in faults:
         place = [file, *([] if fault.line is None else [str(fault.line)])]
         request = "" if fault.request is None else f"request {fault.request}: "
         click.echo(printable(f"{':'.join(place)}: {request}{fault}"))
     found = Counter(fault.severity for fault in faults)
-    counts = [_counted(found["error"], "error"), _counted(found["warning"], "warning")]
+    counts = [counted(found[kind], kind) for kind in ("error", "warning") if found[kind]]
     counts += [f"{found['advice']} advice"] if found["advice"] else []
-    shown = " and ".join(filter(None, counts)) or "no faults"
-    click.echo(one_line(f"{file}: {shown} in {_counted(events, 'event') or 'no events'}"))
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}" if number else ""
+    shown = " and ".join(counts) or "no faults"
+    click.echo(one_line(f"{file}: {shown} in {counted(events, 'event') if events else 'no events'}"))
 
 
 def _read_input(path: str) -> RunAgentInput:

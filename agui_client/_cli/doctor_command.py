@@ -120,6 +120,7 @@ def _examine(
 ) -> int:
     # Loaded here: the other commands need no doctor.
     from agui_client import HttpAgent
+    from agui_client._run.story import counted
     from agui_client.doctor.examination import Examination, Setup
 
     setup = Setup(prompts=_named(prompts), state=settings.state, **given)
@@ -127,7 +128,7 @@ def _examine(
     examination = Examination(agent, setup, _show_progress)
     usual, most = examination.runs
     about, more = ("about ", f", at most {most}") if most > usual else ("", "")
-    runs = f" for {about}{usual} short run{'' if usual == 1 else 's'}{more}"
+    runs = f" for {about}{counted(usual, 'short run')}{more}"
     with ExitStack() as stack:
         # Opened here: an examination that cannot be written down is not begun.
         files = {kind: stack.enter_context(_opened(path)) for kind, path in paths.items() if path != "-"}

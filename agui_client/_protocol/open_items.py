@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from ag_ui import core
 
 from agui_client._protocol.warnings import WarningLog
-from agui_client.errors import EventOrderError
+from agui_client.errors import EventOrderError, cut_short
 
 Owner: TypeAlias = str | None
 """The `subagentRunId` of an invocation; None is the parent agent, as much an owner as any."""
@@ -25,7 +25,7 @@ _MOST_NAMES = 5
 
 def quoted(name: str) -> str:
     """Quote an id or name for a message: escaped, and cut after 80 characters, since a producer chose it."""
-    return repr(name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}…")
+    return repr(cut_short(name, _LONGEST_NAME))
 
 
 def owner_name(owner: Owner) -> str:

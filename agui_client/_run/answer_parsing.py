@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from pydantic_core import to_json
 
 from agui_client._type_adapters import type_adapter
-from agui_client.errors import ParseError
+from agui_client.errors import ParseError, cut_short
 
 _OPENINGS = re.compile(r"[{\[]")
 _LOOKS = 16
@@ -72,5 +72,4 @@ def read_answer(answers: Iterable[str], shape: Any) -> Any:
     # JSON that does not fit says more than text that is no JSON.
     answer, misfit = next((each for each in misfits if each[1].errors()[0]["type"] != "json_invalid"), misfits[-1])
     why = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}".lstrip(": ") for each in misfit.errors()[:_FEW])
-    shown = answer if len(answer) <= _QUOTED else f"{answer[:_QUOTED]}…"
-    raise ParseError(f"the answer is no {wanted}: {why}; this arrived: {shown!r}") from misfit
+    raise ParseError(f"the answer is no {wanted}: {why}; this arrived: {cut_short(answer, _QUOTED)!r}") from misfit

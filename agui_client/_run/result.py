@@ -25,7 +25,7 @@ from agui_client._run.story import failure_text, shown_payload
 from agui_client._run.subagents import SubagentResult, answer_id, partial_message_ids, subagent_results, usage_of
 from agui_client._secrets import without_opaque
 from agui_client._tools.context import ToolExecution
-from agui_client.errors import AGUIError, ParseError, TransportError
+from agui_client.errors import AGUIError, ParseError, TransportError, cut_short
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -200,13 +200,12 @@ class RunResult(Inspectable[StateT], Record, Displayed):
         outcome = "aborted=True" if self.aborted else "outcome=None"
         if self.outcome is not None:
             outcome = f"outcome={type(self.outcome).__name__}"
-        text = self.text if len(self.text) <= _SHOWN else f"{self.text[:_SHOWN]}…"
         waiting = f", interrupts={len(self.interrupts)}" if self.interrupts else ""
         if self.pending_tool_calls:
             waiting += f", pending_tool_calls={len(self.pending_tool_calls)}"
         return (
-            f"RunResult({outcome}, text={text!r}{waiting}, new_messages={len(self.new_messages)}, "
-            f"warnings={len(self.warnings)}, run_id={self.run_id!r})"
+            f"RunResult({outcome}, text={cut_short(self.text, _SHOWN)!r}{waiting}, "
+            f"new_messages={len(self.new_messages)}, warnings={len(self.warnings)}, run_id={self.run_id!r})"
         )
 
     @property

@@ -319,6 +319,11 @@ def usage_text(usage: Iterable[TokenUsage]) -> str:
     )
 
 
+def counted(number: int, noun: str) -> str:
+    """Write a number of things."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def seconds_text(value: float) -> str:
     """Write a duration: milliseconds below a second."""
     return f"{value * 1000:.0f} ms" if value < 1 else f"{value:.1f} s"

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from pydantic_core import to_json
 
-from agui_client.errors import UsageError
+from agui_client.errors import UsageError, cut_short
 
 ApprovalQuestion: TypeAlias = str | Callable[[Mapping[str, Any]], str]
 """A text with the names of arguments in braces, or a function of the arguments, by name and as JSON."""
@@ -64,5 +64,4 @@ def _shown(value: Any) -> Any:
     """Return an argument as a text shows it: a number as it is, for a format such as `{price:.2f}`."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return value
-    text = value if isinstance(value, str) else to_json(value).decode()
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+    return cut_short(value if isinstance(value, str) else to_json(value).decode(), _LONGEST)

@@ -16,7 +16,7 @@ from pydantic_core import from_json, to_json
 
 from agui_client._protocol.problems import LONGEST_PATH, shortened
 from agui_client._protocol.schema import is_array, is_object
-from agui_client.errors import ToolError
+from agui_client.errors import ToolError, cut_short
 
 if TYPE_CHECKING:
     from jsonschema import ValidationError
@@ -180,11 +180,6 @@ def _problem(error: ValidationError) -> str:
     if error.validator == "required" and is_array(limit) and is_object(error.instance):
         limit = [name for name in limit if name not in error.instance]
     return f"{where}: {error.validator} is {cut_short(json.dumps(limit, ensure_ascii=False), _LONGEST_LIMIT)}"
-
-
-def cut_short(text: str, longest: int) -> str:
-    """Cut a text that is too long."""
-    return text if len(text) <= longest else f"{text[:longest]}…"
 
 
 def _bounded(keywords: Mapping[str, _Keyword]) -> dict[str, _Keyword]:

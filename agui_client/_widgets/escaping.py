@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from agui_client.errors import cut_short
+
 _KEPT = frozenset("\n\u00a0\u00ad\u200c\u200d\u202f")
 """Characters that are invisible, but part of how languages are written, and harmless in a sentence."""
 
@@ -34,5 +36,4 @@ def _escaped(character: str) -> str:
 
 def exact_line(text: str, longest: int) -> str:
     """Return a text as `exact` does, but on one line, and cut."""
-    text = exact(text[: 4 * longest]).replace("\n", "\\n")
-    return text if len(text) <= longest else f"{text[:longest]}…"
+    return cut_short(exact(text[: 4 * longest]).replace("\n", "\\n"), longest)

@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict
 
 from agui_client._protocol.rules import Severity
+from agui_client._run.story import counted
 
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
 """The severities, the worst first."""
@@ -111,7 +112,7 @@ class Diagnosis(_Part):
         if not self.is_reachable:
             return "no server takes runs of this client at this address"
         counts = [(sum(each.severity == kind for each in self.findings), kind) for kind in SEVERITIES]
-        named = [f"{count} {kind}{'s' if count > 1 else ''}" for count, kind in counts if count]
+        named = [counted(count, kind) for count, kind in counts if count]
         stopped = "" if self.is_complete else "; the examination was stopped before its end"
         return (", ".join(named) or "no findings") + stopped
 
@@ -137,7 +138,7 @@ MARKS: dict[Verdict, str] = {"yes": "+", "no": "-", "unknown": "?"}
 
 def effort_of(diagnosis: Diagnosis) -> str:
     """Write the number of requests and the seconds that an examination took."""
-    return f"{diagnosis.requests} request{'' if diagnosis.requests == 1 else 's'}, {diagnosis.seconds:.1f} s"
+    return f"{counted(diagnosis.requests, 'request')}, {diagnosis.seconds:.1f} s"
 
 
 def finding_lines(finding: Finding) -> list[str]:

@@ -224,6 +224,7 @@ class Examination:
         """Make a call, leave it at the first piece of its text, and judge what it shows."""
 
         async def leave() -> bool:
+            """Leave the run at its first piece of text."""
             async with agent.stream(prompt) as run:
                 async for event in run:
                     if isinstance(event, TextMessageContentEvent):

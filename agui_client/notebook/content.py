@@ -36,6 +36,7 @@ from agui_client._run.story import (
     as_json,
     as_text,
     calls_in,
+    counted,
     question_text,
     read_json,
     seconds_text,
@@ -117,11 +118,11 @@ def of_result(shown: RunResult) -> list[Element]:
     elements = conversation(messages, calls, speakers=speakers)
     if shown.subagents:
         lines = [_subagent(each, speakers.name(each.subagent_run_id)) for each in shown.subagents]
-        elements.append(Fold(_count(len(lines), "subagent"), lines))
+        elements.append(Fold(counted(len(lines), "subagent"), lines))
     elements += [*custom_events(shown.custom), *state_fold(shown.state)]
     if shown.warnings:
         warnings = [element for each in shown.warnings for element in elements_of(each)]
-        elements.append(Fold(_count(len(warnings), "warning"), warnings, "bad"))
+        elements.append(Fold(counted(len(warnings), "warning"), warnings, "bad"))
     return [*elements, *closing_lines(shown)]
 
 
@@ -133,14 +134,14 @@ def _(shown: SubagentResult) -> list[Element]:
 @elements_of.register
 def _(shown: AbstractAgent) -> list[Element]:
     name = f" {shown.name}" if shown.name else ""
-    head = Line(f"{type(shown).__name__}{name} · thread {shown.thread_id} · {_count(len(shown.messages), 'message')}")
+    head = Line(f"{type(shown).__name__}{name} · thread {shown.thread_id} · {counted(len(shown.messages), 'message')}")
     waiting = waiting_lines(shown.pending_interrupts, shown.pending_tool_calls)
     return [head, *_document(shown.snapshot()), *waiting, *state_fold(shown.state)]
 
 
 @elements_of.register
 def _(shown: ConversationSnapshot) -> list[Element]:
-    head = Line(f"conversation · thread {shown.thread_id} · {_count(len(shown.messages), 'message')}")
+    head = Line(f"conversation · thread {shown.thread_id} · {counted(len(shown.messages), 'message')}")
     waiting = waiting_lines(shown.pending_interrupts)
     return [head, *_document(shown), *waiting, *state_fold(shown.state)]
 
@@ -191,7 +192,7 @@ def conversation(
     drawings, speakers = drawings or Drawings(), speakers or Speakers()
     calls = calls_in(messages, speakers=speakers) if calls is None else calls
     left_out = max(0, len(messages) - _MOST_MESSAGES)
-    elements: list[Element] = [Line(f"{_count(left_out, 'earlier message')}")] if left_out else []
+    elements: list[Element] = [Line(f"{counted(left_out, 'earlier message')}")] if left_out else []
     called = {call_id for _, call_id in calls}
     for message in messages[left_out:]:
         if not isinstance(message, ToolMessage) or message.tool_call_id not in called:
@@ -327,7 +328,3 @@ def beginning(text: str) -> str:
     """Return the beginning of a text as one line."""
     line = " ".join(text[:200].split())
     return line if len(line) <= 80 else f"{line[:79]}…"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"

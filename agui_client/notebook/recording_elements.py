@@ -21,6 +21,7 @@ from agui_client._run.story import (
     Speakers,
     ToolCallStory,
     calls_in,
+    counted,
     placed,
     read_json,
     seconds_text,
@@ -216,19 +217,15 @@ def comparison_page(one: Recording, other: Recording, *, prices: Prices) -> byte
 def _head(shown: RecordingSummary) -> str:
     requests = shown.requests
     events = sum(max(1, len(row.pieces)) for each in requests for row in each.rows if row.is_event)
-    facts = [requests[-1].ending if requests else "no requests", _count(len(requests), "request")]
-    facts += [_count(events, "event")] if shown.has_events else []
+    facts = [requests[-1].ending if requests else "no requests", counted(len(requests), "request")]
+    facts += [counted(events, "event")] if shown.has_events else []
     facts += [time_text(shown.seconds, shown.people), *([_tokens(shown.usage)] if shown.usage else [])]
     problems = sum(len(each.problems) for each in requests)
-    return " · ".join([*facts, *([_count(problems, "warning")] if problems else [])])
+    return " · ".join([*facts, *([counted(problems, "warning")] if problems else [])])
 
 
 def _named(shown: RecordingSummary) -> str:
     return f"{shown.title} · " if shown.title not in ("A", "B", "") else ""
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 # --- time

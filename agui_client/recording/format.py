@@ -54,6 +54,11 @@ class AgentRecord(_Part):
     url: str | None = None
     """The address of a remote agent, without user, password and query; None for one in its process."""
 
+    @property
+    def shown(self) -> str:
+        """The name, or else the address or the id."""
+        return self.name or self.url or self.agent_id
+
 
 class WarningRecord(_Part):
     """A deviation from the protocol that was tolerated, as `agui_client.ProtocolWarning`."""

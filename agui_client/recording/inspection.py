@@ -29,7 +29,6 @@ from agui_client._widgets.markdown import prose
 from agui_client._widgets.views import find_view
 from agui_client.recording.answer_changes import AnswerChanges
 from agui_client.recording.format import (
-    AgentRecord,
     EndingPart,
     EndLine,
     EventLine,
@@ -155,10 +154,8 @@ class Inspection:
 
     def _add_request(self, row: dict[str, Any], line: RequestLine) -> None:
         parent = self._lanes_of_calls.get(line.parent or "")
-        lane = self._free_lane(parent, _name(line.agent), "agent")
-        story = self._stories.setdefault(
-            (_name(line.agent), str(line.input.get("threadId"))), EventStory(self.speakers)
-        )
+        lane = self._free_lane(parent, line.agent.shown, "agent")
+        story = self._stories.setdefault((line.agent.shown, str(line.input.get("threadId"))), EventStory(self.speakers))
         answer = Answer(len(self.answers), AnswerChanges(line, story), lane, story)
         self.answers[line.request] = answer
         for execution in self._early.pop(line.call, ()):
@@ -304,7 +301,3 @@ def _add_call(row: dict[str, Any], call: ToolCallStory) -> None:
 
 def _is_answer(message: Any) -> bool:
     return message.get("role") == "assistant" and bool(message.get("content"))
-
-
-def _name(agent: AgentRecord) -> str:
-    return agent.name or agent.url or agent.agent_id

@@ -12,7 +12,7 @@ from agui_client._json_pointers import parts_of
 from agui_client._protocol.json_difference import Operation, difference
 from agui_client._protocol.patch import Document, PatchFailed
 from agui_client._protocol.schema import is_array, is_object
-from agui_client.errors import UsageError
+from agui_client.errors import UsageError, cut_short
 
 Match: TypeAlias = Callable[[RunAgentInput, RunAgentInput], bool]
 """Takes a recorded input and the one that is asked now; returns whether the recorded answer fits."""
@@ -145,8 +145,7 @@ def no_answer(name: str, asked: dict[str, Any], candidates: Sequence[dict[str, A
 def _short(value: Any, other: Any = None) -> str:
     """Return a value for a person: of a long text the part around the first character that differs."""
     if not isinstance(value, str):
-        text = json.dumps(value, ensure_ascii=False)
-        return text if len(text) <= 2 * _SHOWN else f"{text[: 2 * _SHOWN]}…"
+        return cut_short(json.dumps(value, ensure_ascii=False), 2 * _SHOWN)
     start = 0
     if isinstance(other, str):
         same = next((at for at, pair in enumerate(zip(value, other, strict=False)) if pair[0] != pair[1]), None)

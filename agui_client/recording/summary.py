@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from agui_client._run.story import RunStory, Speakers, ToolCallStory, as_text
+from agui_client.errors import cut_short
 from agui_client.recording.format import EndingPart, EndLine, HeaderLine, Line, ResponseLine, ToolLine
 from agui_client.recording.inspection import Answer, Inspection
 from agui_client.recording.matching import ABSENT, changed_places, question
@@ -150,8 +151,9 @@ def summary_of(recording: Recording, prices: Prices | None = None) -> RecordingS
             continue
         if line.kind == "request" and key in exchanges:
             known = frozenset(each.id for each in inspection.answers[key].changes.messages)
-            agent = line.agent.name or line.agent.url or line.agent.agent_id
-            found[key] = RequestSummary(agent=agent, call=line.call, at=row["t"], known_ids=known, ending="no end")
+            found[key] = RequestSummary(
+                agent=line.agent.shown, call=line.call, at=row["t"], known_ids=known, ending="no end"
+            )
         if (request := found.get(key)) is None:
             # A tool that the call approved is executed before the first request.
             early.append(_row(row, line))
@@ -190,7 +192,7 @@ def _add(request: RequestSummary, row: dict[str, Any], line: Line, before: Any, 
     if shown.stream is not None and last is not None and last.stream == shown.stream:
         last.pieces += shown.pieces
         last.until = shown.at
-        last.summary = _short(last.summary + shown.pieces[0][1])
+        last.summary = cut_short(last.summary + shown.pieces[0][1], _LONGEST)
         last.family = "bad" if shown.family == "bad" else last.family
     else:
         request.rows.append(shown)
@@ -242,15 +244,11 @@ def _summary(row: dict[str, Any], line: Line, event: dict[str, Any]) -> str:
         case _:
             rest = {name: value for name, value in event.items() if name not in ("type", "subagentRunId", "metadata")}
             value = next((rest[name] for name in NAMED if name in rest), rest or None)
-            return _short("" if value is None else as_text(value))
+            return cut_short("" if value is None else as_text(value), _LONGEST)
 
 
 def _end_text(line: EndLine) -> str:
     return line.reason if line.error is None else f"{line.reason}: {line.error.type}"
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
 def _complete(request: RequestSummary, exchange: Exchange, answer: Answer) -> None:
