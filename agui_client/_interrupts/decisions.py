@@ -84,13 +84,24 @@ def for_any_caller(interrupt: Interrupt) -> Interrupt:
     if interrupt.response_schema is not None or (review := _review(interrupt)) is None:
         return interrupt
     raw, actions = review
-    properties: dict[str, Any] = {"approved": {"type": "boolean", "description": "Whether the tool may run."}}
-    if len(actions) == 1:
-        properties["editedArgs"] = {"type": "object", "description": "Arguments to use instead."}
-    properties["reason"] = {"type": "string", "description": "The reason of a refusal, for the agent."}
+    properties = decision_schemas({"type": "object"} if len(actions) == 1 else None)
     ways = [{"required": ["approved"]}, {"required": ["type" if actions[0] is raw else "decisions"]}]
     schema = {"type": "object", "properties": properties, "anyOf": ways}
     return interrupt.model_copy(update={"message": interrupt.message or described(raw), "response_schema": schema})
+
+
+def decision_schemas(parameters: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the schemas of the members of a decision about a tool call.
+
+    Args:
+        parameters: The schema of the tool's arguments; None if they cannot be edited.
+    """
+    edited = {} if parameters is None else {"editedArgs": {"description": "Arguments to use instead.", **parameters}}
+    return {
+        "approved": {"type": "boolean", "description": "Whether the tool may run."},
+        **edited,
+        "reason": {"type": "string", "description": "The reason of a refusal, for the agent."},
+    }
 
 
 def in_agents_words(interrupt: Interrupt, entry: ResumeEntry) -> ResumeEntry:

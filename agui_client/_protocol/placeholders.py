@@ -7,14 +7,14 @@ stored. Whether a late result may be given, the ledger says as well: a mark alon
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from agui_client._protocol.schema import is_object
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ag_ui.core import Message, ToolCallResultEvent, ToolMessage
+    from ag_ui.core import BaseEvent, Message, ToolCallResultEvent, ToolMessage
 
 EXTENSION = "agui-client"
 """The member of `metadata` in which this package says more than the protocol has a place for."""
@@ -26,12 +26,7 @@ _MARK = "placeholder"
 ResultT = TypeVar("ResultT", "ToolMessage", "ToolCallResultEvent")
 
 
-class _WithMetadata(Protocol):
-    @property
-    def metadata(self) -> dict[str, Any] | None: ...
-
-
-def extension_of(item: _WithMetadata) -> dict[str, Any]:
+def extension_of(item: BaseEvent | Message) -> dict[str, Any]:
     """Return what this package says more in the metadata of an event or a message; empty without it."""
     more = (item.metadata or {}).get(EXTENSION)
     return more if is_object(more) else {}

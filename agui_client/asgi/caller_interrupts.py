@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ag_ui.core import Interrupt
 from pydantic_core import from_json, to_json
 
-from agui_client._interrupts.decisions import decision_in
+from agui_client._interrupts.decisions import decision_in, decision_schemas
 from agui_client._protocol.message_text import tool_calls_in
 from agui_client._protocol.open_items import quoted
 from agui_client._protocol.schema import is_array, is_object
@@ -244,11 +244,7 @@ def _question_about(call: ToolCall, tool: OfferedTool | None) -> str:
 
 def _approval(call: ToolCall, tool: OfferedTool | None, ordinal: int, *, is_saved: bool) -> Interrupt:
     parameters = None if tool is None else tool.definition.parameters
-    properties = {
-        "approved": {"type": "boolean", "description": "Whether the tool may run."},
-        "editedArgs": {"description": "Arguments to use instead.", **(parameters or {"type": "object"})},
-        "reason": {"type": "string", "description": "The reason of a refusal, for the agent."},
-    }
+    properties = decision_schemas(parameters or {"type": "object"})
     if is_saved:  # elsewhere nothing would remember it
         later = "Whether later calls of the tool in this thread may run, too."
         properties["always"] = {"type": "boolean", "description": later}

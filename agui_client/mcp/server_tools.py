@@ -15,8 +15,9 @@ import mcp_types
 from ag_ui.core import Tool
 from mcp import Client, MCPError, StdioServerParameters
 
-from agui_client._protocol.schema import is_a, is_object
+from agui_client._protocol.schema import is_a
 from agui_client._secrets import secrets_sent
+from agui_client._tools.json_schema import with_defaults
 from agui_client._tools.questions import DeclinedError, UnansweredError
 from agui_client._tools.toolset import Toolset
 from agui_client._transport.timeouts import check_seconds
@@ -311,7 +312,7 @@ async def _ask(ctx: ToolContext, params: mcp_types.ElicitRequestParams) -> mcp_t
             question = f"{question}\n{params.url}"
         elif params.requested_schema.get("properties"):
             filled = await ctx.ask(question, params.requested_schema)
-            content = {**_defaults(params.requested_schema["properties"]), **filled}
+            content = with_defaults(params.requested_schema, filled)
             return mcp_types.ElicitResult(action="accept", content=content)
         else:
             # A form without fields is a yes or no: as an object that fits its schema, a denial would accept it.
@@ -322,11 +323,6 @@ async def _ask(ctx: ToolContext, params: mcp_types.ElicitRequestParams) -> mcp_t
     if not is_accepted:
         return mcp_types.ElicitResult(action="decline")
     return mcp_types.ElicitResult(action="accept", content=content)
-
-
-def _defaults(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values that fields of a form have where the person leaves them out (SEP-1034)."""
-    return {name: each["default"] for name, each in fields.items() if is_object(each) and "default" in each}
 
 
 def _unanswered(why: str) -> mcp_types.ErrorData:

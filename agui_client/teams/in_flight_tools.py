@@ -14,7 +14,7 @@ from ag_ui.core import Event, Message, ToolMessage
 from agui_client._protocol.message_text import tool_calls_in
 from agui_client._protocol.placeholders import is_placeholder
 from agui_client._run.continuing import Continuation
-from agui_client.teams.snapshot_events import result_of
+from agui_client._run.run_request import event_of_result
 
 if TYPE_CHECKING:
     from ag_ui.core import RunAgentInput
@@ -196,7 +196,7 @@ class InFlightTools:
         return [results[each] for each in done]
 
     def _events_of(self, results: Iterable[ToolMessage]) -> list[Event]:
-        return [passed for each in results for passed in self._forwarder.feed(result_of(each))]
+        return [passed for each in results for passed in self._forwarder.feed(event_of_result(each))]
 
 
 def _is_placeholder_for(message: Message, calls: Collection[str]) -> bool:

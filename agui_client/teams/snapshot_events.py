@@ -12,6 +12,7 @@ from ag_ui import core
 from ag_ui.core import Event, Message
 
 from agui_client._protocol.reduce import Reducer
+from agui_client._run.run_request import event_of_result
 from agui_client.teams.id_scope import changed
 
 _CUT_OFF = " before this call was answered."
@@ -122,7 +123,7 @@ def _events(before: Message | None, after: Message) -> Iterator[Event]:
             fields: dict[str, Any] = {"activity_type": after.activity_type, "content": after.content}
             yield core.ActivitySnapshotEvent(message_id=after.id, **fields, **_metadata(after), **owner)
         case core.ToolMessage():
-            yield changed(result_of(after), **owner)
+            yield changed(event_of_result(after), **owner)
         case core.ReasoningMessage():
             yield core.ReasoningMessageStartEvent(message_id=after.id, role="reasoning", **_metadata(after), **owner)
             if delta := _added(before, after):
@@ -140,12 +141,6 @@ def _events(before: Message | None, after: Message) -> Iterator[Event]:
         before, "encrypted_value", None
     ):
         yield _encrypted("message", after.id, value, after.subagent_run_id)
-
-
-def result_of(message: core.ToolMessage) -> core.ToolCallResultEvent:
-    """Return the event that brings a result, without an owner."""
-    fields: dict[str, Any] = {"message_id": message.id, "tool_call_id": message.tool_call_id}
-    return core.ToolCallResultEvent(content=message.content, **fields, **_metadata(message))
 
 
 def _text(before: Message | None, after: Message) -> Iterator[Event]:

@@ -37,6 +37,7 @@ from ag_ui.core import (
 )
 from pydantic_core import to_jsonable_python
 
+from agui_client._protocol.message_text import tool_calls_in
 from agui_client._protocol.placeholders import EXTENSION, without_mark
 from agui_client._run.scope import CURRENT_SCOPE
 from agui_client._run.subagents import SubagentResult, usage_of
@@ -535,10 +536,6 @@ def result_event(messages: Iterable[Message], tool_call_id: str, content: str) -
         tool_call_id: The id of the call.
         content: The result.
     """
-    owner = next((each.subagent_run_id for each in messages if _has_call(each, tool_call_id)), None)
+    owner = next((each.subagent_run_id for each, call in tool_calls_in(messages) if call.id == tool_call_id), None)
     event = ToolCallResultEvent(message_id=f"{tool_call_id}-result", tool_call_id=tool_call_id, content=content)
     return changed(event, subagent_run_id=owner)
-
-
-def _has_call(message: Message, tool_call_id: str) -> bool:
-    return message.role == "assistant" and any(call.id == tool_call_id for call in message.tool_calls or ())
