@@ -127,7 +127,7 @@ class AGUIError(Exception):
 
     @property
     def problem(self) -> str:
-        """What happened: the text without `fix`, and without the member of a team."""
+        """The text without `fix`, and without the member of a team."""
         return super().__str__()
 
     def _render_traceback_(self) -> list[str]:

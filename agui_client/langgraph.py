@@ -139,7 +139,7 @@ def _parsed(value: Any) -> Any:
 
 
 def _is_portable(value: Any) -> bool:
-    """Whether an interrupt can carry the value: numbers in range, and not nested too deeply."""
+    """Return whether an interrupt can carry the value: numbers in range, and not nested too deeply."""
     outcome = {"outcome": {"interrupts": [{"metadata": {"langgraph": {"raw": value}}}]}}
     try:
         from_json(to_json(outcome), allow_inf_nan=False)
@@ -211,7 +211,7 @@ def _alone(answer: Any) -> Any:
 
 
 def _is_json(text: str) -> bool:
-    """Whether the adapter would parse the text as something else."""
+    """Return whether the adapter would parse the text as something else."""
     try:
         json.loads(text)
     except (ValueError, RecursionError):

@@ -14,7 +14,7 @@ from agui_client._display import Displayed
 from agui_client._protocol.message_text import answered_ids
 
 ANOTHER_VERSION = "has another version than 2, the only one that this agui_client reads"
-"""What is wrong with a saved conversation that another agui_client has written."""
+"""The problem with a saved conversation that another agui_client has written."""
 
 
 class ConversationSnapshot(Displayed, BaseModel):

@@ -264,7 +264,7 @@ def is_expired(interrupt: Interrupt) -> bool:
 
 
 def expires_before(interrupt: Interrupt, moment: datetime) -> bool:
-    """Whether `expiresAt` is a date that has come by some moment."""
+    """Return whether `expiresAt` is a date that has come by some moment."""
     try:
         expires = datetime.fromisoformat(interrupt.expires_at or "")
     except ValueError:

@@ -229,7 +229,7 @@ async def call_on_abort(on_abort: OnAbort, context: HookContext) -> None:
 SAVE_SECONDS = 1.0
 """The time between two saves while events arrive."""
 _SLOW_SAVES, _LONGEST_PAUSE = 20, 5
-"""Where saves are slow: the time between two of them, in times that one takes, and its bound, in usual times."""
+"""The pause of slow saves: the time between two of them, in times that one takes, and its bound, in usual times."""
 
 
 @dataclass(frozen=True, slots=True)

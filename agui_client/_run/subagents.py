@@ -42,7 +42,7 @@ JOURNAL = "_team"
 SIGNED = "signed"
 """The member of a journal that a server has signed, with the texts that only that server reads."""
 NO_JOURNAL = "the state has nothing of the run that asked: send it back as it was received"
-"""What is wrong with answers to a team without a journal."""
+"""The problem with answers to a team without a journal."""
 _USAGE = TypeAdapter(list[TokenUsage])
 T = TypeVar("T")
 

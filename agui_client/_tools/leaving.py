@@ -1,4 +1,4 @@
-"""How a call is left when its process ends: no function begins any more, and those that were begun come to an end."""
+"""Leaving a call when its process ends: no function begins any more, and those that were begun come to an end."""
 
 from __future__ import annotations
 

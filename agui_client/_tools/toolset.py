@@ -86,7 +86,7 @@ class Toolset(ABC):
         return None
 
     def is_repeatable(self, call: BoundCall) -> bool:
-        """Whether a call that asked a question waits for the answer, and is then made again: no by default.
+        """Return whether a call that asked a question waits for the answer, and is then made again: no by default.
 
         A call that is not repeatable fails if nobody answers.
         """

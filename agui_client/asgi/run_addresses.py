@@ -111,7 +111,7 @@ class RunAddresses:
             what = 'when_left="stop" is for runs of one process: with Runs(URL), nobody knows the callers of the others'
             raise UsageError(what)
         self.kept = kept
-        """What keeps the runs."""
+        """The keeper of the runs."""
         self._runs, self._served, self._how = runs, served, how
         self._max_body_bytes = max_body_bytes
         kept.name(how.agent, self)

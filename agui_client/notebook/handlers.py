@@ -253,7 +253,7 @@ def _check_clicks_arrive() -> None:
 
 
 def _clicks_arrive() -> bool:
-    """Whether there are widgets, in a kernel that delivers clicks while a cell waits."""
+    """Return whether there are widgets, in a kernel that delivers clicks while a cell waits."""
     try:
         major, minor = map(int, version("ipykernel").split(".")[:2])
         return has_widgets() and (major, minor) >= (7, 4)

@@ -172,7 +172,7 @@ class IdScope:
         return self._tags[subagent_run_id]
 
     def is_own(self, message: Message) -> bool:
-        """Whether a message of the team's conversation is part of this member's conversation."""
+        """Return whether a message of the team's conversation is part of this member's conversation."""
         # The id first: a call asks this about all messages, and to ask a model for its class takes long.
         if message.id.startswith(self.prefix):
             return True

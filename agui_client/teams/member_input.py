@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class MemberInput:
-    """What one invocation of a member is shown and asked.
+    """The messages and the input of one invocation of a member.
 
     Args:
         member: The member.
@@ -49,7 +49,7 @@ class MemberInput:
     ) -> None:
         self._member, self._outer, self._ids = member, outer, ids
         self.shown = transcript.shown(outer.messages, ids, member.sees or ("all" if prompt is None else None))
-        """What the member is shown."""
+        """The messages that the member is shown."""
         self.own_ids = {each.id for each in self.shown.own}
         """The ids of the member's own messages, as the team's conversation has them."""
         self._prompt_id = f"prompt-{ids.invocation.rpartition('-')[2]}"
