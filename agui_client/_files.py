@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import tempfile
+import zlib
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
+
+FILE_ERRORS = (OSError, EOFError, zlib.error)
+"""The exceptions of files that may be packed."""
 
 
 @contextmanager
@@ -39,3 +45,13 @@ def write_private(path: Path, content: bytes) -> None:
 def private(path: str, flags: int) -> int:
     """Open a file for `open(opener=)`; a new one is readable for its owner alone."""
     return os.open(path, flags, 0o600)
+
+
+def opened(path: Path) -> BinaryIO | gzip.GzipFile:
+    """Open a file to be read; one whose name ends in .gz is unpacked."""
+    return gzip.open(path) if path.suffix == ".gz" else path.open("rb")
+
+
+def file_reason(error: Exception) -> object:
+    """Return what the system says about a file that cannot be read, without the file's name."""
+    return error.strerror if isinstance(error, OSError) and error.strerror else error

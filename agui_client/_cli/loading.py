@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import sys
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -13,6 +14,7 @@ import click
 from agui_client._cli.exit_codes import reason_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import ModuleType
 
 
@@ -52,6 +54,16 @@ def load_object(place: str, option: str = "") -> object:
             raise click.UsageError(f"{shown}: there is no {name} in {where}")
         found = getattr(found, step)
     return found
+
+
+def required_parameters(function: Callable[..., object]) -> list[inspect.Parameter] | None:
+    """Return the parameters that a function has to be given; None for functions that do not say so."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (ValueError, TypeError):  # some functions written in C have no signature
+        return None
+    named = [each for each in parameters if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)]
+    return [each for each in named if each.default is each.empty]
 
 
 def folder_of(place: str) -> Path:

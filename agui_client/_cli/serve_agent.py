@@ -20,7 +20,7 @@ from uvicorn.supervisors import ChangeReload
 
 from agui_client._cli.agent_settings import AgentSettings
 from agui_client._cli.exit_codes import ExitCode, complain, drive, reason_of
-from agui_client._cli.loading import folder_of, load_object
+from agui_client._cli.loading import folder_of, load_object, required_parameters
 from agui_client._cli.own_names import OwnNamesOnly, is_loopback
 from agui_client._cli.tool_loading import load_tools
 from agui_client.agent import AbstractAgent
@@ -237,10 +237,11 @@ async def _made(found: object, place: str) -> object:
     """
     if isinstance(found, _SERVED):
         return cast("object", found)
-    if inspect.isasyncgenfunction(found) or (inspect.isroutine(found) and _required(found) == 1):
+    required = required_parameters(found) if callable(found) else None
+    if inspect.isasyncgenfunction(found) or (inspect.isroutine(found) and required and len(required) == 1):
         return FunctionAgent(cast("Any", found))
-    if callable(found) and (number := _required(found)) in (0, 2):
-        return found if number == 2 else await _called(found, place)
+    if callable(found) and required is not None and len(required) in (0, 2):
+        return found if required else await _called(found, place)
     raise click.UsageError(f"{place}: this is a {type(found).__name__}; name {_KINDS}")
 
 
@@ -253,13 +254,3 @@ async def _called(make: Callable[..., Any], place: str) -> object:
     if not isinstance(made, _SERVED):
         raise click.UsageError(f"{place}: the function returned a {type(made).__name__}; it returns {_KINDS}")
     return cast("object", made)
-
-
-def _required(function: Callable[..., object]) -> int | None:
-    """Return the number of arguments that a function needs; None for functions that do not say so."""
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (ValueError, TypeError):  # some functions written in C have no signature
-        return None
-    named = [each for each in parameters if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)]
-    return sum(each.default is each.empty for each in named)

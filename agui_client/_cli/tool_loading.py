@@ -11,7 +11,7 @@ import click
 from ag_ui.core import RunAgentInput, Tool
 
 from agui_client._cli.exit_codes import reason_of
-from agui_client._cli.loading import load_object
+from agui_client._cli.loading import load_object, required_parameters
 from agui_client._tools.function import FunctionTool
 from agui_client._tools.toolset import CallTools, Toolset
 from agui_client.errors import UsageError
@@ -85,12 +85,9 @@ def _chooser(function: Callable[..., object], place: str) -> ToolSource:
 
 
 def _takes_run_input(function: Callable[..., object]) -> bool:
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (ValueError, TypeError):  # some functions written in C have no signature
-        return False
-    required = [each.annotation for each in parameters if each.default is each.empty]
-    return len(required) == 1 and _is_run_input(required[0]) and not inspect.iscoroutinefunction(function)
+    required = required_parameters(function) or ()
+    is_taken = len(required) == 1 and _is_run_input(required[0].annotation)
+    return is_taken and not inspect.iscoroutinefunction(function)
 
 
 def _is_run_input(annotation: object) -> bool:

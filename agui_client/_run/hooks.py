@@ -302,7 +302,7 @@ class HookCalls:
         self._mutated = _NO_CHANGE
 
     def concern(self, event: core.Event) -> bool:
-        """Whether there are hooks to call for an event."""
+        """Return whether there are hooks to call for an event."""
         return bool(self._hooks_of(type(event))) or self._watches_effects
 
     async def deliver(self, event: core.Event, apply: Callable[[core.Event], Change] | None = None) -> Change:
@@ -398,10 +398,17 @@ class HookCalls:
             self._mutated |= self._conversation.apply(StateReplaced(state_as_json(mutation.state)))
 
 
-def takes_two(function: Callable[..., Any]) -> bool:
-    """Return whether a function takes a second argument."""
+def takes_two(function: Callable[..., Any], *, if_unknown: bool = False) -> bool:
+    """Return whether a function can be called with two arguments.
+
+    Args:
+        function: The function.
+        if_unknown: The answer for functions that have no signature.
+    """
     try:
-        inspect.signature(function).bind("the event", "the context")
-    except (TypeError, ValueError):
+        inspect.signature(function).bind(None, None)
+    except TypeError:
         return False
+    except ValueError:
+        return if_unknown
     return True

@@ -22,6 +22,7 @@ from ag_ui.core import RunAgentInput
 from agui_client._conversation.state_base import STATE_BASE_HEADER
 from agui_client._protocol.schema import is_a
 from agui_client._run.defaults import INCOMING_TRACES
+from agui_client._run.hooks import takes_two
 from agui_client._transport.timeouts import check_number, check_seconds
 from agui_client.agent import AbstractAgent
 from agui_client.asgi.caller_input import CutRun, answering_run, continued_run
@@ -440,7 +441,7 @@ def _check(agent: Any, authorize: object, max_body_bytes: object, body_timeout: 
     if not isinstance(agent, AbstractAgent) and not is_chooser:
         takes = "an agent, such as FunctionAgent(function), or a function of the request and the input that returns one"
         raise UsageError(f"agent_app takes {takes}, not {agent!r}")
-    if is_chooser and not isinstance(agent, AbstractAgent) and not _takes_two(agent):
+    if is_chooser and not isinstance(agent, AbstractAgent) and not takes_two(agent, if_unknown=True):
         raise UsageError(
             "the function that agent_app takes is called with (request, input), and has to return an agent"
         )
@@ -450,17 +451,6 @@ def _check(agent: Any, authorize: object, max_body_bytes: object, body_timeout: 
         raise UsageError(f"authorize= takes a function of method, path and headers, not {authorize!r}")
     if when_left not in ("continue", "stop"):
         raise UsageError(f'when_left= is "continue" or "stop", not {when_left!r}')
-
-
-def _takes_two(function: Callable[..., Any]) -> bool:
-    """Return whether a function can be called with two arguments, as far as its signature is known."""
-    try:
-        inspect.signature(function).bind(None, None)
-    except TypeError:
-        return False
-    except ValueError:  # it has no signature
-        return True
-    return True
 
 
 class _Body:

@@ -11,10 +11,8 @@ that one reading finds all faults. For that, the event at fault is left out, and
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
-import zlib
 from collections import deque
 from collections.abc import AsyncIterable, Callable, Coroutine, Hashable, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -37,6 +35,7 @@ from ag_ui.core import (
 )
 from pydantic_core import from_json
 
+from agui_client._files import FILE_ERRORS, file_reason, opened
 from agui_client._protocol.decode import Decoder
 from agui_client._protocol.events import UnrecognizedEvent, WireEvent
 from agui_client._protocol.open_items import quoted
@@ -429,11 +428,10 @@ def _in_text(text: bytes, path: Path | None = None) -> Iterable[Piece] | Recordi
 
 def _read_file(path: Path) -> bytes:
     try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+        with opened(path) as file:
             content = file.read(_MOST_BYTES + 1)
-    except (OSError, EOFError, zlib.error) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-        raise UsageError(f"{path} cannot be read: {reason}") from None
+    except FILE_ERRORS as error:
+        raise UsageError(f"{path} cannot be read: {file_reason(error)}") from None
     if len(content) > _MOST_BYTES:
         raise UsageError(f"{path} is longer than {_MOST_BYTES / 1_000_000:g} MB; give a part of it")
     return content

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import zlib
 from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from typing import BinaryIO
 from ag_ui.core import RunAgentInput
 from pydantic import ValidationError
 
+from agui_client._files import FILE_ERRORS, file_reason, opened
 from agui_client._protocol.problems import first_problem
 from agui_client._protocol.schema import is_object
 from agui_client.errors import UsageError
@@ -91,8 +91,6 @@ class Recording:
     """The beginnings of its sessions."""
     exchanges: list[Exchange] = field(default_factory=list[Exchange])
     """The requests with their answers, in the order in which they were made."""
-    early_tools: list[ToolLine] = field(default_factory=list[ToolLine])
-    """The tools that were executed before the first request of their call, because it approved them."""
     is_cut: bool = False
     """Whether the file ends in the middle of a line."""
 
@@ -106,8 +104,6 @@ class Recording:
                     found[line.request] = Exchange(line)
                 case _ if (exchange := found.get(line.request or "")) is not None:
                     _add(exchange, line)
-                case ToolLine():
-                    self.early_tools.append(line)
                 case _:
                     pass
         self.exchanges.extend(found.values())
@@ -127,11 +123,10 @@ class Recording:
         path = Path(path)
         is_packed = path.suffix == ".gz"
         try:
-            with gzip.open(path) if is_packed else path.open("rb") as file:
+            with opened(path) as file:
                 lines, is_cut = read_lines(path, _texts(path, file, max_bytes, is_packed=is_packed), max_bytes)
-        except (OSError, EOFError, zlib.error) as error:
-            reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-            raise RecordingError(f"the recording {path} cannot be read: {reason}") from None
+        except FILE_ERRORS as error:
+            raise RecordingError(f"the recording {path} cannot be read: {file_reason(error)}") from None
         if not any(isinstance(line, HeaderLine) for line in lines):
             raise RecordingError(f"{path} is no recording: it has no header; see agui_client.recording.record")
         return cls(path, lines, is_cut=is_cut)
