@@ -17,10 +17,9 @@ from sqlalchemy import event
 
 from agui_client import Approve, HttpAgent, Resolve, UsageError, tool
 from agui_client._interrupts.answers import is_expired
-from agui_client.asgi import ASGITransport, agent_app
+from agui_client.asgi import ASGITransport, ServedRequest, agent_app
 from agui_client.runs import Runs, RunStatus, database_keeper
 from agui_client.runs.database_keeper import DatabaseKeeper
-from agui_client.runs.kept_runs import EXPIRED
 from agui_client.runs.memory_keeper import MemoryKeeper
 from agui_client.runs.records import RunKey
 from agui_client.runs.run_tables import GROUP, RUN, url_of
@@ -29,6 +28,7 @@ from agui_client.threads import MemoryStore, OpenThread, ThreadInfo, Threads
 from support.waiting import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
+EXPIRED = "Nobody answered in time: the request has expired."
 _SECONDS = 30.0
 
 
@@ -151,10 +151,13 @@ async def test_a_question_that_nobody_answers_in_time_is_denied_and_its_run_ends
     payer = ScriptedAgent(turn(tool_call("pay", tool_call_id="c")), turn(text("Never.")), agent_id="payer", tools=[pay])
     runs, threads = Runs(runs_url, answer_within=0.2), Threads()
 
-    def stored(_: object, asked: RunAgentInput) -> OpenThread[ScriptedAgent]:
+    def stored(request: ServedRequest, asked: RunAgentInput) -> OpenThread[ScriptedAgent]:
+        served.append((request.path, request.caller))
         return threads.open(asked.thread_id, payer)
 
-    app = agent_app(stored if place == "stored" else payer, runs=runs, secret="a secret of these tests")
+    served: list[tuple[str, object]] = []
+    chosen = stored if place == "stored" else payer
+    app = agent_app(chosen, runs=runs, secret="a secret of these tests", authorize=lambda *_: "ann")
     page = HttpAgent("http://app/", app=app, thread_id="t", connect_url="http://app/connect")
     async with runs, httpx.AsyncClient(transport=ASGITransport(app), base_url="http://app/") as client:
         result = await page.run_agent("Pay.", run_id="r")
@@ -182,6 +185,8 @@ async def test_a_question_that_nobody_answers_in_time_is_denied_and_its_run_ends
         assert saved is not None
         assert [each.content for each in saved.conversation.messages] == ["Pay.", None, EXPIRED]
         assert saved.conversation.pending_interrupts == []
+        # The denial, which no request asks for, opens the thread as the request did.
+        assert served == [("/", "ann")] * max(2, len(served))
 
 
 async def test_an_answer_that_comes_too_late_is_refused_before_anybody_has_looked(

@@ -80,7 +80,9 @@ async def test_a_run_without_a_process_that_has_its_agent_is_queued_and_a_stop_t
             await until(lambda: caplog.messages, _SECONDS)
             [queued, _] = await runs.list()
             assert (queued.is_queued, queued.status, queued.event_count) == (True, RunStatus.RUNNING, 0)
-            assert f"run {queued.run_id!r} is queued: no process of this database has the agent 'helper'" in caplog.text
+            [record] = caplog.records
+            what = f"run {queued.run_id!r} is queued: no process of this database has the agent 'helper'; start the"
+            assert (record.name, record.getMessage().startswith(what)) == ("agui_client.runs", True)
             following = runs.follow(queued.run_id)
             follower = asyncio.create_task(anext(following))
             stopped = await runs.stop(queued.run_id)
@@ -97,6 +99,25 @@ async def test_a_run_without_a_process_that_has_its_agent_is_queued_and_a_stop_t
             assert [event.type async for _, event in runs.follow(second.run_id)][-1] == "RUN_FINISHED"
         assert await statuses(runs) == ["waiting", "stopped", "finished"]
     assert [each.run_id for each in agent.inputs] == [second.run_id]
+
+
+async def test_an_answer_that_the_process_with_the_agent_refuses_is_an_error_and_may_be_given_again(
+    database_url: str,
+) -> None:
+    def refuse(thread_id: str) -> ScriptedAgent:
+        raise UsageError(f"thread {thread_id!r} is closed today")
+
+    await wait_in_database(database_url)
+    refusing = Runs(database_url)
+    refusing.add("helper", refuse)
+    message = r"^the process that has the agent refused the run; its log says why$"
+    with anyio.fail_after(_SECONDS):
+        async with refusing, Runs(database_url) as runs:
+            with pytest.raises(UsageError, match=message):
+                await runs.answer("r", {"i": Approve()})
+        async with with_agent(database_url, ScriptedAgent(turn(text("Done.")))) as runs:
+            second = await runs.answer("r", {"i": Approve()})
+            assert [event.type async for _, event in runs.follow(second.run_id)][-1] == "RUN_FINISHED"
 
 
 async def test_a_cancelled_answer_is_carried_out_by_the_next_process_that_has_the_agent(database_url: str) -> None:

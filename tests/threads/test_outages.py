@@ -19,14 +19,17 @@ pytest.importorskip("sqlalchemy", reason="needs the extra threads: pip install '
 import anyio.lowlevel
 import anyio.to_thread
 import psycopg
-from sqlalchemy import create_engine, event
+from psycopg import errors as postgres
+from sqlalchemy import create_engine, event, exc
 
 from agui_client import ThreadStoreUnavailableError, UsageError
+from agui_client._sql.database_faults import Fault, fault_of
 from agui_client.asgi import agent_app
 from agui_client.runs import Runs
 from agui_client.runs.records import RunsUnavailableError
 from agui_client.testing import ScriptedAgent, text, turn
 from agui_client.threads import MemoryStore, Threads
+from agui_client.threads.sql.database_errors import translated
 from support.postgres import PostgresServer
 from support.waiting import LIMIT
 
@@ -36,6 +39,59 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
+
+
+def _of_sqlite(code: int) -> sqlite3.Error:
+    error = sqlite3.OperationalError("said")
+    error.sqlite_errorcode = code
+    return error
+
+
+_FAULTS: dict[Fault, list[Exception]] = {
+    Fault.LOCKED: [*map(_of_sqlite, (sqlite3.SQLITE_BUSY_SNAPSHOT, sqlite3.SQLITE_LOCKED))],
+    Fault.AWAY: [
+        *map(_of_sqlite, (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_READ)),
+        *(postgres.ConnectionFailure(), postgres.DiskFull(), postgres.AdminShutdown(), postgres.IoError()),
+        *(psycopg.OperationalError(), psycopg.InterfaceError()),
+    ],
+    Fault.CONFLICT: [postgres.SerializationFailure(), postgres.DeadlockDetected(), postgres.LockNotAvailable()],
+    Fault.REFUSED: [
+        *(sqlite3.IntegrityError(), sqlite3.DataError()),
+        *(postgres.UntranslatableCharacter(), postgres.UniqueViolation(), postgres.ProgramLimitExceeded()),
+    ],
+    Fault.FAILED: [_of_sqlite(sqlite3.SQLITE_ERROR), postgres.UndefinedColumn()],
+}
+
+
+def _found(reason: Exception) -> Fault | None:
+    """The fault of an exception of a driver as SQLAlchemy wraps it."""
+    drivers = psycopg.Error if isinstance(reason, psycopg.Error) else sqlite3.Error
+    wrapped: Any = exc.DBAPIError.instance("select", {}, reason, drivers)
+    return fault_of(wrapped)
+
+
+def test_an_exception_of_a_database_says_whether_to_wait_for_it() -> None:
+    found = {fault: [_found(each) for each in reasons] for fault, reasons in _FAULTS.items()}
+    assert found == {fault: [fault] * len(reasons) for fault, reasons in _FAULTS.items()}
+    cut = exc.DBAPIError("select", {}, postgres.UndefinedColumn(), connection_invalidated=True)
+    as_they_are = [postgres.ConnectionTimeout(), exc.TimeoutError(), OSError(), cut]
+    assert [fault_of(each) for each in as_they_are] == [Fault.AWAY] * len(as_they_are)
+    assert fault_of(UnicodeEncodeError("utf-8", "\ud800", 0, 1, "half a character")) is Fault.REFUSED
+    assert fault_of(ValueError("of the application")) is None
+
+
+def test_the_error_of_a_caller_says_what_the_database_said_and_never_what_it_refused() -> None:
+    said, missing = exc.OperationalError, sqlite3.OperationalError("no such column: title")
+    given = {
+        "failed: OperationalError: no such column: title": said("select secret", {}, missing),
+        "cannot be reached now: OSError: no route": OSError("no route"),
+        "refuses what was to be stored: SQLSTATE 23505": exc.IntegrityError("secret", {}, postgres.UniqueViolation()),
+        "refuses what was to be stored: DataError": exc.DataError("secret", {}, sqlite3.DataError("secret")),
+        "refuses what was to be stored: half a character in a text": UnicodeEncodeError("utf-8", "\ud800", 0, 1, "s"),
+    }
+    found = {sentence: translated(error) for sentence, error in given.items()}
+    assert [str(each) for each in found.values()] == [f"the database of the threads {each}" for each in found]
+    assert [each.__cause__ is not None for each in found.values()] == [True, True, False, False, False]
 
 
 def hello() -> ScriptedAgent:

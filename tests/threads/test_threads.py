@@ -9,6 +9,7 @@ import tempfile
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import closing
+from inspect import signature
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -396,7 +397,7 @@ async def test_an_answer_whose_run_was_cut_off_is_named_and_its_interrupt_is_pen
         assert block.cut_off is not None
         assert (block.cut_off.run_id, [each.payload for each in block.cut_off.resume]) == (result.run_id, ["yes"])
         assert [each.id for each in left.pending_interrupts] == ["i"]
-        assert "its end is unknown" in caplog.text
+        assert f"thread 't': its program ended during run {result.run_id!r}; its end is unknown" in caplog.messages
         assert (await left.run_agent(resume=block.cut_off.resume)).text == "Again."
     async with copies[0].open("t", ScriptedAgent(turn(text("-")))) as left:
         assert left.pending_interrupts == []
@@ -501,6 +502,11 @@ async def test_a_second_holder_waits_and_then_gets_an_error(new_threads: NewThre
         await first.run_agent("Hi")
     async with other.open("t", agent, wait=0) as second:
         assert len(second.messages) == 2
+
+
+@pytest.mark.parametrize("use", [Threads.open, Threads.rewind, Threads.delete])
+def test_whoever_needs_a_thread_waits_five_seconds_for_it_by_default(use: Callable[..., Any]) -> None:
+    assert signature(use).parameters["wait"].default == 5.0
 
 
 @on_both
@@ -720,7 +726,8 @@ async def test_markdown_is_for_reading(new_threads: NewThreads) -> None:
     await a_long_thread(threads)
     lines = (await threads.export("t", "md")).splitlines()
     assert lines[:3] == ["# first", "", "**User**"]
-    assert "**Call of look** (c1), answered" in lines
+    called = lines.index("**Call of look** (c1), answered")
+    assert lines[called + 2 : called + 10] == ["```", "{}", "```", "", "**Result of c1**", "", "```", "seen"]
     async with threads.open("u", ScriptedAgent(turn())) as agent:
         agent.add_message({"role": "user", "content": [{"type": "text", "text": each} for each in ("Two", "parts")]})
         agent.add_message({"role": "activity", "activityType": "plan", "content": {"to": "Köln"}})
