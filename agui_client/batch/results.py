@@ -148,7 +148,7 @@ def from_line(line: Mapping[str, Any], row: Row, adapter: TypeAdapter[ParsedT] |
         except ValueError as misfit:
             what = "an answer that was not parsed as this type"
             raise ParseError(f"the journal has row {row.key} with {what}") from misfit
-    own = {"parsed": parsed, "error": None if error is None else RowError(**error)}
+    own: dict[str, Any] = {"parsed": parsed, "error": None if error is None else RowError(**error)}
     return RowResult(number=row.number, row=row.data, from_journal=True, **{**line, **own})
 
 
