@@ -19,18 +19,21 @@ import pytest
 from ag_ui.core import (
     ActivityMessage,
     AssistantMessage,
+    FunctionCall,
     Message,
     ReasoningMessage,
     RunErrorEvent,
     StateSnapshotEvent,
     SystemMessage,
     TokenUsage,
+    ToolCall,
     ToolMessage,
     UserMessage,
 )
 from anyio import fail_after
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 from nbclient import NotebookClient
 
 from agui_client import ProtocolWarning, RunFailedError, ToolExecution, UsageError, tool
@@ -497,6 +500,19 @@ def test_markdown_has_boxes_and_colours_and_tex_only_where_it_was_asked_for(cell
     assert '<span class="agui-c-k">def</span>' in plain["text/html"]
     assert r"\$5 and \$10, \$x_1\$ `$y`" in plain["text/markdown"]
     assert code in plain["text/markdown"]
+
+
+@pytest.mark.requirement("SEC-8")
+@pytest.mark.parametrize("opened", ["```", "~~~", "````py", "```\na\n ````\n```", "- a\n\n  ```"])
+def test_a_block_of_code_that_an_agent_leaves_open_ends_with_its_message(opened: str) -> None:
+    call = ToolCall(id="c", function=FunctionCall(name="look", arguments='{"tag": "<b>"}'))
+    messages: list[Message] = [
+        AssistantMessage(id="a", content=opened, tool_calls=[call]),
+        AssistantMessage(id="b", content="```\na < b\n```"),
+    ]
+    written = bundle_of(Conversation("t", messages).snapshot())["text/markdown"]
+    blocks = [token for token in MarkdownIt().parse(written) if token.type == "fence" and not token.level]
+    assert [each.content for each in blocks[:2]] == ['{\n  "tag": "<b>"\n}\n', "a < b\n"]
 
 
 @dataclass

@@ -79,7 +79,7 @@ class Shown:
             "inspector without events": lambda: str(RunResult(**vars_of(self.result)).inspect()),
             "inspector page": lambda: untagged(inspector_page(self.recording).decode()),
             "document": lambda: bundle_of(self.document)["text/plain"],
-            "exported thread": lambda: exported(INFO, self.document, "md"),
+            "exported thread": lambda: unescaped(exported(INFO, self.document, "md")),
         }
         return " ".join(made[painter]().split())
 
@@ -96,6 +96,10 @@ def vars_of(result: RunResult) -> dict[str, Any]:
 def untagged(html: str) -> str:
     plain = re.sub(r"<[^>]*>", " ", html.partition("</style>")[2]).replace("&quot;", '"').replace("\\u003e", ">")
     return plain.replace('\\"', '"')
+
+
+def unescaped(markdown: str) -> str:
+    return re.sub(r"\\([*_{}\[\]#|!~$`])", r"\1", markdown).replace("&gt;", ">")
 
 
 @tool(approval="always")

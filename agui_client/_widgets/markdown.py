@@ -1,4 +1,4 @@
-"""Markdown of agents as HTML: no images, no HTML of theirs, and nothing left out (SEC-8)."""
+"""Markdown of agents as HTML, and in documents: no images, no HTML of theirs, and nothing left out (SEC-8)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import cache, lru_cache
 from importlib import import_module
 from typing import Any
 
-from agui_client._widgets.escaping import sentence
+from agui_client._widgets.escaping import exact, sentence
 
 _LONGEST_TEXT = 50_000
 _LONGEST_CODE = 20_000
@@ -18,6 +18,11 @@ _LANGUAGES = re.compile(
     "|typescript|xml|yaml|yml"
 )
 """The languages whose code is coloured: those of which no text of an agent keeps the lexer busy for long."""
+_MARKUP = re.compile(r"([\\`*_{}\[\]<>#|!~$])")
+_BACKTICKS = re.compile("`+")
+_CODE = re.compile(r"(`[^`\n]+`)")
+_CODE_BLOCK = re.compile(r"(^```[^`\n]*\n(?:(?! {0,3}```).*\n)*```[ \t]*$)", re.MULTILINE)
+"""The plainest form of a block of code, on whose end all readers of Markdown agree."""
 _BOXES = {"[ ] ": "☐ ", "[x] ": "☑ ", "[X] ": "☑ "}
 
 
@@ -50,6 +55,49 @@ def cut(text: str) -> str:
         return text
     half = _LONGEST_TEXT // 2
     return f"{text[:half]}\n… ({len(text) - 2 * half} characters) …\n{text[-half:]}"
+
+
+def passage(text: str, *, has_math: bool = False) -> str:
+    """Write Markdown of an agent as a part of a document: without HTML and images, and with nothing that stays open.
+
+    A block of code without an end would go on to the next fence of the document, whose code would then be markup. A
+    quotation ends what is open in it.
+
+    Args:
+        text: The Markdown.
+        has_math: Whether the reader of the document draws the TeX in it.
+    """
+    parts = _CODE_BLOCK.split(sentence(_with_plain_lines(text)))
+    is_closed = not any(fence in part for part in parts[::2] for fence in ("```", "~~~"))
+    if not is_closed:
+        parts = ["".join(parts)]
+    made = "".join(part if place % 2 else _inert(part, has_math) for place, part in enumerate(parts))
+    return made if is_closed else "\n".join(f"> {line}" for line in made.split("\n"))
+
+
+def literal(text: str) -> str:
+    """Write one line as Markdown that shows it as it is."""
+    return _MARKUP.sub(r"\\\1", exact(" ".join(cut(text).split()))).replace("\\<", "&lt;").replace("\\>", "&gt;")
+
+
+def code_block(text: str) -> str:
+    """Write text as a block of code, with a fence that the text does not contain."""
+    text = exact(_with_plain_lines(text))
+    fence = "`" * max(3, *(len(each) + 1 for each in _BACKTICKS.findall(text)), 0)
+    return f"{fence}\n{text}\n{fence}"
+
+
+def _with_plain_lines(text: str) -> str:
+    return text.replace("\r\n", "\n").expandtabs(4)
+
+
+def _inert(text: str, has_math: bool) -> str:
+    """Write Markdown so that nothing of it is HTML, an image or, unless it is wanted, TeX; code is none anyway."""
+    text = html.escape(text, quote=False).replace("![", "\\!\\[")
+    if has_math:
+        return text
+    parts = _CODE.split(text)
+    return "".join(part if place % 2 else part.replace("$", "\\$") for place, part in enumerate(parts))
 
 
 def _as_written(text: str) -> str:

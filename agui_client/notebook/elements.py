@@ -8,7 +8,6 @@ a notebook draws TeX only where `typeset` was asked for: "$5 and $10" are prices
 from __future__ import annotations
 
 import html
-import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -17,7 +16,7 @@ from typing import Any, Literal, Protocol
 from agui_client._protocol.schema import is_array, is_object
 from agui_client._run.story import as_json
 from agui_client._widgets.escaping import exact, sentence
-from agui_client._widgets.markdown import cut, prose
+from agui_client._widgets.markdown import code_block, cut, literal, passage, prose
 from agui_client.notebook.style import STYLE
 
 Tone = Literal["dim", "good", "bad", "unfinished"]
@@ -25,9 +24,6 @@ Tone = Literal["dim", "good", "bad", "unfinished"]
 _MOST_MEMBERS = 200
 _MOST_OPEN = 20
 _DEEPEST = 12
-_MARKUP = re.compile(r"([\\`*_{}\[\]<>#|!~$])")
-_BACKTICKS = re.compile("`+")
-_CODE = re.compile(r"(^ {0,3}```.*?(?:^ {0,3}```[^\n]*$|\Z)|`[^`\n]+`)", re.DOTALL | re.MULTILINE)
 ROOT_CLASSES = "agui tex2jax_ignore mathjax_ignore"
 """The classes of the element around everything; notebooks draw no TeX in it."""
 
@@ -61,7 +57,7 @@ class Line:
 
     def markdown(self) -> str:
         """Write the line in italics."""
-        return f"*{_literal(self.text)}*"
+        return f"*{literal(self.text)}*"
 
     def plain(self) -> str:
         """Write the line."""
@@ -87,8 +83,7 @@ class Bubble:
 
     def markdown(self) -> str:
         """Write the author, and the text with its markup, but without HTML and images."""
-        text = html.escape(sentence(cut(self.text)), quote=False).replace("![", "\\!\\[")
-        return f"**{_literal(self.author)}**\n\n{text if self.has_math else _without_tex(text)}"
+        return f"**{literal(self.author)}**\n\n{passage(cut(self.text), has_math=self.has_math)}"
 
     def plain(self) -> str:
         """Write the author and the text."""
@@ -106,10 +101,8 @@ class Code:
         return f"<pre>{html.escape(_exact(self.text))}</pre>"
 
     def markdown(self) -> str:
-        """Write a block of code, with a fence that the text does not contain."""
-        text = _exact(self.text)
-        fence = "`" * max(3, *(len(each) + 1 for each in _BACKTICKS.findall(text)), 0)
-        return f"{fence}\n{text}\n{fence}"
+        """Write a block of code."""
+        return code_block(cut(self.text))
 
     def plain(self) -> str:
         """Write the text."""
@@ -202,8 +195,8 @@ class Table:
 
     def markdown(self) -> str:
         """Write a table of the first line of each cell."""
-        lines = [[_literal(each) for each in self.heads], ["---"] * len(self.heads)]
-        lines += [[_literal(_first_line(each)) for each in row] for row in self.rows]
+        lines = [[literal(each) for each in self.heads], ["---"] * len(self.heads)]
+        lines += [[literal(_first_line(each)) for each in row] for row in self.rows]
         return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
     def plain(self) -> str:
@@ -313,14 +306,3 @@ def _text(text: str) -> str:
 
 def _exact(text: str) -> str:
     return exact(cut(text).expandtabs(4))
-
-
-def _literal(text: str) -> str:
-    """Write one line as Markdown that shows it as it is."""
-    return _MARKUP.sub(r"\\\1", exact(" ".join(cut(text).split()))).replace("\\<", "&lt;").replace("\\>", "&gt;")
-
-
-def _without_tex(text: str) -> str:
-    """Write Markdown so that no notebook draws TeX in it; code, where none is drawn, stays as it is."""
-    parts = _CODE.split(text)
-    return "".join(part if place % 2 else part.replace("$", "\\$") for place, part in enumerate(parts))

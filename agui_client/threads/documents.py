@@ -13,6 +13,7 @@ from agui_client._conversation.snapshot import ANOTHER_VERSION, ConversationSnap
 from agui_client._protocol.message_text import content_text
 from agui_client._protocol.patch import parse_json
 from agui_client._run.story import Speakers, calls_in
+from agui_client._widgets.markdown import code_block, literal, passage
 from agui_client.errors import UsageError
 from agui_client.threads.store import ThreadInfo
 
@@ -85,28 +86,22 @@ def _check_version(error: ValidationError) -> None:
 
 def _markdown(info: ThreadInfo, conversation: ConversationSnapshot) -> Iterator[str]:
     calls, speakers = calls_in(conversation.messages, records=conversation.tool_calls), Speakers()
-    yield f"# {info.title or info.thread_id}"
+    yield f"# {literal(info.title or info.thread_id)}"
     for message in conversation.messages:
-        text = _text(message.content)
         if message.role == "tool":
-            yield f"**Result of {message.tool_call_id}**\n\n{_fenced(text)}"
-        elif text:
+            result = code_block(content_text(message.content, "\n\n"))
+            yield f"**Result of {literal(message.tool_call_id)}**\n\n{result}"
+        elif text := _text(message.content):
             author = speakers.name(getattr(message, "subagent_run_id", None)) or message.role.capitalize()
-            yield f"**{author}**\n\n{text}"
+            yield f"**{literal(author)}**\n\n{text}"
         if message.role == "assistant":
             for each in message.tool_calls or ():
                 call = calls[message.id, each.id]
-                yield f"**Call of {call.name}** ({call.tool_call_id}), {call.facts}\n\n{_fenced(call.arguments)}"
+                facts = f"({literal(call.tool_call_id)}), {literal(call.facts)}"
+                yield f"**Call of {literal(call.name)}** {facts}\n\n{code_block(call.arguments)}"
 
 
 def _text(content: Any) -> str:
-    is_object = isinstance(content, dict)
-    return _fenced(json.dumps(content, ensure_ascii=False, indent=2)) if is_object else content_text(content, "\n\n")
-
-
-def _fenced(text: str) -> str:
-    """Return a text as a code block, whose fence is longer than any in the text."""
-    fence = "```"
-    while fence in text:
-        fence += "`"
-    return f"{fence}\n{text}\n{fence}"
+    if isinstance(content, dict):
+        return code_block(json.dumps(content, ensure_ascii=False, indent=2))
+    return passage(content_text(content, "\n\n"))

@@ -733,6 +733,15 @@ async def test_markdown_is_for_reading(new_threads: NewThreads) -> None:
         agent.add_message({"role": "activity", "activityType": "plan", "content": {"to": "Köln"}})
     of_shapes = 'Two\n\nparts\n\n**Activity**\n\n```\n{\n  "to": "Köln"\n}\n```\n'
     assert await threads.export("u", "md") == f"# Two parts\n\n**User**\n\n{of_shapes}"
+    hostile = "\x1b[31m<b>\u202e\n```"
+    async with threads.open("h", ScriptedAgent(turn(tool_call(hostile), text(hostile)))) as agent:
+        await agent.run_agent("hi")
+    assert (await threads.export("h", "md")).split("\n\n")[3:] == [
+        "**Call of \\\\u001b\\[31m&lt;b&gt;\\\\u202e \\`\\`\\`** (call-1), called",
+        "```\n{}\n```",
+        "**Assistant**",
+        "> \\u001b[31m&lt;b&gt;\\u202e\n> ```\n",
+    ]
     with pytest.raises(UsageError, match="'md', 'json' or 'jsonl'"):
         await threads.export("t", "pdf")  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
 
