@@ -66,21 +66,25 @@ async def test_a_column_that_is_missing_is_no_outage(database_url: str) -> None:
 async def test_runs_of_other_processes_are_read_again_when_their_table_is_whole_again(
     database_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    carrying, gate = Runs(database_url), Gate()
-    carrying.add("helper", ScriptedAgent(turn(text("One. "), gate, text("Two."))))
+    carrying, others, gate = Runs(database_url), Runs(database_url), Gate()
+    agent = ScriptedAgent(turn(text("One. "), gate, text("Two.")))
+    for each in (carrying, others):
+        each.add("helper", agent)
     with anyio.fail_after(10):
-        async with carrying, Runs(database_url) as others:
+        async with carrying:
             await carrying.start("helper", "Hi", run_id="r")
-            following = others.follow("r")
-            seen = [(await anext(following)).event.type.value]
-            change(database_url, "alter table agui_run_events rename column frames to pieces")
-            await until(lambda: caplog.records)
-            change(database_url, "alter table agui_run_events rename column pieces to frames")
-            gate.open()
-            seen += [event.type.value async for _, event in following]
+            async with others:
+                following = others.follow("r")
+                seen = [(await anext(following)).event.type.value]
+                change(database_url, "alter table agui_run_events rename column frames to pieces")
+                await until(lambda: caplog.records)
+                change(database_url, "alter table agui_run_events rename column pieces to frames")
+                gate.open()
+                seen += [event.type.value async for _, event in following]
     told = {(each.name, each.getMessage()) for each in caplog.records}
     assert told == {("agui_client.runs", "the runs of other processes cannot be read")}
-    assert (seen[0], seen[-1]) == ("RUN_STARTED", "RUN_FINISHED")
+    # Nobody takes a run over whose process lives.
+    assert (seen[0], seen[-1], len(agent.inputs)) == ("RUN_STARTED", "RUN_FINISHED", 1)
 
 
 async def test_tables_of_an_older_version_are_migrated_while_a_program_that_made_them_goes_on(
@@ -149,7 +153,9 @@ async def test_processes_that_make_the_tables_at_the_same_time_make_them_once(da
     assert read(database_url, "select version from agui_version") == [1]
 
 
-async def test_each_value_that_a_run_or_thread_always_has_is_never_null(database_url: str) -> None:
+async def test_values_that_runs_and_threads_always_have_are_never_null_and_indexes_have_their_names(
+    database_url: str,
+) -> None:
     async with with_agent(database_url) as runs, Threads(database_url) as threads:
         await runs.start("helper", "Hi")
         await threads.list()
@@ -158,7 +164,12 @@ async def test_each_value_that_a_run_or_thread_always_has_is_never_null(database
         table: sorted(each["name"] for each in sa.inspect(engine).get_columns(table) if each["nullable"])
         for table in sa.inspect(engine).get_table_names()
     }
+    indexes = {each["name"] for table in found for each in sa.inspect(engine).get_indexes(table)}
     engine.dispose()
+    assert indexes == {
+        *(f"agui_run_{each}" for each in ("owner", "begun", "going_on", "waiting", "ended", "unnotified")),
+        *("agui_threads_by_time", "agui_lines_by_parent"),
+    }
     assert found == {
         "agui_entries": [],
         "agui_lines": ["parent"],

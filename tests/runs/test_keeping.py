@@ -157,7 +157,8 @@ async def test_a_question_that_nobody_answers_in_time_is_denied_and_its_run_ends
 
     served: list[tuple[str, object]] = []
     chosen = stored if place == "stored" else payer
-    app = agent_app(chosen, runs=runs, secret="a secret of these tests", authorize=lambda *_: "ann")
+    secret = "a secret of these tests"
+    app = agent_app(chosen, runs=runs, secret=secret, authorize=lambda _method, _path, _headers: "ann")
     page = HttpAgent("http://app/", app=app, thread_id="t", connect_url="http://app/connect")
     async with runs, httpx.AsyncClient(transport=ASGITransport(app), base_url="http://app/") as client:
         result = await page.run_agent("Pay.", run_id="r")

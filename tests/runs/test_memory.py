@@ -546,7 +546,7 @@ async def test_a_run_that_is_stopped_before_it_has_begun_ends_with_an_error() ->
             tasks.start_soon(post)
             await waits.wait()
             assert (await runs.stop("r")).status is RunStatus.STOPPED
-    assert "The run was stopped before it had begun." in bodies[0]
+    assert '"message":"The run was stopped before it had begun."' in bodies[0]
 
 
 async def test_an_exception_in_the_block_of_a_run_is_logged_and_ends_the_run(caplog: pytest.LogCaptureFixture) -> None:
@@ -800,6 +800,9 @@ async def test_arguments_of_a_wrong_kind_are_refused_with_what_to_give() -> None
             given.follow(info.run_id, after=3)
         ),
         r"^owner= is a text, or None for the runs of all, not 3$": lambda: given.list(owner=3),
+        r"^tools= cannot be stored; give it to the agent that is named 'helper'$": lambda: given.start(
+            "helper", "Hi", tools=[look]
+        ),
     }
     for message, ask in ways.items():
         with pytest.raises(UsageError, match=message):
