@@ -54,11 +54,15 @@ def test_a_call_costs_after_many_rounds_what_the_first_cost(sees: Sees, growth: 
 
 def test_an_event_and_a_call_cost_the_same_on_each_level_of_teams_inside_each_other() -> None:
     def cost(depth: int, pieces: int, calls: int) -> int:
-        """Return the cost of a team that makes these calls at the bottom."""
-        team = _caller(_speaker(pieces), calls)
-        for _ in range(depth - 1):
-            team = _caller(team, 1)
-        return _cost(team)
+        """Return the cost of a team that makes these calls at the bottom, without the pauses of a busy machine."""
+
+        def made() -> AbstractAgent:
+            team = _caller(_speaker(pieces), calls)
+            for _ in range(depth - 1):
+                team = _caller(team, 1)
+            return team
+
+        return min(_cost(made()) for _ in range(3))
 
     for pieces, calls in ((21, 1), (1, 6)):
         by_depth = {depth: cost(depth, pieces, calls) - cost(depth, 1, 1) for depth in (1, 2, 4, 8)}
