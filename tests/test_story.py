@@ -279,6 +279,27 @@ async def test_an_execution_says_who_decided_about_it(options: dict[str, Any], s
     assert decided(await agent.run_agent("Hi")) == said
 
 
+@pytest.mark.parametrize("depth", [1, 2])
+async def test_a_team_says_of_the_tools_of_its_members_what_ran_and_who_decided(depth: int) -> None:
+    @tool(approval="always")
+    def buy(count: int) -> str:
+        """Buy tickets."""
+        return f"{count} bought"
+
+    member: Any = ScriptedAgent(turn(tool_call("buy", {"count": 4})), turn(text("Done.")), tools=[buy])
+    for _ in range(depth):
+        member = SequentialAgent(member, approve=lambda asked: Approve({"count": 2}))
+    with anyio.fail_after(5):
+        result = await member.run_agent("Buy tickets.")
+    [call] = [call for message in result.new_messages for call in getattr(message, "tool_calls", None) or ()]
+    [done] = result.tool_executions
+    assert (done.tool_call_id, done.arguments, call.function.arguments) == (call.id, {"count": 2}, '{"count": 4}')
+    assert done.message in result.messages
+    shown = bundle_of(result)["text/plain"]
+    assert 'buy({"count": 2}), changed by a person from {"count": 4}' in shown
+    assert 'buy({"count": 2}), changed by a person from {"count": 4}' in str(result.inspect())
+
+
 async def test_arguments_that_come_with_the_call_are_a_change_of_a_person() -> None:
     agent = ScriptedAgent(turn(tool_call("buy", {"count": 4}, tool_call_id="c")), turn(text("Done.")), tools=[buy])
     await agent.run_agent("Hi")

@@ -172,7 +172,7 @@ class RunView(Generic[StateT]):
     @property
     def tool_executions(self) -> list[ToolExecution]:
         """The tools that are executed here, each as far as it has come."""
-        return self.call.executions
+        return self.call.all_executions
 
     @property
     def thread_id(self) -> str:

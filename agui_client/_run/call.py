@@ -166,6 +166,11 @@ class Call:
         return [execution for each in self.executed for execution in each.values()]
 
     @property
+    def all_executions(self) -> list[ToolExecution]:
+        """The tools that were executed here, and those that members of a team have executed."""
+        return [*self.executions, *(execution for each in self.rounds for execution in each.executed_inside)]
+
+    @property
     def answered(self) -> list[AnsweredInterrupt]:
         """The interrupts whose answers the agent was sent, in order."""
         return [answered for each in self.rounds for answered in each.answered]

@@ -303,7 +303,7 @@ def build_result(call: Call, *, is_over: bool = False) -> RunResult:
         timings=_timings(rounds, call.time.started_at),
         response=requests[-1].delivery.response if requests else None,
         attempts=[attempt for request in requests for attempt in request.delivery.attempts],
-        tool_executions=call.executions,
+        tool_executions=call.all_executions,
         answered=call.answered,
         called_ids=list(outcome.tool_call_ids),
         subagents=subagent_results(rounds, conversation, is_over=is_over),

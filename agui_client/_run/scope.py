@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from agui_client._run.middleware import Middleware
     from agui_client._run.observers import Observers, RunEnd, RunObserver
     from agui_client._tools.approval import Approver
+    from agui_client._tools.context import ToolExecution
     from agui_client._tools.leaving import Leaving
     from agui_client._tools.people import People
     from agui_client._tools.tool_limits import ToolLimits
@@ -119,6 +120,8 @@ class RunScope(Record):
     """The beginnings and ends of agents that were asked by tools after the run, in order."""
     failures: dict[str, BaseException] = field(default_factory=dict[str, BaseException], repr=False)
     """The exceptions of subagents that failed in this process, by the ids of the invocations."""
+    executed_inside: list[ToolExecution] = field(default_factory=list["ToolExecution"], repr=False)
+    """The tools that members of a team have executed in this process, with the ids that their calls have in the run."""
     unread: Callable[[], Iterable[Event]] | None = field(default=None, repr=False)
     """Takes the events that a team has for a reader that left it; None for other agents."""
     end: RunEnd | None = field(default=None, repr=False)

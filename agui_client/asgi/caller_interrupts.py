@@ -96,7 +96,7 @@ def _passed_on(interrupt: Interrupt) -> Interrupt:
 
 def _questions(run: AgentRun) -> list[Interrupt]:
     """Return an interrupt for each question of a tool here."""
-    asked = [(each.question, each.name) for each in run.tool_executions if each.question is not None]
+    asked = [(each.question, each.name) for each in run.call.executions if each.question is not None]
     return [_question(each, _packed(each, name, is_saved=run.call.is_saved)) for each, name in asked]
 
 

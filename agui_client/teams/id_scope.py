@@ -9,13 +9,17 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import reduce
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ag_ui.core import AssistantMessage, Interrupt, Message, StateDeltaEvent, TextMessageContentEvent, ToolMessage
 from pydantic import BaseModel
 
 from agui_client._json_pointers import pointer
+
+if TYPE_CHECKING:
+    from agui_client._tools.context import ToolExecution
 
 _INVOCATION = re.compile(r"(?P<key>[\w-]+)-(?P<flow>[0-9a-f]{8})\.(?P<number>[0-9]{1,9})")
 _SAID = re.compile(r"said-[0-9a-f]{8}\.[0-9]+")
@@ -181,6 +185,13 @@ class IdScope:
     def above(self, message: Message) -> Message | None:
         """Return a message of the member as the team's conversation has it; None if it is not known there."""
         return self._known.above(message)
+
+    def execution_up(self, execution: ToolExecution) -> ToolExecution:
+        """Return the execution of a tool by the member, about the call as it is in the team's conversation."""
+        call_id, message = self.up(execution.tool_call_id), execution.message
+        if message is not None:
+            message = changed(message, id=self.up(message.id), tool_call_id=call_id)
+        return replace(execution, tool_call_id=call_id, message=message)
 
     def message_up(self, message: Message, tag: str | None) -> Message:
         """Return a new message of the member as it is in the team's conversation.

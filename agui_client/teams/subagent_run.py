@@ -414,9 +414,10 @@ class SubagentRun:
         return changes
 
     def _keep_usage(self, run: AgentRun) -> None:
-        """Take over the tokens of the agent, and the exceptions of its own subagents."""
+        """Take over the tokens of the agent, its executions, and the exceptions of its own subagents."""
         self.usage += [each for every in run.call.rounds for each in usage_of(every)]
         if (scope := CURRENT_SCOPE.get()) is not None:
+            scope.executed_inside += map(self._ids.execution_up, run.tool_executions)
             for subagent, error in ((key, each) for every in run.call.rounds for key, each in every.failures.items()):
                 scope.failures[self._ids.tag(subagent)] = error
 
