@@ -295,9 +295,9 @@ async def test_a_team_says_of_the_tools_of_its_members_what_ran_and_who_decided(
     [done] = result.tool_executions
     assert (done.tool_call_id, done.arguments, call.function.arguments) == (call.id, {"count": 2}, '{"count": 4}')
     assert done.message in result.messages
-    shown = bundle_of(result)["text/plain"]
-    assert 'buy({"count": 2}), changed by a person from {"count": 4}' in shown
-    assert 'buy({"count": 2}), changed by a person from {"count": 4}' in str(result.inspect())
+    for shown in (bundle_of(result)["text/plain"], str(result.inspect())):
+        assert 'changed by a person from {"count": 4}' in shown
+        assert re.search(r'buy\W+"count": 2\}', shown)
 
 
 async def test_arguments_that_come_with_the_call_are_a_change_of_a_person() -> None:
