@@ -171,7 +171,7 @@ class RunView(Generic[StateT]):
 
     @property
     def tool_executions(self) -> list[ToolExecution]:
-        """The tools that are executed here, each as far as it has come."""
+        """The tools that are executed here, each as far as it has come; those of members when these are over."""
         return self.call.all_executions
 
     @property

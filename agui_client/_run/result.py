@@ -177,7 +177,8 @@ class RunResult(Inspectable[StateT], Record, Displayed):
     attempts: list[Attempt] = field(default_factory=list["Attempt"])
     """Every request that was tried, why, and what became of it; empty for agents in this process."""
     tool_executions: list[ToolExecution] = field(default_factory=list["ToolExecution"])
-    """The tools that were run here, in the order they were begun."""
+    """The tools that were run here, in the order they were begun; behind them, those that members of a team have run in
+    this process."""
     answered: list[AnsweredInterrupt] = field(default_factory=list["AnsweredInterrupt"])
     """The interrupts whose answers the agent was sent, with who answered them."""
     called_ids: list[str] = field(default_factory=list[str])
