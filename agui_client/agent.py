@@ -481,7 +481,7 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
 
         The function is awaited before a run is sent and when it has ended, before a function is called and after it
         answered, and, while events arrive, about once a second. If it fails, so does the call, and nothing is sent or
-        executed after it. `agui_client.threads` saves threads in a database.
+        executed after it. `agui_client.store` saves threads in a database.
 
         Args:
             save: A coroutine function that takes a `Checkpoint`; None ends it.

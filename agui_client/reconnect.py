@@ -119,9 +119,9 @@ class LastEventId(ReconnectPolicy):
 class Connect(ReconnectPolicy):
     """Have the server send the run again, for servers with a `connect_url` that do not number their events.
 
-    CopilotKit's runtime is one, and `agui_client.runs` can do both. The server follows the run from its beginning; what
-    the application has already is left out. A POST that got no answer is taken up, too. If the server does not know the
-    run, as after a restart, the call ends with an error.
+    CopilotKit's runtime is one, and `agui_client.store` can do both. The server follows the run from its beginning;
+    what the application has already is left out. A POST that got no answer is taken up, too. If the server does not
+    know the run, as after a restart, the call ends with an error.
     """
 
     @property
@@ -175,7 +175,7 @@ class DetachedRuns(ReconnectPolicy):
 
 
 async def stop_run(context: HookContext) -> None:
-    """Stop a run that was left, where the server keeps runs (`agui_client.runs`), and wait until it has ended.
+    """Stop a run that was left, where the server keeps runs (`agui_client.store`), and wait until it has ended.
 
         HttpAgent(url, on_abort=stop_run)
 

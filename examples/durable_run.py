@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator
 from ag_ui import core
 
 from agui_client import FunctionAgent, Reducer, tool
-from agui_client.runs import Runs
+from agui_client.store import Runs
 
 CHAPTERS, PACE = 6, float(os.environ.get("PACE", "10"))
 

@@ -6,7 +6,7 @@ import asyncio
 
 from agui_client import HttpAgent
 from agui_client.asgi import agent_app
-from agui_client.runs import Runs
+from agui_client.store import Runs
 from agui_client.testing import demo_agent
 
 URL = "http://app/"

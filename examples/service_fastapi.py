@@ -17,7 +17,7 @@ from fastapi.responses import FileResponse, HTMLResponse
 
 from agui_client import Approve, UsageError
 from agui_client.asgi import agent_app
-from agui_client.runs import Runs, WaitingRun
+from agui_client.store import Runs, WaitingRun
 from agui_client.testing import demo_agent
 
 if __name__ == "__main__":

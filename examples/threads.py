@@ -7,8 +7,8 @@ import asyncio
 import sys
 
 from agui_client import HttpAgent
+from agui_client.store import Threads
 from agui_client.testing import demo_agent, serve
-from agui_client.threads import Threads
 
 
 async def main(url: str, file: str | None = None) -> None:

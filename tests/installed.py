@@ -71,7 +71,7 @@ def cli(url: str) -> None:
 
 def durable(url: str) -> None:
     """Start a run in a database, and follow it."""
-    from agui_client.runs import Runs
+    from agui_client.store import Runs
 
     async def follow() -> list[str]:
         runs = Runs("sqlite:///runs.db")
@@ -166,7 +166,7 @@ def pytest(url: str) -> None:
 
 def threads(url: str) -> None:
     """Keep a thread in a database, and go on with it."""
-    from agui_client.threads import Threads
+    from agui_client.store import Threads
 
     for messages in (0, 1):
         store, agent = Threads("sqlite:///threads.db"), HttpAgent(url)

@@ -54,12 +54,11 @@ _NAMESPACES = (
     "agui_client.notebook",
     "agui_client.reconnect",
     "agui_client.recording",
-    "agui_client.runs",
     "agui_client.state",
+    "agui_client.store",
     "agui_client.teams",
     "agui_client.terminal",
     "agui_client.testing",
-    "agui_client.threads",
 )
 _ROOMS = (
     ("errors",),
@@ -86,19 +85,19 @@ _ROOMS = (
     ("state.merging",),
     (
         "_run",
-        "asgi.sse_body",
-        "asgi.caller_run",
-        "asgi.one_run",
-        "asgi.caller_interrupts",
-        "asgi.signer",
-        "asgi.signed_journal",
-        "asgi.stopping",
+        "serving.sse_body",
+        "serving.caller_run",
+        "serving.one_run",
+        "serving.caller_interrupts",
+        "serving.signer",
+        "serving.signed_journal",
+        "serving.stopping",
     ),
     ("state",),
     ("agent", "teams.agent_tool"),
-    ("asgi.caller_input", "asgi.repetition", "asgi.caller_state"),
-    ("_sql",),
-    ("runs",),
+    ("serving",),
+    ("_widgets.escaping", "_widgets.markdown"),
+    ("store",),
     ("reconnect",),
     ("http_agent", "function_agent"),
     (
@@ -112,7 +111,6 @@ _ROOMS = (
         "otel",
         "recording",
         "teams",
-        "threads",
         "_widgets",
     ),
     ("checking",),
@@ -318,7 +316,7 @@ def test_no_module_imports_upward_or_from_another_feature() -> None:
     ]
 
 
-_DATABASE_OF_RUNS = tuple(f"agui_client.runs.{name}" for name in ("run_database", "run_tables"))
+_DATABASE_OF_RUNS = tuple(f"agui_client.store.sql.{name}" for name in ("run_database", "run_tables"))
 
 
 @pytest.mark.parametrize(
@@ -328,7 +326,7 @@ _DATABASE_OF_RUNS = tuple(f"agui_client.runs.{name}" for name in ("run_database"
         (("agui_client.llm",), ("pydantic_ai",)),
         (("agui_client.mcp",), ("httpx2", "mcp", "mcp_types")),
         (("agui_client.otel",), ("opentelemetry",)),
-        (("agui_client._sql", "agui_client.threads.sql", *_DATABASE_OF_RUNS), ("sqlalchemy",)),
+        (("agui_client.store.sql",), ("sqlalchemy",)),
         (
             (
                 "agui_client._transport",
@@ -376,10 +374,10 @@ def _extra_of(one: _Import) -> str:
         return "mcp"
     if feature in {"fast", "llm", "otel", "pytest"}:
         return feature
-    if _is_or_is_in(one.module, "agui_client.threads.sql", "agui_client._sql"):
-        return "threads"
     if one.module in _DATABASE_OF_RUNS:
         return "durable"
+    if _is_or_is_in(one.module, "agui_client.store"):
+        return "threads"
     if one.module == "agui_client._widgets.markdown":
         return "notebook"
     return "cli" if _is_or_is_in(one.module, "agui_client._cli") or _serves_tests(one) else ""
@@ -391,11 +389,11 @@ def test_spans_are_loaded_only_when_a_run_finds_opentelemetry_loaded() -> None:
 
 
 def test_a_run_and_an_agent_know_of_serving_and_teams_no_more_than_a_method_that_calls_them() -> None:
-    features = ("agui_client.asgi", "agui_client.teams")
+    features = ("agui_client.asgi", "agui_client.serving", "agui_client.teams")
     importers = (i for i in _own("agui_client._run", "agui_client.agent") if _is_or_is_in(i.target, *features))
     assert {(i.module, i.target, "typing" if i.typing_only else i.in_function) for i in importers} == {
-        ("agui_client._run.async_run", "agui_client.asgi.sse_body", True),
-        ("agui_client._run.async_run", "agui_client.asgi.signer", "typing"),
+        ("agui_client._run.async_run", "agui_client.serving.sse_body", True),
+        ("agui_client._run.async_run", "agui_client.serving.signer", "typing"),
         ("agui_client.agent", "agui_client.teams.agent_tool", True),
     }
 
@@ -497,7 +495,7 @@ import asyncio, sys
 import ag_ui.core, anyio, httpx, httpx_sse
 before = set(sys.modules)
 import agui_client, agui_client.batch, agui_client.doctor, agui_client.testing
-import agui_client.notebook, agui_client.threads
+import agui_client.notebook, agui_client.store
 print(sorted((set(sys.modules) - before) & set({_HEAVY!r})))
 from agui_client.testing import ScriptedAgent, text, turn
 result = asyncio.run(ScriptedAgent(turn(text("hi"))).run_agent("hello"))

@@ -46,10 +46,10 @@ from agui_client._tools.working_time import PeopleTime, person_asked
 from agui_client.notebook.content import bundle_of
 from agui_client.recording import Recording, inspector_page, record
 from agui_client.recording.summary import summary_of
+from agui_client.store.threads.documents import exported
+from agui_client.store.threads.thread_store import ThreadInfo
 from agui_client.teams import SequentialAgent
 from agui_client.testing import ScriptedAgent, Step, interrupt, text, tool_call, tool_result, turn
-from agui_client.threads.documents import exported
-from agui_client.threads.store import ThreadInfo
 
 pytestmark = pytest.mark.anyio
 

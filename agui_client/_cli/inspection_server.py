@@ -26,14 +26,14 @@ from agui_client._transport.http_source import HttpSource
 from agui_client._transport.source import as_source
 from agui_client._transport.timeouts import Timeouts
 from agui_client.asgi import AgentApp, RequestRefusedError, ServedRequest
-from agui_client.asgi.serving import begin_response, cancel_on_disconnect
-from agui_client.asgi.sse_body import KEEP_ALIVE
+from agui_client.asgi.app import begin_response, cancel_on_disconnect
 from agui_client.errors import AGUIError, HTTPStatusError
 from agui_client.http_agent import HttpAgent
 from agui_client.recording import Recorder, record
 from agui_client.recording.format import AgentRecord
 from agui_client.recording.inspector import page_of
 from agui_client.recording.live_rows import LiveRows
+from agui_client.serving.sse_body import KEEP_ALIVE
 
 if TYPE_CHECKING:
     from agui_client._protocol.events import WireEvent

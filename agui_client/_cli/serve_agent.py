@@ -25,10 +25,10 @@ from agui_client._cli.own_names import OwnNamesOnly, is_loopback
 from agui_client._cli.tool_loading import load_tools
 from agui_client.agent import AbstractAgent
 from agui_client.asgi import AgentApp, agent_app
-from agui_client.asgi.signer import key_of
 from agui_client.errors import UsageError
 from agui_client.function_agent import FunctionAgent
-from agui_client.runs import Runs
+from agui_client.serving.signer import key_of
+from agui_client.store import Runs
 from agui_client.testing._uvicorn import BackgroundServer
 
 if TYPE_CHECKING:

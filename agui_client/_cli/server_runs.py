@@ -31,8 +31,8 @@ from agui_client.errors import HTTPStatusError, IncompleteRunError, InterruptsNo
 from agui_client.function_agent import FunctionAgent
 from agui_client.http_agent import HttpAgent
 from agui_client.reconnect import LastEventId
-from agui_client.runs import Runs
-from agui_client.runs.records import Place, cursor_of
+from agui_client.store import Runs
+from agui_client.store.runs.records import Place, cursor_of
 
 if TYPE_CHECKING:
     from agui_client._interrupts.answers import Answer
@@ -162,7 +162,7 @@ async def _opened(url: str, headers: Mapping[str, str], timeout: float | None) -
         yield ServedRuns(url, headers, timeout)
         return
     stored = Runs(url)
-    from agui_client.runs.run_tables import has_runs, url_of
+    from agui_client.store.sql.run_tables import has_runs, url_of
 
     if not has_runs(url_of(url)):
         raise click.UsageError("no runs were ever kept in this database; agui serve --runs URL keeps them there")

@@ -16,7 +16,7 @@ from agui_client._cli.lines import escaped_json, one_line, printable
 
 if TYPE_CHECKING:
     from agui_client._cli.agent_settings import CommandT
-    from agui_client.threads import ThreadInfo, Threads
+    from agui_client.store import ThreadInfo, Threads
 
 
 @click.group(cls=CommandGroup)
@@ -38,7 +38,7 @@ def open_threads(place: str, *, is_new: bool = False) -> Threads:
         click.UsageError: There is no such file.
         UsageError: The database cannot be used.
     """
-    from agui_client.threads import Threads
+    from agui_client.store import Threads
 
     if "://" in place:
         return Threads(place)

@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from agui_client._run.result import RunResult
     from agui_client._tools.context import ToolExecution
     from agui_client._transport.source import Source
-    from agui_client.asgi.signer import Signer
     from agui_client.messages import Prompt
+    from agui_client.serving.signer import Signer
 
 SYNC_CALLER: ContextVar[Thread | None] = ContextVar("SYNC_CALLER", default=None)
 """The thread that waits for the work that is going on; None if the work is awaited."""
@@ -323,7 +323,7 @@ class AgentRun(RunView[StateT]):
         Raises:
             UsageError: The keep-alive is no number of seconds above zero.
         """
-        from agui_client.asgi.sse_body import sse_body
+        from agui_client.serving.sse_body import sse_body
 
         return sse_body(self, keep_alive, expose_errors=expose_errors)
 

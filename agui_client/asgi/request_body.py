@@ -20,7 +20,7 @@ from agui_client._concurrency import no_collection
 from agui_client._protocol.fail_fast import failing_fast
 from agui_client._protocol.schema import Items, is_array, is_object, record
 from agui_client.asgi.in_process import Receive
-from agui_client.asgi.refusals import RequestRefusedError
+from agui_client.serving.refusals import RequestRefusedError
 
 T = TypeVar("T")
 

@@ -30,13 +30,13 @@ from pydantic_core import to_json
 from agui_client._protocol.fail_fast import failing_fast
 from agui_client._protocol.open_items import quoted
 from agui_client._run.continuing import READS_ONLY
-from agui_client.asgi.connecting import check_wants_run
-from agui_client.asgi.refusals import RequestRefusedError
 from agui_client.asgi.request_body import parsed
-from agui_client.asgi.served_request import ServedRequest
-from agui_client.asgi.sse_body import frames_of
 from agui_client.errors import RequestExpiredError, RequestRepeatedError, RunInProgressError, UsageError
-from agui_client.runs.records import (
+from agui_client.serving.connecting import check_wants_run
+from agui_client.serving.refusals import RequestRefusedError
+from agui_client.serving.served_request import ServedRequest
+from agui_client.serving.sse_body import frames_of
+from agui_client.store.runs.records import (
     Place,
     RunInfo,
     RunKey,
@@ -47,17 +47,17 @@ from agui_client.runs.records import (
     cursor_of,
     read_cursor,
 )
-from agui_client.runs.runs import kept_by
+from agui_client.store.runs.runs import kept_by
 
 if TYPE_CHECKING:
     from ag_ui.core import Message
 
-    from agui_client.asgi.caller_input import CutRun
-    from agui_client.asgi.serving import AgentApp
-    from agui_client.runs import Runs
-    from agui_client.runs.records import StoredRequest
-    from agui_client.runs.run_log import RunLog
-    from agui_client.runs.server_run import Enter, Reenter, ServerRun
+    from agui_client.asgi.app import AgentApp
+    from agui_client.serving.caller_input import CutRun
+    from agui_client.store import Runs
+    from agui_client.store.runs.records import StoredRequest
+    from agui_client.store.runs.run_log import RunLog
+    from agui_client.store.runs.server_run import Enter, Reenter, ServerRun
 
 Command: TypeAlias = Callable[["ServedRequest", bytes], Awaitable[Any]]
 """Answers a request and its body with JSON."""

@@ -123,7 +123,7 @@ def run_many(
         retry: The policy for failed rows, or the number of repetitions; see `RowRetry`.
         budget: The most that this start may use.
         on: The place where the rows run: a `distributed.Client`, to whose workers the agent is carried; or
-            `agui_client.runs.Runs`, to which an agent of the name was added. Then a row is a run, which is begun once,
+            `agui_client.store.Runs`, to which an agent of the name was added. Then a row is a run, which is begun once,
             and goes on when its program ends. Everything else stays here.
         name: With `on=Runs(...)`, the name of the batch, by which the next start and other programs find its rows.
         options: See `RunOptions`, for every run.

@@ -1,7 +1,7 @@
 """Rows as runs that are kept: each has an id that is made of the batch and the row, so that no start runs it twice.
 
 A program that runs the batch begins the run of a row, or follows the one that it or another program has begun. The runs
-of a program that is killed go on in another one (`agui_client.runs`), or in the next start.
+of a program that is killed go on in another one (`agui_client.store`), or in the next start.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from agui_client._transport.timeouts import Timeouts
 from agui_client.errors import RunInProgressError, UsageError
 from agui_client.function_agent import FunctionAgent
 from agui_client.messages import prompt_messages
-from agui_client.runs.records import RunKey
-from agui_client.runs.runs import kept_by
+from agui_client.store.runs.records import RunKey
+from agui_client.store.runs.runs import kept_by
 
 if TYPE_CHECKING:
     from ag_ui.core import Event, RunAgentInput
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from agui_client.batch.places import Ask
     from agui_client.batch.rows import Row
     from agui_client.options import RunOptions
-    from agui_client.runs import Runs
+    from agui_client.store import Runs
 
 STORED_OPTIONS = frozenset({"context", "forwarded_props"})
 """The keywords of the runs that can be stored with them."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from agui_client.batch.clusters import DaskCluster
     from agui_client.batch.rows import Row
     from agui_client.options import RunOptions
-    from agui_client.runs import Runs
+    from agui_client.store import Runs
 
     Ask: TypeAlias = Callable[[str, Row, int], Awaitable[RunResult]]
     """Runs the agent of a name on a row once, for the attempt of a number."""
@@ -44,11 +44,11 @@ def place_of(on: Any, name: str | None, agents: Mapping[str, AgentSource | str],
     """
     # A program that gives runs or a client has imported their module, so that none is imported here.
     modules: Mapping[str, Any] = sys.modules
-    kept = modules.get("agui_client.runs")
+    kept = modules.get("agui_client.store.runs.runs")
     if kept is not None and isinstance(on, kept.Runs):
         return _kept(on, name, agents, options)
     if name is not None and isinstance(on, str):
-        raise UsageError("on= takes Runs(URL) of agui_client.runs, not the URL itself")  # which may have a password
+        raise UsageError("on= takes Runs(URL) of agui_client.store, not the URL itself")  # which may have a password
     if name is not None:
         raise UsageError("name= is for on=Runs(...), which know a batch by it; a journal= is known by its file")
     made = {each: source for each, source in agents.items() if not isinstance(source, str)}
@@ -64,7 +64,7 @@ def _kept(runs: Runs, name: str | None, agents: Mapping[str, AgentSource | str],
         UsageError: The batch or an agent has no name, no agent of the name was added, or an option cannot be stored.
     """
     from agui_client.batch.kept_rows import STORED_OPTIONS, kept_rows
-    from agui_client.runs.runs import kept_by
+    from agui_client.store.runs.runs import kept_by
 
     if not name:
         raise UsageError("on=Runs(...) needs name=, by which the next start of the batch finds its rows")

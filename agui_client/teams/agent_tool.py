@@ -33,9 +33,9 @@ from agui_client._run.meter import meter_of_tool
 from agui_client._tools.context import ToolContext
 from agui_client._tools.function import FunctionTool
 from agui_client._tools.questions import NOBODY, DeclinedError, UnansweredError
-from agui_client.asgi.caller_interrupts import APPROVAL, CallerAnswers
-from agui_client.asgi.caller_run import caller_end
 from agui_client.errors import AGUIError, RunFailedError, ToolError
+from agui_client.serving.caller_interrupts import APPROVAL, CallerAnswers
+from agui_client.serving.caller_run import caller_end
 
 if TYPE_CHECKING:
     from typing import Self

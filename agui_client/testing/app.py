@@ -11,9 +11,9 @@ import anyio.lowlevel
 from ag_ui.core import RunAgentInput, RunErrorEvent
 
 from agui_client._protocol.events import WireEvent
-from agui_client.asgi.served_request import ServedRequest
-from agui_client.asgi.serving import AgentApp
+from agui_client.asgi.app import AgentApp
 from agui_client.function_agent import FunctionAgent
+from agui_client.serving.served_request import ServedRequest
 from agui_client.testing.closing import closing
 
 

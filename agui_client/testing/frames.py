@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from ag_ui.core import RunAgentInput
 
-from agui_client.asgi.sse_body import frame_of
 from agui_client.checking.texts import SSE_BLOCK, SSE_DATA
+from agui_client.serving.sse_body import frame_of
 from agui_client.testing.steps import Gate, Pause, Scene, play
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from uuid import uuid4
 
 from ag_ui.core import TokenUsage
 
-from agui_client.threads.leases import take
-from agui_client.threads.store import ThreadInfo, ThreadStore
+from agui_client.store.threads.leases import take
+from agui_client.store.threads.thread_store import ThreadInfo, ThreadStore
 
 _START = datetime(2026, 1, 31, 12, 30, 15, 123456, UTC)
 _LONG = 60.0

@@ -32,8 +32,8 @@ from agui_client import FunctionAgent, HttpAgent, InvalidEventError, UsageError
 from agui_client._protocol.delta_json import delta_json
 from agui_client._protocol.plain_json import write
 from agui_client.asgi import agent_app
-from agui_client.asgi.sse_body import frame_of
-from agui_client.runs import Runs
+from agui_client.serving.sse_body import frame_of
+from agui_client.store import Runs
 from agui_client.testing import Gate
 
 _OTHERS: list[dict[str, Any]] = [

@@ -54,6 +54,7 @@ from agui_client.asgi import (
     served_run_sync,
     sse_headers,
 )
+from agui_client.store import Threads
 from agui_client.testing import (
     Gate,
     ScriptedAgent,
@@ -68,7 +69,6 @@ from agui_client.testing import (
     tool_call,
     turn,
 )
-from agui_client.threads import Threads
 from support.waiting import until
 
 if TYPE_CHECKING:

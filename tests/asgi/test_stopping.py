@@ -16,10 +16,11 @@ import pytest
 from ag_ui.core import RunFinishedEvent, RunStartedEvent, ToolCallResultEvent
 
 from agui_client import FunctionAgent, HttpAgent, RunFailedError, UsageError, tool
-from agui_client.asgi import ASGITransport, agent_app, stopping
+from agui_client.asgi import ASGITransport, agent_app
+from agui_client.serving import stopping
+from agui_client.store import Threads
 from agui_client.teams import ParallelAgent, SequentialAgent
 from agui_client.testing import Gate, ScriptedAgent, events_of, text, tool_call, turn
-from agui_client.threads import Threads
 from support.waiting import until
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ from fastapi import FastAPI
 from agui_client import tool
 from agui_client.asgi import agent_app
 from agui_client.testing import Gate, ScriptedAgent, text, tool_call, turn
-from agui_client.threads import Threads
+from agui_client.store import Threads
 
 @tool
 async def wait() -> str:

@@ -35,11 +35,12 @@ from agui_client import (
 )
 from agui_client._conversation.state_base import state_hash
 from agui_client._protocol.placeholders import marked
-from agui_client.asgi import ASGITransport, agent_app, signer
-from agui_client.asgi.caller_interrupts import APPROVAL
+from agui_client.asgi import ASGITransport, agent_app
+from agui_client.serving import signer
+from agui_client.serving.caller_interrupts import APPROVAL
+from agui_client.store import MemoryStore, Threads
 from agui_client.teams import Member, SequentialAgent
 from agui_client.testing import Gate, ScriptedAgent, agui_app, events_of, interrupt, state, text, tool_call, turn
-from agui_client.threads import MemoryStore, Threads
 from support.killed_threads import left_by_a_killed_program
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from ag_ui.core import Event, RunAgentInput, RunFinishedEvent, RunStartedEvent, 
 
 from agui_client import Approve, FunctionAgent, Resolve, UsageError
 from agui_client.batch import RowError, RowRetry, run_many
-from agui_client.runs import RunInfo, Runs
+from agui_client.store import RunInfo, Runs
 from agui_client.testing import ScriptedAgent, interrupt, text, tool_call, turn
 from support.programs import Program
 from support.waiting import until_sync
@@ -137,7 +137,7 @@ def test_what_a_batch_on_runs_cannot_have_is_refused_before_anything_runs() -> N
     for given, options in wrong:
         with pytest.raises(UsageError):
             run_many(given, ["a"], **options)
-    with pytest.raises(UsageError, match=r"^on= takes Runs\(URL\) of agui_client.runs, not the URL itself$"):
+    with pytest.raises(UsageError, match=r"^on= takes Runs\(URL\) of agui_client.store, not the URL itself$"):
         run_many("helper", ["a"], on="postgresql://ann:secret@host/runs", name="b")
     assert agent.inputs == []
 

@@ -25,7 +25,7 @@ from ag_ui.core import (
 )
 
 from agui_client import FunctionAgent
-from agui_client.runs import Runs
+from agui_client.store import Runs
 from benchmarks import durable_worker
 from benchmarks.measure import Row, child_environment
 

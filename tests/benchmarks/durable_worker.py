@@ -22,7 +22,7 @@ from ag_ui.core import (
 )
 
 from agui_client import FunctionAgent
-from agui_client.runs import Runs
+from agui_client.store import Runs
 
 EVENTS = 500
 

@@ -18,9 +18,9 @@ from pydantic import TypeAdapter
 from sqlalchemy import Table, create_engine, insert, select
 
 from agui_client._conversation.log import empty_members, entry_of
+from agui_client.store import SQLStore, Threads
+from agui_client.store.sql.thread_tables import ENTRIES, LINES, THREADS
 from agui_client.testing import ScriptedAgent, text, turn
-from agui_client.threads import SQLStore, Threads
-from agui_client.threads.sql.thread_tables import ENTRIES, LINES, THREADS
 from agui_client.types import Checkpoint
 from benchmarks.measure import Row, best_times
 from support.postgres import postgres_server

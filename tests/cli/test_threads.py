@@ -13,8 +13,8 @@ from ag_ui.core import RunAgentInput
 
 pytest.importorskip("sqlalchemy", reason="needs the extra threads: pip install 'agui-client[threads]'")
 
+from agui_client.store import Threads
 from agui_client.testing import ScriptedAgent, Server, Step, serve, text, tool_call, turn
-from agui_client.threads import Threads
 from cli.conftest import Agui, Start
 
 

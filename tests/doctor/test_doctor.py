@@ -13,7 +13,7 @@ from agui_client import HttpAgent, UsageError
 from agui_client.asgi import agent_app
 from agui_client.doctor import Diagnosis, as_html, as_junit, diagnose
 from agui_client.doctor.examination import Examination, Setup
-from agui_client.runs import Runs
+from agui_client.store import Runs
 from agui_client.testing import agui_app, demo_agent
 from doctor.spoiled_server import FAULTS, HABITS, LATE, Events, Request, Server, asking
 

@@ -32,7 +32,7 @@ import psutil
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from agui_client.threads import Threads
+from agui_client.store import Threads
 from benchmarks.concurrency import allow_many_files
 from benchmarks.loopback import loopback_server
 from load.callers import Caller, Seen, call

@@ -13,7 +13,7 @@ from starlette.routing import Mount
 
 from agui_client import HttpAgent, tool
 from agui_client.asgi import agent_app
-from agui_client.threads import Threads
+from agui_client.store import Threads
 from benchmarks.concurrency import allow_many_files
 
 

@@ -26,9 +26,9 @@ from agui_client import (
 )
 from agui_client.asgi import agent_app
 from agui_client.mcp import mcp_server
+from agui_client.store import Threads
 from agui_client.teams import SequentialAgent
 from agui_client.testing import ScriptedAgent, interrupt, serve, text, tool_call, turn
-from agui_client.threads import Threads
 from agui_client.types import Answer
 from support.mcp_house import make_older_server, make_server
 from support.tool_rounds import results_in

@@ -34,7 +34,7 @@ from agui_client import (
     tool,
 )
 from agui_client.asgi import ASGITransport, agent_app
-from agui_client.runs import Runs
+from agui_client.store import Runs
 
 pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
 _SECONDS = 30.0

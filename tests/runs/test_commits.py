@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from agui_client.threads import Threads
+from agui_client.store import Threads
 from support.programs import Program
 
 _PROGRAM = str(Path(__file__).parents[1] / "support" / "killed_turn.py")

@@ -30,7 +30,7 @@ from ag_ui.core import (
 from agui_client import FunctionAgent, HttpAgent, RetryPolicy, tool
 from agui_client.asgi import agent_app
 from agui_client.reconnect import Connect, LastEventId, ReconnectPolicy
-from agui_client.runs import Runs
+from agui_client.store import Runs
 from agui_client.testing import ScriptedAgent, serve, text, turn
 from support.cutting_proxy import CuttingProxy
 from support.waiting import until

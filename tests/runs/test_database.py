@@ -18,15 +18,14 @@ from ag_ui.core import Event, RunAgentInput, RunStartedEvent, TextMessageStartEv
 from sqlalchemy import event, exc
 
 from agui_client import FunctionAgent, HttpAgent, ThreadStoreError, UsageError
-from agui_client._sql import versions
-from agui_client._sql.database import Database
-from agui_client._sql.times import StoreTimes
 from agui_client.asgi import agent_app
-from agui_client.runs import Runs
-from agui_client.runs.run_database import RunDatabase, RunLostError
-from agui_client.runs.run_tables import SCHEMA, url_of
+from agui_client.store import Runs, Threads
+from agui_client.store.sql import versions
+from agui_client.store.sql.database import Database
+from agui_client.store.sql.run_database import RunDatabase, RunLostError
+from agui_client.store.sql.run_tables import SCHEMA, url_of
+from agui_client.store.sql.times import StoreTimes
 from agui_client.testing import Gate, ScriptedAgent, text, turn
-from agui_client.threads import Threads
 from support.waiting import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]

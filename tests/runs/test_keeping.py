@@ -18,13 +18,13 @@ from sqlalchemy import event
 from agui_client import Approve, HttpAgent, Resolve, UsageError, tool
 from agui_client._interrupts.answers import is_expired
 from agui_client.asgi import ASGITransport, ServedRequest, agent_app
-from agui_client.runs import Runs, RunStatus, database_keeper
-from agui_client.runs.database_keeper import DatabaseKeeper
-from agui_client.runs.memory_keeper import MemoryKeeper
-from agui_client.runs.records import RunKey
-from agui_client.runs.run_tables import GROUP, RUN, url_of
+from agui_client.store import MemoryStore, OpenThread, Runs, RunStatus, ThreadInfo, Threads
+from agui_client.store.runs import database_keeper
+from agui_client.store.runs.database_keeper import DatabaseKeeper
+from agui_client.store.runs.memory_keeper import MemoryKeeper
+from agui_client.store.runs.records import RunKey
+from agui_client.store.sql.run_tables import GROUP, RUN, url_of
 from agui_client.testing import Gate, ScriptedAgent, interrupt, text, tool_call, turn
-from agui_client.threads import MemoryStore, OpenThread, ThreadInfo, Threads
 from support.waiting import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]

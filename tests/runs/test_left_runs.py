@@ -18,9 +18,9 @@ from ag_ui.core import RunErrorEvent
 
 from agui_client import Approve, UsageError
 from agui_client.asgi import ASGITransport, agent_app
-from agui_client.runs import RunInfo, Runs, RunStatus, WaitingRun, database_keeper
+from agui_client.store import RunInfo, Runs, RunStatus, Threads, WaitingRun
+from agui_client.store.runs import database_keeper
 from agui_client.testing import Gate, ScriptedAgent, interrupt, text, turn
-from agui_client.threads import Threads
 from support.durable_servers import Servers, page, read_until
 from support.postgres import PostgresServer
 from support.programs import Program
@@ -184,7 +184,7 @@ async def test_a_run_whose_process_was_killed_is_stopped_where_no_process_has_it
 _KILLED_BY_ITS_AGENT = """
 import asyncio, os, signal, sys
 from agui_client import FunctionAgent
-from agui_client.runs import Runs
+from agui_client.store import Runs
 
 async def answer(input):
     os.kill(os.getpid(), signal.SIGKILL)
@@ -260,7 +260,7 @@ async def test_whenever_a_start_is_cancelled_its_run_goes_on_or_was_never_asked_
 
 _KILLED = """
 import asyncio, os, signal, sys
-from agui_client.runs import Runs
+from agui_client.store import Runs
 from agui_client.testing import ScriptedAgent, interrupt, turn
 
 async def main():

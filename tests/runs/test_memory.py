@@ -26,10 +26,10 @@ from agui_client import (
     tool,
 )
 from agui_client.asgi import ASGITransport, RequestRefusedError, agent_app
-from agui_client.runs import Runs, RunStatus, WaitingRun, run_log
+from agui_client.store import Runs, RunStatus, Threads, WaitingRun
+from agui_client.store.runs import run_log
 from agui_client.teams import ParallelAgent, SequentialAgent
 from agui_client.testing import Gate, ScriptedAgent, interrupt, text, tool_call, turn
-from agui_client.threads import Threads
 from support.waiting import until
 
 if TYPE_CHECKING:

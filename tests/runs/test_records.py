@@ -10,8 +10,8 @@ from ag_ui.core import Interrupt
 
 from agui_client import UsageError
 from agui_client.asgi import agent_app
-from agui_client.runs import RunInfo, Runs, RunStatus, WaitingRun
-from agui_client.runs.records import Place, StoredRequest, cursor_of, read_cursor
+from agui_client.store import RunInfo, Runs, RunStatus, WaitingRun
+from agui_client.store.runs.records import Place, StoredRequest, cursor_of, read_cursor
 from agui_client.testing import ScriptedAgent, turn
 
 ASKED = Interrupt(id="i", reason="confirmation", message="Proceed?")

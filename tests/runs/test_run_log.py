@@ -29,9 +29,9 @@ from ag_ui.core import (
 )
 
 from agui_client import UsageError
-from agui_client.runs import RunInfo, RunStatus
-from agui_client.runs.records import Place, RunKey, cursor_of, read_cursor
-from agui_client.runs.run_log import Phase, RunLog
+from agui_client.store import RunInfo, RunStatus
+from agui_client.store.runs.records import Place, RunKey, cursor_of, read_cursor
+from agui_client.store.runs.run_log import Phase, RunLog
 
 pytestmark = pytest.mark.anyio
 

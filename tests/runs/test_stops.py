@@ -31,10 +31,9 @@ from fastapi import FastAPI
 from agui_client import FunctionAgent, HttpAgent, UsageError, tool
 from agui_client.asgi import agent_app, served_run
 from agui_client.reconnect import stop_run
-from agui_client.runs import Runs
+from agui_client.store import Runs, Threads
 from agui_client.teams import SequentialAgent
 from agui_client.testing import Gate, ScriptedAgent, events_of, text, tool_call, turn
-from agui_client.threads import Threads
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping

@@ -15,9 +15,8 @@ from ag_ui.core import RunAgentInput, TextMessageContentEvent, Tool
 from agui_client import HttpAgent
 from agui_client.asgi import AgentApp, ASGITransport, ServedRequest, agent_app
 from agui_client.reconnect import LastEventId
-from agui_client.runs import Runs, RunStatus
+from agui_client.store import Runs, RunStatus, Threads
 from agui_client.testing import Gate, ScriptedAgent, text, tool_call, turn
-from agui_client.threads import Threads
 from support.waiting import LIMIT
 
 pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]

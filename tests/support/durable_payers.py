@@ -16,7 +16,7 @@ import anyio
 import uvicorn
 
 from agui_client.asgi import agent_app
-from agui_client.runs import Runs
+from agui_client.store import Runs
 
 sys.path.append(str(Path(__file__).parents[1]))  # a program finds what is beside it
 from support.payers import payers

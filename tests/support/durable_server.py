@@ -36,9 +36,8 @@ from ag_ui.core import (
 
 from agui_client import FunctionAgent, ToolContext, ToolLimits, tool
 from agui_client.asgi import agent_app
-from agui_client.runs import Runs
+from agui_client.store import Runs, Threads
 from agui_client.teams import ParallelAgent, SequentialAgent
-from agui_client.threads import Threads
 
 folder = Path(sys.argv[2])
 PIECES = 6

@@ -17,7 +17,7 @@ import anyio
 import httpx
 
 from agui_client import HttpAgent, RetryPolicy
-from agui_client.threads import Threads
+from agui_client.store import Threads
 from support.programs import ROOT, Program
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from ag_ui.core import Event, RunAgentInput, RunFinishedEvent, RunStartedEvent, 
 
 from agui_client import FunctionAgent
 from agui_client.batch import run_many
-from agui_client.runs import Runs
+from agui_client.store import Runs
 
 folder = Path(sys.argv[2])
 

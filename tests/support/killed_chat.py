@@ -12,7 +12,7 @@ import sys
 from typing import Any
 
 from agui_client import ApprovalRequest, Approve, HttpAgent, ToolContext, tool
-from agui_client.threads import Threads
+from agui_client.store import Threads
 
 LEASE = 0.4
 TURNS = 2

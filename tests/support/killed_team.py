@@ -13,9 +13,9 @@ from typing import Any
 
 from ag_ui.core import RunAgentInput
 
+from agui_client.store import Threads
 from agui_client.teams import SequentialAgent, Team, TeamAgent
 from agui_client.testing import ScriptedAgent, pause, text, turn
-from agui_client.threads import Threads
 
 _database, _thread_id, _path = sys.argv[1:]
 _ledger = os.open(_path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agui_client.threads import MemoryStore, Threads
+from agui_client.store import MemoryStore, Threads
 
 
 async def left_by_a_killed_program(threads: Threads, thread_id: str = "t") -> Threads:

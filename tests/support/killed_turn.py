@@ -33,9 +33,9 @@ from sqlalchemy.engine.default import DefaultDialect
 
 from agui_client import AbstractAgent, Approve, FunctionAgent, HttpAgent, ToolContext, tool
 from agui_client.asgi import agent_app
-from agui_client.runs import Runs, database_keeper
+from agui_client.store import Runs, Threads
+from agui_client.store.runs import database_keeper
 from agui_client.teams import SequentialAgent
-from agui_client.threads import Threads
 
 database_keeper._BEAT, LEASE = 0.05, 0.5
 URL, FOLDER, AGENT, COMMIT = sys.argv[1], Path(sys.argv[2]), sys.argv[3], int(sys.argv[4])

@@ -48,7 +48,7 @@ _PACKAGES = (
 _MODULES = (
     "agui_client.history",
     "agui_client.otel",
-    "agui_client.runs.database_keeper",
+    "agui_client.store.runs.database_keeper",
     "agui_client.terminal",
     "agui_client.testing._uvicorn",
     "agui_client.types",

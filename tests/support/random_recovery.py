@@ -31,15 +31,15 @@ from ag_ui.core import (
 from agui_client import AbstractAgent, AGUIError, Approve, ConversationSnapshot, HttpAgent, Resolve, tool, validate
 from agui_client.asgi import agent_app
 from agui_client.errors import ThreadStoreError
+from agui_client.store import MemoryStore, Threads, ThreadStore
 from agui_client.teams import LoopAgent, Member, ParallelAgent, RouterAgent, SequentialAgent, Team, TeamAgent
 from agui_client.testing import ScriptedAgent, interrupt, pause, text, tool_call, turn
-from agui_client.threads import MemoryStore, Threads, ThreadStore
 
 if TYPE_CHECKING:
     from ag_ui.core import Event, Interrupt, Message, RunAgentInput, ToolCall
 
     from agui_client import RunResult
-    from agui_client.threads import ThreadInfo
+    from agui_client.store import ThreadInfo
 
 PLACES = ("here", "served", "stored")
 """Where a team runs: in this program, on a server, and on a server that stores its threads; each may be killed."""

@@ -10,9 +10,9 @@ from ag_ui.core import Event, Message, TokenUsage
 
 from agui_client import AbstractAgent, ConversationSnapshot, FunctionTool, HttpAgent, RunFailedError, tool
 from agui_client.asgi import agent_app
+from agui_client.store import Threads
 from agui_client.teams import SequentialAgent
 from agui_client.testing import ScriptedAgent, Turn, text, tool_call, turn
-from agui_client.threads import Threads
 
 FIVE = [TokenUsage(model="m", input_tokens=2, output_tokens=3, total_tokens=5)]
 """The usage of each run of an agent that `says` made."""

@@ -97,7 +97,7 @@ async def serves_with_runs_as_at_the_command_line() -> None:
         (gives_text_as_context, r'context= takes a list, such as \[Context\(description="time"'),
         (gives_text_as_a_number_of_bytes, "max_run_bytes= is a whole number from 1 up, not '1'"),
         (serves_a_function_of_nothing, r"is called with \(request, input\), and has to return an agent"),
-        (serves_with_runs_as_at_the_command_line, r"runs= takes Runs\(\) of agui_client.runs, .* not 'memory'"),
+        (serves_with_runs_as_at_the_command_line, r"runs= takes Runs\(\) of agui_client.store, .* not 'memory'"),
     ],
 )
 async def test_a_slip_is_refused_with_what_to_write(slip: Callable[[], Any], said: str) -> None:

@@ -23,9 +23,9 @@ from agui_client import (
     tool,
 )
 from agui_client.asgi import agent_app
+from agui_client.store import Threads
 from agui_client.teams import SequentialAgent, TeamLimits
 from agui_client.testing import ScriptedAgent, interrupt, text, tool_call, turn
-from agui_client.threads import Threads
 from support.team_members import FIVE, agent, events_of, nested, pay_tool, resumed, says, shown, told
 
 pytestmark = pytest.mark.anyio

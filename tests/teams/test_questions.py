@@ -41,9 +41,9 @@ from agui_client import (
 )
 from agui_client._protocol.schema import is_array, is_object
 from agui_client.asgi import agent_app
+from agui_client.store import Threads
 from agui_client.teams import Member, ParallelAgent, RouterAgent, SequentialAgent, Team, TeamAgent
 from agui_client.testing import Gate, ScriptedAgent, interrupt, pause, state, text, tool_call, turn
-from agui_client.threads import Threads
 from support.team_members import FIVE, agent, events_of, pay_tool, payer, resumed, says, shown
 
 pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]

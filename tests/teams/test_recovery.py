@@ -11,9 +11,9 @@ from ag_ui.core import RunAgentInput, RunErrorEvent
 
 from agui_client import AbstractAgent, AGUIError, Approve, HttpAgent, Resolve, RunFailedError, UsageError
 from agui_client.asgi import agent_app
+from agui_client.store import Threads
 from agui_client.teams import Member, ParallelAgent, SequentialAgent, Team, TeamAgent
 from agui_client.testing import ScriptedAgent, interrupt, patch, pause, state, text, tool_call, turn
-from agui_client.threads import Threads
 from support.team_members import agent, pay_tool, resumed, says, shown, told
 
 pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]

@@ -12,9 +12,9 @@ from ag_ui.core import RunAgentInput, RunErrorEvent
 
 from agui_client import AbstractAgent, tool
 from agui_client.asgi import agent_app
+from agui_client.store import Threads
 from agui_client.teams import ParallelAgent, SequentialAgent
 from agui_client.testing import ScriptedAgent, interrupt, pause, serve, state, text, tool_call, turn
-from agui_client.threads import Threads
 from support.typescript import run_typescript
 
 _READER = Path(__file__).with_name("typescript_reader.mjs")

@@ -16,8 +16,8 @@ pytest.importorskip("sqlalchemy", reason="needs the extra threads: pip install '
 
 from agui_client import ThreadStoreError, UsageError, tool
 from agui_client._protocol.events import WireEvent
+from agui_client.store import MemoryStore, Threads
 from agui_client.testing import ScriptedAgent, text, tool_call, turn
-from agui_client.threads import MemoryStore, Threads
 from support.waiting import LIMIT, in_thread, until
 
 pytestmark = pytest.mark.anyio

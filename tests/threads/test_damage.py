@@ -15,8 +15,8 @@ import pytest
 pytest.importorskip("sqlalchemy", reason="needs the extra threads: pip install 'agui-client[threads]'")
 
 from agui_client import ThreadStoreError
+from agui_client.store import SQLStore, ThreadInfo, Threads
 from agui_client.testing import ScriptedAgent, text, turn
-from agui_client.threads import SQLStore, ThreadInfo, Threads
 from support.waiting import LIMIT
 
 pytestmark = pytest.mark.anyio

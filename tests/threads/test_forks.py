@@ -17,7 +17,7 @@ BEGIN = """
 import asyncio, gc, os, sys, threading, time, warnings
 from agui_client import UsageError
 from agui_client.testing import ScriptedAgent, text, turn
-from agui_client.threads import MemoryStore, SQLStore, Threads
+from agui_client.store import MemoryStore, SQLStore, Threads
 
 def fork():
     sys.stdout.flush()

@@ -16,16 +16,16 @@ from hypothesis import strategies as st
 pytest.importorskip("sqlalchemy", reason="needs the extra threads: pip install 'agui-client[threads]'")
 
 from agui_client import UsageError
+from agui_client.store import SQLStore, StoreCall, Threads, ThreadStore
+from agui_client.store.threads.memory import MemoryStore
 from agui_client.testing import ScriptedAgent, text, turn
-from agui_client.threads import SQLStore, StoreCall, Threads, ThreadStore
-from agui_client.threads.memory import MemoryStore
 from support.programs import STRICT, Program
 from support.waiting import LIMIT
 
 HAMMER = """
 import sys
 from agui_client.testing import ScriptedAgent, text, turn
-from agui_client.threads import Threads
+from agui_client.store import Threads
 
 url, name, count = sys.argv[1:]
 print("ready", flush=True)
@@ -40,7 +40,8 @@ STOPPED = """
 import sys
 from agui_client import ThreadBusyError
 from agui_client.testing import ScriptedAgent, text, turn
-from agui_client.threads import Threads, opened
+from agui_client.store import Threads
+from agui_client.store.threads import opened
 
 # Stopped in the middle of a renewal, it would have SQLite's only lock for writers.
 opened._RENEWALS = 0.001

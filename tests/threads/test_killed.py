@@ -28,8 +28,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from agui_client import HttpAgent
+from agui_client.store import Threads
 from agui_client.testing import serve
-from agui_client.threads import Threads
 from support.offline_model import Heard, OfflineModel, Saying, returned
 from support.postgres import postgres_server
 from support.programs import Program

@@ -12,8 +12,8 @@ pytest.importorskip("psycopg", reason="needs the extra durable: pip install 'agu
 from psycopg import AsyncConnection
 
 from agui_client import ThreadStoreError
+from agui_client.store import SQLStore, ThreadInfo, Threads
 from agui_client.testing import ScriptedAgent, text, turn
-from agui_client.threads import SQLStore, ThreadInfo, Threads
 from support.postgres import PostgresServer
 from support.statements import counted
 from support.waiting import LIMIT

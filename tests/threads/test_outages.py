@@ -23,13 +23,12 @@ from psycopg import errors as postgres
 from sqlalchemy import create_engine, event, exc
 
 from agui_client import ThreadStoreUnavailableError, UsageError
-from agui_client._sql.database_faults import Fault, fault_of
 from agui_client.asgi import agent_app
-from agui_client.runs import Runs
-from agui_client.runs.records import RunsUnavailableError
+from agui_client.store import MemoryStore, Runs, Threads
+from agui_client.store.runs.records import RunsUnavailableError
+from agui_client.store.sql.database_errors import translated
+from agui_client.store.sql.database_faults import Fault, fault_of
 from agui_client.testing import ScriptedAgent, text, turn
-from agui_client.threads import MemoryStore, Threads
-from agui_client.threads.sql.database_errors import translated
 from support.postgres import PostgresServer
 from support.waiting import LIMIT
 
@@ -237,7 +236,7 @@ class _SlowRenewals(MemoryStore):
 
 
 async def test_a_lease_is_not_renewed_after_it_was_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agui_client.threads.opened._RENEWALS", 1000)
+    monkeypatch.setattr("agui_client.store.threads.opened._RENEWALS", 1000)
     store = _SlowRenewals()
     async with Threads(store, lease=60) as threads:
         async with threads.open("t", hello()) as agent:

@@ -9,8 +9,8 @@ import pytest
 
 pytest.importorskip("sqlalchemy", reason="needs the extra threads: pip install 'agui-client[threads]'")
 from agui_client import tool
+from agui_client.store import SQLStore, Threads
 from agui_client.testing import ScriptedAgent, text, tool_call, turn
-from agui_client.threads import SQLStore, Threads
 from support.postgres import PostgresServer
 from support.statements import counted
 

@@ -12,8 +12,8 @@ import pytest
 pytest.importorskip("sqlalchemy", reason="needs the extra threads: pip install 'agui-client[threads]'")
 
 from agui_client import ThreadBusyError, ThreadStoreError
+from agui_client.store import MemoryStore, SQLStore, ThreadInfo, Threads, ThreadStore
 from agui_client.testing import ScriptedAgent, ThreadStoreContract, text, turn
-from agui_client.threads import MemoryStore, SQLStore, ThreadInfo, Threads, ThreadStore
 from support.postgres import PostgresServer
 
 

@@ -46,8 +46,8 @@ from agui_client import (
 )
 from agui_client._conversation import log
 from agui_client._run import ending, engine
+from agui_client.store import MemoryStore, SavedThread, SQLStore, ThreadInfo, Threads, ThreadStore
 from agui_client.testing import ScriptedAgent, Step, faults, interrupt, serve_bytes, sse, state, text, tool_call, turn
-from agui_client.threads import MemoryStore, SavedThread, SQLStore, ThreadInfo, Threads, ThreadStore
 from support.killed_threads import left_by_a_killed_program
 from support.postgres import PostgresServer
 from support.programs import STRICT, run_program
@@ -552,7 +552,9 @@ async def test_a_lost_lease_overwrites_nothing_and_calls_no_tool() -> None:
 async def test_a_lease_is_renewed_as_long_as_the_block_lasts(
     new_threads: NewThreads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agui_client.threads.opened._RENEWALS", 25)  # a busy machine may be late with most of them
+    monkeypatch.setattr(
+        "agui_client.store.threads.opened._RENEWALS", 25
+    )  # a busy machine may be late with most of them
     threads, other = new_threads(lease=0.5), new_threads()
     async with threads.open("t", ScriptedAgent(turn(text("Hello.")))) as agent:
         with pytest.raises(ThreadBusyError):
@@ -763,7 +765,7 @@ def test_a_program_that_closes_nothing_ends() -> None:
     program = """
 import sys
 from agui_client.testing import ScriptedAgent, text, turn
-from agui_client.threads import Threads
+from agui_client.store import Threads
 
 threads = Threads("sqlite:///" + sys.argv[1])
 agent = threads.open("t", ScriptedAgent(turn(text("Hello.")))).__enter__()

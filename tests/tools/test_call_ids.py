@@ -33,8 +33,8 @@ from agui_client import (
     tool,
 )
 from agui_client._protocol.placeholders import NO_RESULT, UNKNOWN_RESULT, marked
+from agui_client.store import Threads
 from agui_client.testing import ScriptedAgent, Step, interrupt, text, tool_call, turn
-from agui_client.threads import Threads
 
 searched: list[str] = []
 

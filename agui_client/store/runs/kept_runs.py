@@ -1,0 +1,376 @@
+"""What served agents and batches use of `Runs`: agents with names, and the runs themselves rather than descriptions."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from contextvars import Context
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from uuid import uuid4
+from weakref import WeakValueDictionary
+
+import anyio
+from ag_ui.core import ResumeEntry, RunAgentInput
+
+from agui_client._concurrency import spawn
+from agui_client._interrupts.answers import HOW_BY_ID, cover, is_expired
+from agui_client._protocol.schema import is_a
+from agui_client.errors import (
+    InterruptsNotCoveredError,
+    RequestExpiredError,
+    RequestRepeatedError,
+    RunInProgressError,
+    UsageError,
+)
+from agui_client.serving.stopping import STOP_WITHIN
+from agui_client.store.runs.memory_keeper import MemoryKeeper
+from agui_client.store.runs.on_waiting import WaitingFunction
+from agui_client.store.runs.program_runs import NamedOpener
+from agui_client.store.runs.records import RunFilter, RunsClosedError, RunStatus, StoredRequest
+from agui_client.store.runs.run_log import RunLog
+from agui_client.store.runs.run_registry import RunRegistry
+from agui_client.store.runs.server_run import ServerRun
+
+if TYPE_CHECKING:
+    from contextlib import AsyncExitStack
+
+    from agui_client._interrupts.answers import Resume
+    from agui_client._run.async_run import AgentRun
+    from agui_client.serving.caller_input import CutRun
+    from agui_client.store.runs.database_keeper import DatabaseKeeper
+    from agui_client.store.runs.records import RunInfo, RunKey, WhenLeft
+    from agui_client.store.runs.server_run import Enter, NamedAgent, Reenter
+    from agui_client.store.sql.run_tables import StoredRun
+    from agui_client.store.sql.times import StoreTimes
+
+    RunKeeper: TypeAlias = MemoryKeeper | DatabaseKeeper
+    """Begins, finds and ends runs, wherever they are kept: the two have the same methods."""
+
+K = TypeVar("K", bound=ServerRun)
+
+_CLOSED = (
+    "these runs were closed, so no run can begin; make another Runs, or put all that uses these into one block: "
+    "async with runs"
+)
+_KEEP, _KEEP_STORED = 300.0, 7 * 86400.0
+"""The seconds for which ended runs are kept by default, in memory and in a database."""
+EXPIRED = "Nobody answered in time: the request has expired."
+"""The reason with which a call is denied that nobody has approved in time."""
+_MOST_OF_ONE_ID = 100
+"""The runs of one id that are counted."""
+_LONGEST_LOOK = 10.0
+"""The seconds between two looks for runs that have waited for too long."""
+_logger = logging.getLogger("agui_client.runs")
+_KEEP_REMOTE = 60.0
+"""The seconds for which a process has the events of an ended run at hand that are in a database."""
+
+
+class KeptRuns:
+    """The runs behind a `Runs`, which checks the arguments.
+
+    Args:
+        url: The URL of a database; None keeps runs in memory.
+        keep: Seconds for which ended runs are kept; None for the default.
+        max_bytes: The bytes that all logs may take.
+        at_once: The runs that go on in this process at one time; None for no limit.
+        at_once_per_owner: The same of each owner.
+        answer_within: Seconds in which a run that waits for a person has to be answered; None for no limit.
+        owner_of: Returns the owner of a caller's runs; None if the caller is the owner itself.
+        times: The times with which a database is used.
+
+    Raises:
+        UsageError: The extra is not installed, or the URL is none of a database that can be used.
+    """
+
+    def __init__(
+        self,
+        url: str | None,
+        keep: float | None,
+        max_bytes: int,
+        at_once: int | None,
+        at_once_per_owner: int | None,
+        answer_within: float | None,
+        owner_of: Callable[[Any], str] | None,
+        times: StoreTimes,
+    ) -> None:
+        self.on_waiting: list[WaitingFunction] = []
+        """The functions to call with each run that waits for a person."""
+        self.named: dict[str, NamedAgent] = {}
+        """What enters the runs of agents with names."""
+        self._turns = [] if at_once is None else [anyio.CapacityLimiter(at_once)]
+        self._at_once_per_owner = at_once_per_owner
+        # As long as a run of the owner has it.
+        self._turns_by_owner = WeakValueDictionary[str, anyio.CapacityLimiter]()
+        self._answer_within, self._is_watching = answer_within, False
+        self._owner_of, self._is_closed = owner_of, False
+        keep = keep if keep is not None else _KEEP if url is None else _KEEP_STORED
+        self._registry = RunRegistry(keep if url is None else min(keep, _KEEP_REMOTE), max_bytes)
+        self.keeper: RunKeeper
+        """Begins, finds and ends the runs."""
+        if url is None:
+            self.keeper = MemoryKeeper(self._registry, self.on_waiting)
+            return
+        try:
+            from agui_client.store.runs.database_keeper import DatabaseKeeper
+            from agui_client.store.sql.run_database import RunDatabase
+            from agui_client.store.sql.run_tables import url_of
+        except ImportError as error:
+            raise UsageError("Runs with a URL need SQLAlchemy: pip install 'agui-client[durable]'") from error
+        database = RunDatabase(url_of(url), times)
+        self.keeper = DatabaseKeeper(database, self._registry, self.named, self._rebuilt, self.on_waiting, keep)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the runs are in use; those in memory are until they are closed."""
+        return not self._is_closed and self.keeper.is_open
+
+    async def open(self) -> None:
+        """Begin to carry out runs, also those that ended processes have left. Idempotent.
+
+        Raises:
+            RunsClosedError: The runs were closed.
+        """
+        if self._is_closed:
+            raise RunsClosedError(_CLOSED)
+        await self.keeper.open()
+        if self._answer_within is not None and not self._is_watching:
+            self._is_watching = True
+            spawn(partial(self._expire, self._answer_within), Context())
+
+    def stop_all(self, within: float) -> None:
+        """End the runs or leave them, as `aclose` does, without waiting for that; let no more begin."""
+        self._is_closed = True
+        self.keeper.stop_all(within)
+
+    async def aclose(self, within: float = STOP_WITHIN) -> None:
+        """End the runs, or leave them to other processes, and let no more begin. Idempotent.
+
+        Args:
+            within: Seconds within which functions that were begun may end.
+        """
+        self._is_closed = True
+        await self.keeper.aclose(within)
+
+    def name(self, name: str, agent: NamedAgent) -> None:
+        """Name what enters runs, so that another process can go on with them.
+
+        Raises:
+            UsageError: The name is no text, or an empty one. In a database, another agent has it, or it comes too late.
+        """
+        if not is_a(name, str) or not name:
+            raise UsageError(f"the name of an agent of runs is a text that is not empty, not {name!r}")
+        self.keeper.check_name(name)
+        self.named[name] = agent
+
+    def added(self, name: str) -> NamedOpener:
+        """Return the agent that a program has added under a name.
+
+        Raises:
+            UsageError: There is none.
+        """
+        agent = self.named.get(name)
+        if not isinstance(agent, NamedOpener):
+            raise UsageError(f"no agent was added under the name {name!r}; runs.add({name!r}, agent) does so")
+        return agent
+
+    async def begin(
+        self,
+        key: RunKey,
+        input: RunAgentInput,
+        enter: Enter,
+        reenter: Reenter,
+        *,
+        when_left: WhenLeft = "continue",
+        expose_errors: bool = False,
+        input_size: int = 0,
+        stored_request: StoredRequest | None = None,
+        is_expiry: bool = False,
+    ) -> ServerRun:
+        """Begin a run in a task of its own.
+
+        Args:
+            key: The identity of the run.
+            input: The input that asks for the run.
+            enter: Enters the run.
+            reenter: Makes the run that goes on with answers to its interrupts.
+            when_left: Says what becomes of the run when its last caller has left.
+            expose_errors: Whether callers get the text of exceptions.
+            input_size: The bytes of the input.
+            stored_request: The name of the agent, and what it needs to know of the request, for other processes.
+            is_expiry: Whether the run only notes that nobody has answered.
+
+        Returns:
+            The run, which may yet be refused: `log.opened()` waits for that.
+
+        Raises:
+            RequestRepeatedError: The input answers what another run of the thread has answered.
+            RunInProgressError: A run of the thread is going on.
+            UsageError: These runs were closed.
+        """
+        await self.open()
+        run = ServerRun(
+            RunLog(key, self._registry, input_size),
+            input,
+            enter,
+            reenter,
+            when_left=when_left,
+            expose_errors=expose_errors,
+            stored_request=stored_request,
+            turns=self._turns_of(key.owner),
+            answer_within=self._answer_within,
+        )
+        run.is_expiry = is_expiry
+        return await self.keeper.begin(run)
+
+    async def go_on(self, run: ServerRun, answers: Resume, *, is_expiry: bool = False) -> ServerRun:
+        """Begin the run that goes on with answers to the interrupts of another one.
+
+        Args:
+            run: The run that waits.
+            answers: The answers.
+            is_expiry: Whether the answers say that there are none, and the run ends with that.
+
+        Raises:
+            InterruptsNotCoveredError: The answers do not answer each interrupt once.
+            RequestExpiredError: The time to answer has passed.
+            RequestRepeatedError: The run waits for no answer, or an interrupt was answered at the same moment.
+            RunInProgressError: A run of the thread is going on.
+            UsageError: These runs were closed.
+        """
+        log, left = run.log, run.log.left_input
+        if log.status is not RunStatus.WAITING or left is None:
+            raise _refusal(log)
+        try:
+            resume = cover(log.interrupts, answers, HOW_BY_ID)
+        except InterruptsNotCoveredError as error:
+            if any(map(is_expired, log.interrupts)):
+                raise RequestExpiredError(str(error)) from error
+            raise
+        entries = [ResumeEntry.model_validate(each) for each in resume]
+        input = left.model_copy(update={"run_id": str(uuid4()), "resume": entries})
+        stored_request = run.stored_request
+        if stored_request is not None:
+            # Another process may carry the run out, from this input on.
+            stored_request = replace(
+                stored_request, input=input.model_dump(mode="json", by_alias=True, exclude_none=True)
+            )
+        return await self.begin(
+            log.key._replace(run_id=input.run_id),
+            input,
+            run.reenter(input),
+            run.reenter,
+            when_left=run.when_left,
+            expose_errors=run.expose_errors,
+            input_size=log.input_size,
+            stored_request=stored_request,
+            is_expiry=is_expiry,
+        )
+
+    async def _expire(self, seconds: float) -> None:
+        """Deny what nobody has answered in time, as long as the runs are in use."""
+        while not self._is_closed:
+            try:
+                for key in await self.keeper.overdue(seconds):
+                    if (run := await self.keeper.get(key)) is not None:
+                        denied: Any = {"status": "cancelled", "payload": {"reason": EXPIRED}}
+                        entries = [ResumeEntry(interrupt_id=each.id, **denied) for each in run.log.interrupts]
+                        # Another process may do the same, or a person write something else.
+                        with suppress(UsageError, RunInProgressError):
+                            await self.go_on(run, entries, is_expiry=True)
+            except Exception:
+                _logger.exception("the questions that nobody has answered in time cannot be denied now")
+            await anyio.sleep(min(seconds / 10, _LONGEST_LOOK))
+
+    async def find(self, run_id: str, thread_id: str | None, owner: str | None) -> ServerRun:
+        """Return the run of an id: see `info`."""
+        key = (await self.info(run_id, thread_id, owner)).key
+        if (run := await self.keeper.get(key)) is None:
+            raise _none(run_id)  # it was removed just now
+        return run
+
+    async def info(self, run_id: str, thread_id: str | None, owner: str | None) -> RunInfo:
+        """Return the description of the run of an id; None stands for any thread or owner.
+
+        Raises:
+            UsageError: There is none, there are several, or the id is no text.
+        """
+        if not is_a(run_id, str):
+            what = f"run_id= is the id of a run, such as info.run_id, not a {type(run_id).__name__}"
+            raise UsageError(what)
+        found = await self.keeper.infos(RunFilter(owner, thread_id, run_id), _MOST_OF_ONE_ID)
+        if not found:
+            raise _none(run_id)
+        if len(found) > 1:
+            raise UsageError(f"{len(found)} runs have the id {run_id!r}; name one with thread_id= and owner=")
+        return found[0]
+
+    def owner_of(self, caller: object) -> str:
+        """Return the owner of a caller's runs.
+
+        Raises:
+            TypeError: The owner is no text.
+        """
+        owner = self._owner_of(caller) if self._owner_of is not None else "" if caller in (None, True) else caller
+        if not isinstance(owner, str):
+            what = f"the owner of a run is a text, not a {type(owner).__name__}"
+            raise TypeError(f"{what}; Runs(owner_of=...) takes a function that makes one of what authorize= returned")
+        return owner
+
+    def _turns_of(self, owner: str) -> Sequence[anyio.CapacityLimiter]:
+        """Return the limits of the runs of an owner: one that waits for its owner's turn takes none of others."""
+        if self._at_once_per_owner is None:
+            return self._turns
+        if (own := self._turns_by_owner.get(owner)) is None:
+            own = self._turns_by_owner[owner] = anyio.CapacityLimiter(self._at_once_per_owner)
+        return [own, *self._turns]
+
+    def _rebuilt(self, row: StoredRun, log: RunLog, cut: CutRun | None, kind: type[K]) -> K:
+        """Return the run of a row, to be carried out or followed in this process."""
+        stored_request = StoredRequest(**row.stored_request)
+        agent = self.named.get(stored_request.agent)
+        reenter = _unknown(stored_request.agent) if agent is None else agent.reenter_as(stored_request)
+        input = RunAgentInput.model_validate(stored_request.input)
+        return kind(
+            log,
+            input,
+            reenter(input, cut),
+            reenter,
+            when_left=stored_request.when_left,
+            expose_errors=stored_request.expose_errors,
+            stored_request=stored_request,
+            turns=self._turns_of(log.key.owner),
+            answer_within=self._answer_within,
+        )
+
+
+def _none(run_id: str) -> UsageError:
+    return UsageError(f"no run {run_id!r} is kept here; a run that has ended is kept for Runs(keep=) seconds")
+
+
+def _refusal(log: RunLog) -> RequestRepeatedError:
+    """Return the exception that says why a run waits for no answer."""
+    what = f"run {log.key.run_id!r} waits for no answer"
+    if log.status is RunStatus.SUPERSEDED:
+        return RequestRepeatedError(f"{what}: another run of its thread has begun instead")
+    if any(map(is_expired, log.interrupts)):
+        return RequestExpiredError(f"{what}: nobody answered in time")
+    is_answered = log.status is RunStatus.FINISHED and log.interrupts
+    return RequestRepeatedError(f"{what}: {'it was answered' if is_answered else f'it is {log.status.value}'}")
+
+
+def _unknown(name: str) -> Reenter:
+    """Return what refuses to enter a run, as this process does not know its agent."""
+
+    def reenter(input: RunAgentInput, cut: CutRun | None = None, /) -> Enter:
+        """Return the refusal."""
+
+        async def enter(stack: AsyncExitStack) -> AgentRun:
+            """Refuse the run."""
+            raise UsageError(f"no agent of these runs is named {name!r}; name it with runs.add or agent_app(name=)")
+
+        return enter
+
+    return reenter

@@ -1,0 +1,6 @@
+"""Threads and runs in a SQL database: SQLite and PostgreSQL, through SQLAlchemy (extras `threads` and `durable`).
+
+What both share: `times`, `database_faults` (the kinds of exceptions of databases), `process_lease`, `transactions`,
+`versions` (of the tables) and `database`. Threads have `thread_tables`, `thread_statements`, `database_errors` and
+`sql_store`; runs have `run_tables` and `run_database`. But for `times`, only modules that need an extra import it.
+"""
