@@ -1,6 +1,6 @@
 """The sessions that `nox` runs: `nox -s ci` is what each change must pass; `nox` alone takes hours, and has no bound.
 
-Each session has an environment of its own, and calls what a person would call by hand; docs/architecture.md has the
+Each session has an environment of its own, and calls what a person would call by hand; CONTRIBUTING.md has the
 list. What a session needs besides Python (npm, Chromium, PostgreSQL) stands in its docstring.
 """
 

@@ -6,6 +6,11 @@ edited in place, at any depth of JSON in JSON, and everything else of it stays a
 told from the rest is replaced: passwords in addresses, the token behind `Bearer`, what follows `password=`; a text that
 may hold a secret in another form is replaced as a whole. Redaction is idempotent for JSON: a replay compares questions
 that were made of redacted answers with recorded ones.
+
+To change
+- the secrets that were sent, and that errors and reports are shown without: `secrets_sent` here
+- the names and forms of secrets, in whatever is written: `_NAME`, `_SHAPES` and their hints here, `FORMS` in
+  `tests/test_secrets.py`, and the table in docs/recording.md; `recording/pieces.py` holds back pieces of texts
 """
 
 from __future__ import annotations

@@ -1,4 +1,14 @@
-"""The keywords of the verbs, defined once for all five, and how keywords are checked and listed."""
+"""The keywords of the verbs, defined once for all five, and how keywords are checked and listed.
+
+To change
+- a new keyword of the verbs: `RunOptions` here, or `ConnectOptions` there if `connect_agent` takes it, too; it is used
+  in `composed_input` (`_run/run_request.py`), or in `HttpAgent._post` if it is about the request; `IN_INPUT` or
+  `BY_CALL` here names it, or the agents that carry it out name it in `takes`: where none of them does, a call with it
+  is refused; `_OF_ONE_RUN` in `batch/batch.py` if a batch cannot take it; `_STORED_OPTIONS` in `store/runs/runs.py`,
+  with `input_of` in `store/runs/program_runs.py`, if runs of an agent with a name can store it, which refuse it
+  otherwise; the table in docs/start.md. `tests/surfaces/test_passing_on.py` wants to see it reach the agent, and in
+  that table; `tests/test_facts_of_agents.py` wants somebody to take it
+"""
 
 from __future__ import annotations
 

@@ -4,6 +4,9 @@ Every call has these observers once the application has imported OpenTelemetry; 
 Names and attributes are those of OpenTelemetry's conventions for GenAI (gen-ai-agent-spans, gen-ai-metrics), HTTP
 (http-spans) and errors (recording-errors); `agui.*` is ours. Messages, arguments, results, state, and the texts of
 errors, which may quote them, never go into a span or a metric.
+
+To change
+- a span, a metric or an attribute: this module: `SpanObserver`, `MetricObserver`; docs/observability.md
 """
 
 from __future__ import annotations

@@ -12,6 +12,20 @@ application replaces once.
 
 An invariant: a function is called only after its record was saved as EXECUTING. From such a record without a
 result, a program cannot know whether the function had its effect, and nothing here calls it again.
+
+To change
+- a status of a tool call: `CallStatus` here, in its place among the others, as `further` there compares them; what may
+  follow it in `_FOLLOWS` there. `tests/tools/test_late_results.py` goes through the statuses, and says which way to a
+  new one, or which fact about it, is missing. `Conversation.settle` says what a run leaves, `reconcile` here what
+  becomes of a record when the messages change, `withheld_calls` in `_conversation/answer_checks.py` which calls are not
+  executed; `_as_they_went_on` in `store/threads/entries.py` what a fork keeps, `_takes_results` in
+  `serving/caller_input.py` and `stored_interrupts` in `serving/caller_interrupts.py` what a caller may answer,
+  `check_tools` in `_run/continuing.py` and `_in_flight_at` in `teams/in_flight_tools.py` which calls are made after a
+  crash. Older code refuses a status that it does not know, in documents and in stored threads
+- who may answer a tool call: `ToolCallRecord.answered_by` and `AnsweredBy` here; `_answered_by` in `_run/ending.py`
+  chooses the side when a run leaves the call, and a call that only an interrupt is about is the agent's. Of callers of
+  served agents, `_takes_results` and `StoredThreadRequest.check_tools` in `serving/caller_input.py`. Who approves a
+  call that the application executes: `_tools/approval.py`
 """
 
 from __future__ import annotations

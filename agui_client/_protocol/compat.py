@@ -2,6 +2,15 @@
 
 The boundary sees the stream before middleware and is always on: a retired shape is itself the proof that the producer
 is old, and a conforming event is never changed. Nothing is repaired here: the outcome is validated later.
+
+To change
+- a field or shape that a later version of the protocol names otherwise: comes with `ag_ui.core`; this module translates
+  the former name in what an agent sends, and in messages that are sent; `_downgraded` in `_protocol/request.py` writes
+  the former name for older peers (`max_protocol_version`). A class does not accept what it does not know, so that an
+  event with the former name comes to this module as JSON. Where modules look for a member in JSON, they have its name
+  as a text, which no type checker sees: `tests/pipeline/test_schema.py` compares those in tables; look for the former
+  name in the others, such as `_protocol/decode.py` and `doctor/probes.py`. A saved conversation has one version, which
+  `_conversation/snapshot.py` and `_conversation/log.py` (`Entry`) name: older and newer ones are refused
 """
 
 from __future__ import annotations

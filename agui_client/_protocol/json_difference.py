@@ -5,6 +5,10 @@ cannot be interrupted: it takes 70 ms for a megabyte in which nothing changed, s
 it gets only what differs, if an estimate says that it can be compared: an object without its equal members, an array
 that changed in few places as an object of these places, and any other array without the elements that both begin or
 end with. jsonpatch writes the same paths for an object of places; the indexes of a shortened array are corrected.
+
+To change
+- how two JSON values are compared: `difference` here, the only module that imports jsonpatch: whatever stores or shows
+  a change calls it. `_protocol/patch.py` applies patches
 """
 
 from __future__ import annotations

@@ -3,6 +3,10 @@
 An owner is a `subagentRunId`, or None for the parent agent. An item keeps its owner after its end, because a reopening
 in the same run must agree with it. Errors of order are made here, too, because chunks break the same rules. The rules
 for the begin and the end of a run are in `verify` (but LIFE-16 is here).
+
+To change
+- a check of event order: `OpenRun.checks` here inside a run, `_protocol/verify.py` between runs; the rule in
+  `tests/requirements/`
 """
 
 from __future__ import annotations

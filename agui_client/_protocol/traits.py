@@ -6,6 +6,14 @@ What is done about an event stays with the stage that does it: checks in `open_i
 
 To add a type: a row here; its reduction if it changes messages or state; its hook; a handler in
 `teams/event_forwarder.py` if it is about the state or names an item.
+
+To change
+- a new event type: comes with `ag_ui.core`, and decoding and validation read its class; its row here, its hook in
+  `Subscriber` (`_run/hooks.py`). Only if it changes messages or state: its entry in `REDUCTIONS`
+  (`_protocol/reduce.py`), and a handler in `teams/event_forwarder.py`. Only if its order inside a run matters: its
+  check in `_protocol/open_items.py`. `tests/pipeline/test_traits.py` says which of them is missing, and which modules
+  tell the types about its subject from each other; an example of it for `tests/pipeline/test_feed.py` and
+  `tests/pipeline/test_expand.py`
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Reading the answer of an agent as a type of the application's."""
+"""Reading the answer of an agent as a type of the application's.
+
+To change
+- a place where `parse` of a result looks for an answer: this module; of runs only, `_answers` in `_run/result.py`
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,15 @@
 Two questions, which change nothing, have an action each. What is left? `work_left` says it, and `execute_and_ask` has
 it done, once `begin_work` has admitted it. What is sent next? `messages_of_next_run` says it, and `prepare_next_run`
 adds it to the conversation. None of them moves the phase of the call: that is the engine's.
+
+To change
+- when the conversation is saved in a round with tools: `begin_work` (here) before people are asked, `ToolCallTask`
+  (`_tools/execute.py`) before a function is called, `Engine._add_answers` for all results and the next run.
+  `test_the_conversation_is_saved_before_anything_happens_that_must_not_be_lost` in `tests/test_conversation.py` has the
+  order, `tests/threads/test_killed.py` kills programs in it
+- what happens between two runs of a call: this module has two questions without effects, `work_left` and
+  `messages_of_next_run`, and their actions, `execute_and_ask` and `prepare_next_run`; `Engine._add_answers` adds the
+  answers to the conversation, `next_input` in `_run/run_request.py` makes the next run's input
 """
 
 from __future__ import annotations

@@ -2,6 +2,9 @@
 
 The engine carries a call out. All other code gets this record instead of the engine: results, the end of a run, the
 time between two runs, the surfaces, and features such as served agents and teams (`run.call`).
+
+To change
+- what a feature gets to know of a call: `Call` here
 """
 
 from __future__ import annotations

@@ -3,6 +3,10 @@
 OpenTelemetry, the log and views are observers. Requests and tools are observed in the task that does the work, so that
 an observer may set context variables from a beginning to its end. The log has a record of each run and of each call,
 with counts and timings and no payload; events only on request.
+
+To change
+- a field of the log that `logging` gets: `RunLog` here; a new fact in `RunEnd` or `CallEnd` there, which `run_end` and
+  `call_end` in `_run/result.py` fill
 """
 
 from __future__ import annotations

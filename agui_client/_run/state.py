@@ -29,6 +29,11 @@ event said (LIFE-7).
 Nothing changes the reason of a call that has ended, and no other transition changes a reason. Invariants: ABORTED and
 EXITED are the calls that have no outcome, though their last run may have one, and no reason goes back to NONE. In the
 last row, the terminal event arrived after the stop, in the same read.
+
+To change
+- a phase of calls, or a reason why they stop: this module, with its picture and its table; `Engine` goes from phase to
+  phase, but `finish_run` (`_run/last_steps.py`) to OVER and `Call.end` to ENDED. `tests/surfaces/test_call_state.py`
+  goes through the table, and has the functions that move phases
 """
 
 from __future__ import annotations

@@ -2,6 +2,12 @@
 
 It is told of the events, messages, executions and answers that a run has. Terminals, notebooks, the inspector and
 documents paint what stands here, and derive none of it themselves.
+
+To change
+- what terminals, notebooks, the inspector and documents say of a run: authors, tool calls as they were asked for and as
+  they ran, who decided, answers, times, the result: this module, which all of them paint from; a decision is noted by
+  `_tools/execute.py` and kept with the record of the call, and the time of people is counted by `PeopleTime` in
+  `_tools/working_time.py`. `tests/test_story.py` asks each of them for the same facts
 """
 
 from __future__ import annotations

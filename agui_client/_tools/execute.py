@@ -2,6 +2,10 @@
 
 A call is executed at most once, and only by a toolset that offered its tool in the run that made the call (SEC-2).
 Posting the next run is the engine's.
+
+To change
+- tools that are approved for the whole thread: `Conversation.approved_tools`, which `ToolCallTask` (here) reads and
+  adds to
 """
 
 from __future__ import annotations

@@ -2,6 +2,10 @@
 
 The loop asks a toolset and knows no function types: a list of functions is one toolset, a connection to a server with
 tools of its own is another.
+
+To change
+- a new source of tools: a subclass of `Toolset` (here), in the package or in the application; nothing else changes.
+  Only for a new kind of entry of `tools=`: `CallTools`, in the same file
 """
 
 from __future__ import annotations

@@ -1,6 +1,13 @@
 """The clock of one run over HTTP: every wait is limited and can be interrupted, and its errors become ours.
 
 A time-out says what had arrived. This is the one place where exceptions of httpx are translated.
+
+To change
+- a transport of another library: an `httpx.AsyncBaseTransport` behind an `httpx.AsyncClient`, which `http_client=`
+  takes, with its errors as those of httpx, and the library's own as their `__cause__`; `_UNSENT` here has the errors of
+  each library that prove that nothing was sent, and docs/operations.md names the libraries: after an error of any
+  other, the run is not posted again. `fast.py` is the one on aiohttp; `AGUI_CLIENT_FAST=1` runs any test on it:
+  `tests/support/on_fast_client.py` puts it in the place of httpx's, and may do so with another
 """
 
 from __future__ import annotations

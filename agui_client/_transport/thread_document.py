@@ -3,6 +3,10 @@
 Some servers answer with `{"threadId": ..., "messages": [...], "state": ...}` where others send events; ADK's
 `/agents/state` does. It has other ids for its messages than its streams have, and new ones in each answer for results
 of tools. So messages that the client has already are found by what they say, and keep the client's ids.
+
+To change
+- a thread that is sent again as one JSON document: this module makes the events of a run of it, and finds the messages
+  that the client has under other ids
 """
 
 from __future__ import annotations

@@ -4,6 +4,10 @@ POST to the app's path begins a run, or follows the one of that id; with `Last-E
 Below it, `/connect` sends the thread and follows the run that is going on, `/stop` stops a run, `/answer` answers one
 that waits, and `/runs` lists the caller's runs. The last three take and return JSON. An empty stream of `/connect` says
 that there is nothing to send.
+
+To change
+- the addresses of runs that are kept, and their statuses: `RunAddresses` here; `AgentApp` asks it for the chunks of a
+  response, and `AgentApp.enter` enters the run for its task
 """
 
 from __future__ import annotations

@@ -1,6 +1,10 @@
 """The places where rows run: in this process, on the workers of a cluster, or as runs that outlive the process.
 
 Only single attempts go to a place. Journal, pace, retries, budgets and `parse=` stay with the batch.
+
+To change
+- a place where rows of a batch run: this module; as runs that are kept: `batch/kept_rows.py`; a kind of cluster:
+  `batch/clusters.py`, and `batch/workers.py` for what its workers do
 """
 
 from __future__ import annotations

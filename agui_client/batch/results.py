@@ -1,4 +1,9 @@
-"""The result of a row, and its line in the journal."""
+"""The result of a row, and its line in the journal.
+
+To change
+- a column of a batch's results: `RowResult` and `JournalLine` here, with `to_line` and `from_line`; `_OWN` in
+  `batch/tables.py`
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,12 @@
 """Texts of event streams, split into the events in them, with the places: SSE, JSON lines, and arrays of JSON.
 
 Whether a piece is an event is for the decoder to say.
+
+To change
+- a fault that `agui check` and `validate` report, what they read, and how they go on behind a fault: this module splits
+  texts into events; `StreamCheck.fail` in `checking/check.py`, and `Verifier.assume`; `Faults.add` in
+  `checking/stream_faults.py` makes the record and counts it. The rules are those of the stages; the remedies are those
+  of `_protocol/rules.py`; `_cli/check_command.py` prints
 """
 
 from __future__ import annotations

@@ -1,6 +1,11 @@
 """A connection to an MCP server: a client of the SDK in a task of its own, made anew when it broke.
 
 It knows whether the server announces changes of its list of tools, and whether the list that is remembered still holds.
+
+To change
+- the connection to an MCP server, and the list of tools that is remembered: this module; `MCPToolset.tools` in
+  `mcp/server_tools.py`
+- how much an MCP server may send over HTTP: `_HttpClient` here
 """
 
 from __future__ import annotations

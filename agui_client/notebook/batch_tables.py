@@ -1,4 +1,8 @@
-"""Displays of batches: a bar while the rows run, the summary, and tables of rows that open their chats."""
+"""Displays of batches: a bar while the rows run, the summary, and tables of rows that open their chats.
+
+To change
+- the bar and the tables of batches: this module; `shown_while` in `_display.py` is where a batch shows itself
+"""
 
 from __future__ import annotations
 

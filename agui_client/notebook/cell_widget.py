@@ -1,6 +1,9 @@
 """Widgets below a cell: a script of this package on the page, with the content that it draws (anywidget).
 
 A notebook that is opened without a kernel cannot show a widget, so each is replaced by static content when it is over.
+
+To change
+- a widget below a cell: `CellWidget` here, with a script beside it; static content takes its place when it is over
 """
 
 from __future__ import annotations

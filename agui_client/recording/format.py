@@ -4,6 +4,10 @@ Every line has a `kind`. A `HeaderLine` begins each session of a recorder; a fil
 or interleaved, because keys are never used twice: a call is "session-1", its requests "session-1.2" and so on. `at` is
 the seconds since the header of the session. Readers skip members and kinds that they do not know; a change that they
 could misunderstand gets a new number in `HeaderLine.format`. In version 1, every input is whole.
+
+To change
+- a line of recordings: its model here, `Recorder` writes it, `Recording` collects it; `recording/references.py` has
+  what a request refers to; a change that old readers would misunderstand needs a new `FORMAT`
 """
 
 from __future__ import annotations

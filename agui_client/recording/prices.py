@@ -1,4 +1,9 @@
-"""Tokens as money, with prices that the user gave; the package knows no price of any model."""
+"""Tokens as money, with prices that the user gave; the package knows no price of any model.
+
+To change
+- the prices of tokens: this module: the user gives them, to `inspect(prices=)` or `--price`, and `with_cost` adds the
+  money to the tokens of a run; no price of a model is stored
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,12 @@
 """The run that answers a caller's input, with the agent's own conversation or with the one in the input.
 
 The input is the whole conversation, so that a server needs to keep nothing.
+
+To change
+- the events that a caller of a served agent gets: this module makes the run of an input, `serving/caller_run.py` one
+  run of several rounds, with the ids, owners and messages of `serving/one_run.py`; `serving/connecting.py` sends a
+  thread again, and a stored one itself; `serving/sse_body.py` makes frames, and the body that `run.sse()` returns
+- what a stored thread takes of a caller's input: `StoredThreadRequest` here
 """
 
 from __future__ import annotations

@@ -2,6 +2,9 @@
 
 Calls of functions here that want approval and questions of tools here become interrupts, beside the agent's own. Their
 ids have all that is needed to go on, so that a server needs to keep nothing.
+
+To change
+- the interrupts that a caller gets, and its answers: this module
 """
 
 from __future__ import annotations

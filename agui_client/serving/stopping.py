@@ -6,6 +6,11 @@ So the app takes note of the signals as well, and passes them on to the server's
 Runs are ended one after the other: callers ask again at once, and a new server that gets all of them in one moment lets
 most of them wait. Those that began last are ended first, as the others may come to an end of their own before. A run in
 which functions are at work ends when they have ended and their results are saved; those that take too long are cut.
+
+To change
+- what happens to runs when a server stops: this module knows the signals and what is going on; `Leaving` in
+  `_tools/leaving.py` lets functions at work end first; `AgentApp.lifespan` and `AgentApp.shutdown` in `asgi/app.py`,
+  where `_Body.end_cancelled` ends what the server cancels
 """
 
 from __future__ import annotations

@@ -4,6 +4,9 @@ The rules are those of draft-jurkovikj-json-three-way-merge as far as its abstra
 as it was gives way, the same change on both sides is one change, an absent member differs from null, and conflicts are
 records in order. Of arrays it is found out which elements a side inserted, removed and changed: objects with an `id`
 are told apart by that, other elements by their values. What both sides append to an array stands, theirs first.
+
+To change
+- when two edits of the state conflict: this module; the policies in `state/edits.py`
 """
 
 from __future__ import annotations

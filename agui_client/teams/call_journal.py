@@ -3,6 +3,13 @@
 State is what a client sends back whatever client it is (INT-1, STATE-4), and what a stored thread saves. So a run that
 asked, failed or was killed is taken up in any process: calls that are over return what they returned, the others go on.
 Where the run is saved, the journal also has the tools that a member has begun, before their functions are called.
+
+To change
+- what a team knows when it is taken up again: `CallRecord` and `Journal` here; `MemberCalls` in `teams/member_calls.py`
+  decides whether a run is taken up, and drops the words of an attempt that failed. The journal of an inner team is in
+  the record of its call: `Journal.keep` removes it with the end of that, `CallRecord.cut` says what becomes of a call
+  that is cut, and `SubagentRun.fail` tells what a cut team has done and nobody has read. `is_of_a_member` in
+  `_run/subagents.py` says which events the engine saves at once, `TeamSource.saved` waits for that
 """
 
 from __future__ import annotations

@@ -2,6 +2,9 @@
 
 Members that are at work at the same time begin with the same state, and each changes what it knows of it. So a change
 of a member is merged with those that others made meanwhile, unless there were none (`state.merging`).
+
+To change
+- the state of a team: this module: the journal in it, and how changes of members at the same time are merged
 """
 
 from __future__ import annotations

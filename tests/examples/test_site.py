@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,6 +33,38 @@ def test_the_picture_loads_nothing() -> None:
 
 def test_the_page_of_rules_has_every_rule() -> None:
     assert made_pages.RULES.read_text("utf-8").partition(made_pages.MARK)[2].strip() == made_pages.rules().strip(), ANEW
+
+
+def test_the_page_of_changes_has_each_note_of_the_modules_which_name_what_is_there() -> None:
+    assert (
+        made_pages.CHANGES.read_text("utf-8").partition(made_pages.MARK)[2].strip() == made_pages.changes().strip()
+    ), ANEW
+    missing: list[str] = []
+    for path, about in made_pages.notes().items():
+        own = (ROOT / "agui_client" / path).read_text("utf-8")
+        for note in about.values():
+            files = [each for each in re.findall(r"`([\w/]+\.(?:py|js|md))`", note) if not _file(each)]
+            here = [name for name in re.findall(r"`([\w.]+)` here", note) if name.rpartition(".")[2] not in own]
+            there = [
+                f"{name} in {file}"
+                for name, file in re.findall(r"`([\w.]+)` (?:in|\()`?([\w/]+\.py)`", note)
+                if file not in files and name.rpartition(".")[2] not in _file(file).read_text("utf-8")
+            ]
+            missing += [f"{path}: {each}" for each in (*files, *here, *there)]
+    assert missing == []
+
+
+def test_the_map_names_modules_and_tests_that_are_there() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    tests = _all(sorted(ROOT.glob("tests/**/test_*.py")))
+    assert [name for name in re.findall(r"`(test_\w+)`", page) if f"def {name}(" not in tests] == []
+    assert [name for name in re.findall(r"`([\w/]+\.py)`", page) if _file(name) is None] == []
+    assert len(page.splitlines()) <= 150
+
+
+def _file(name: str) -> Any:
+    """The file of the package or of the project with a name; None if there is none."""
+    return next((each for each in (ROOT / "agui_client" / name, ROOT / name) if each.is_file()), None)
 
 
 def test_the_reference_has_every_public_name() -> None:

@@ -1,10 +1,11 @@
-"""The parts of docs/ that a program makes: the picture of the demo, and the table of the protocol's rules.
+"""The parts of docs/ that a program makes: the picture of the demo, the tables of rules, and the list of changes.
 
 `PYTHONPATH=.:tests python -m support.made_pages` makes them anew; tests/examples/test_site.py compares them.
 """
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import io
 import re
@@ -24,6 +25,7 @@ from requirements import FAMILIES
 DOCS = Path(__file__).parents[2] / "docs"
 PICTURE = DOCS / "demo.svg"
 RULES = DOCS / "protocol.md"
+CHANGES = DOCS / "changes.md"
 MARK = "<!-- The tables below are made by tests/support/made_pages.py. -->\n"
 _TITLES = {
     "PROC": "Processing",
@@ -32,6 +34,7 @@ _TITLES = {
     "INPUT": "Requests and responses",
     "SET": "Questions that the specification leaves open",
 }
+_PACKAGE = DOCS.parent / "agui_client"
 _FONT = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 """Fonts that rich would load from the net."""
 
@@ -80,6 +83,25 @@ def rules() -> str:
     return "\n\n".join(tables) + "\n"
 
 
+def notes() -> dict[str, dict[str, str]]:
+    """Return what the docstrings of modules say below "To change": by the module's path, a note for each subject."""
+    found: dict[str, dict[str, str]] = {}
+    for path in sorted(_PACKAGE.rglob("*.py")):
+        docstring = ast.get_docstring(ast.parse(path.read_text("utf-8"))) or ""
+        lines = docstring.partition("\nTo change\n")[2].replace("\n  ", " ").splitlines()
+        if lines:
+            pairs = (line.removeprefix("- ").partition(": ") for line in lines)
+            found[str(path.relative_to(_PACKAGE))] = {subject: note for subject, _, note in pairs}
+    return found
+
+
+def changes() -> str:
+    """Return the list of subjects, with the module at whose top the note stands."""
+    rows = sorted((subject, path) for path, each in notes().items() for subject in each)
+    table = "\n".join(f"| {_cell(subject)} | `{path}` |" for subject, path in rows)
+    return f"| to change | open |\n| --- | --- |\n{table}\n"
+
+
 def _cell(sentence: str) -> str:
     return sentence.replace("|", "\\|").replace("<", "\\<")
 
@@ -88,5 +110,5 @@ if __name__ == "__main__":
     drawn = picture()
     if words(drawn) != words(PICTURE.read_text("utf-8")):  # the times alone are no reason for another picture
         PICTURE.write_text(drawn, encoding="utf-8")
-    page = RULES.read_text(encoding="utf-8")
-    RULES.write_text(page.partition(MARK)[0] + MARK + "\n" + rules(), encoding="utf-8")
+    for page, made in ((RULES, rules()), (CHANGES, changes())):
+        page.write_text(page.read_text("utf-8").partition(MARK)[0] + MARK + "\n" + made, encoding="utf-8")

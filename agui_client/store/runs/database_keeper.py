@@ -8,6 +8,15 @@
 
 Each process has a lease (`store/sql/process_lease.py`). The runs of a process whose lease has passed are taken over;
 writes of earlier attempts are rejected (fencing). A run that waits for a person has ended; its answer is another run.
+
+To change
+- what becomes of a run whose process ends: `DatabaseKeeper` here takes it over, `go_back` in
+  `store/runs/remote_runs.py` cuts its log, `EarlierAttempts` in `store/runs/earlier_attempts.py` has followers go on in
+  the next attempt, `Attempt` in `store/runs/attempts.py` stores events and chooses the checkpoints; of a run in a
+  stored thread, `call_of` in `store/threads/entries.py` reads the place off the thread's log, and `CutRun` in
+  `serving/caller_input.py` asks for it; `_run/continuing.py` goes on from a place, and says which calls are made again.
+  `tests/runs/test_durable.py` kills servers, `tests/runs/test_commits.py` behind each commit of a turn,
+  `tests/runs/test_outages.py` (`AGUI_CLIENT_OUTAGES=1`) stops their databases and halts them
 """
 
 from __future__ import annotations

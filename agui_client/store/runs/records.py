@@ -1,4 +1,8 @@
-"""Descriptions of runs, and the cursors of their events."""
+"""Descriptions of runs, and the cursors of their events.
+
+To change
+- the cursor of an event, the description of a run: this module
+"""
 
 from __future__ import annotations
 

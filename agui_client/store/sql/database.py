@@ -1,6 +1,9 @@
 """A database of threads or runs: a thread that writes, one that reads, and the lease of this process.
 
 Reads do not wait behind writes, so they may overtake what was asked for before them and is not committed yet.
+
+To change
+- how long an outage is waited for: `PATIENCE` here, and `Transactions`
 """
 
 from __future__ import annotations

@@ -11,6 +11,12 @@ for longer than a lease renews its own, and waits a lease before it takes others
 whether those whose leases have passed were cut off or killed. It waits as long as living processes take to renew, as
 they try several times a second; a lease would keep those who restart a killed program waiting. Processes that have
 ended orderly are not in the table.
+
+To change
+- when a process loses what it has, and who judges that: `ProcessLease` here, which the thread of `Transactions` renews;
+  `Taking` in `store/sql/thread_statements.py` and `take_over` in `store/sql/run_database.py` take over;
+  `tests/runs/test_database.py`, and `tests/runs/test_outages.py` with processes; `python -m load.kills` in `tests/`
+  measures how soon runs are asked again
 """
 
 from __future__ import annotations

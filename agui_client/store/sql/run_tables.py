@@ -2,6 +2,10 @@
 
 Who may write: the process that a row of `agui_run` names, in the attempt that it names. Each statement asks for both,
 so that a process that was taken for dead and comes back changes nothing. Times are the database's.
+
+To change
+- where a durable run is stored, and the tables: this module, and the statements in `store/sql/run_database.py`, which
+  `store/sql/transactions.py` puts together in transactions; `store/sql/versions.py` makes the tables
 """
 
 from __future__ import annotations

@@ -3,6 +3,9 @@
 A write begins with the statement that checks the number of the lease. Statements are made once, as making one takes
 longer than executing it. PostgreSQL writes to any number of threads in one statement; SQLite cannot pass rows from one
 part of it to another.
+
+To change
+- the statements of a stored turn: this module; `tests/threads/test_statements.py` counts them
 """
 
 from __future__ import annotations

@@ -2,6 +2,10 @@
 
 Entries belong to lines. A thread has a line of its own; the line of a fork begins with entries of another line. The
 owner is part of every key.
+
+To change
+- the tables of threads and runs: this module and `store/sql/run_tables.py`, and the way from the version before in
+  `MIGRATIONS` (`store/sql/versions.py`), each step of which is one transaction
 """
 
 from __future__ import annotations

@@ -6,6 +6,10 @@ trio are served alike. A call is not cancelled with its caller: a save that has 
 A forked child has a copy of everything but the thread, so it starts another one with its first call. While the process
 forks, the store rests: SQLite's library believes in the child that it has the locks of connections that the parent had
 open, and PostgreSQL would get the words of two processes on one connection.
+
+To change
+- what happens to threads when a process forks: `_before_fork` and the functions below it here; `before_fork` and
+  `after_fork` of a store
 """
 
 from __future__ import annotations
