@@ -8,6 +8,7 @@ may hold a secret in another form is replaced as a whole. Redaction is idempoten
 that were made of redacted answers with recorded ones.
 
 To change
+
 - the secrets that were sent, and that errors and reports are shown without: `secrets_sent` here
 - the names and forms of secrets, in whatever is written: `_NAME`, `_SHAPES` and their hints here, `FORMS` in
   `tests/test_secrets.py`, and the table in docs/recording.md; `recording/pieces.py` holds back pieces of texts

@@ -4,6 +4,7 @@ A cut is made only where no tool call is parted from a result of it, and no reas
 and developer messages at the beginning are always sent.
 
 To change
+
 - what a run sends of the conversation: this module; `Round.choose_messages` calls it before each run,
   `Conversation.unreceived` knows what is new, and `Thread.note_sent` what a MESSAGES_SNAPSHOT cannot drop
 """

@@ -1,6 +1,7 @@
 """Messages that an application sends: prompts, attachments, content of tool results, and messages stored as JSON.
 
 To change
+
 - a kind of prompt: `prompt_messages` here; a whole input is a `GivenInput` in `_run/run_request.py`
 """
 

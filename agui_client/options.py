@@ -1,6 +1,7 @@
 """The keywords of the verbs, defined once for all five, and how keywords are checked and listed.
 
 To change
+
 - a new keyword of the verbs: `RunOptions` here, or `ConnectOptions` there if `connect_agent` takes it, too; it is used
   in `composed_input` (`_run/run_request.py`), or in `HttpAgent._post` if it is about the request; `IN_INPUT` or
   `BY_CALL` here names it, or the agents that carry it out name it in `takes`: where none of them does, a call with it

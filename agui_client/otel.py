@@ -6,6 +6,7 @@ Names and attributes are those of OpenTelemetry's conventions for GenAI (gen-ai-
 errors, which may quote them, never go into a span or a metric.
 
 To change
+
 - a span, a metric or an attribute: this module: `SpanObserver`, `MetricObserver`; docs/observability.md
 """
 

@@ -6,6 +6,7 @@ A run is posted once. A policy names the request that goes on with it; `_transpo
 between attempts, and joins the responses. `stop_run` is for callers who leave a run that its server would go on with.
 
 To change
+
 - what becomes of a stream that is cut: a `ReconnectPolicy` here makes the `ReconnectPlan` with the request that goes
   on; `_transport/resuming.py` sends it and waits between attempts. `_transport/joining.py` has the ways to join
   responses: `ContinueAtCursor` (ids of frames: `_transport/numbered.py`), `SkipDelivered` (what arrived is left out

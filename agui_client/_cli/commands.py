@@ -1,6 +1,7 @@
 """The commands of `agui`, with their arguments and options.
 
 To change
+
 - a command of `agui`: this module, which loads the work of a command when it is given; its options in
   `_cli/agent_settings.py`, its exit code in `_cli/exit_codes.py`; a command inside a chat in `_cli/slash_commands.py`
 """

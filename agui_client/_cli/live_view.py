@@ -1,6 +1,7 @@
 """The demo on a terminal: a live run, with the state below it, and a question at its end.
 
 To change
+
 - the words of a difference that is shown: of the state in a terminal, this module from `changed_places` in
   `recording/matching.py`; of requests and of recordings, `differences` in `recording/matching.py`, which
   `recording/comparison.py` calls for each aspect. The inspector shows the patches of `recording/answer_changes.py`

@@ -4,6 +4,7 @@ A name that such a site owns may lead to 127.0.0.1 (DNS rebinding), so that a br
 the site. The names in `Host` and `Origin` of the request tell.
 
 To change
+
 - the names under which a server of the command line answers: `OwnNamesOnly` here; `serve_app` in `_cli/serve_agent.py`
   puts it in front, `--allow-host` adds names
 """

@@ -1,6 +1,7 @@
 """`agui serve`: an agent of the user's program, or a language model, on a port of this machine.
 
 To change
+
 - the objects that `agui serve` takes: `_made` here; names on the command line are loaded in `_cli/loading.py`
 """
 

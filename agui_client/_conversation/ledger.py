@@ -14,6 +14,7 @@ An invariant: a function is called only after its record was saved as EXECUTING.
 result, a program cannot know whether the function had its effect, and nothing here calls it again.
 
 To change
+
 - a status of a tool call: `CallStatus` here, in its place among the others, as `further` there compares them; what may
   follow it in `_FOLLOWS` there. `tests/tools/test_late_results.py` goes through the statuses, and says which way to a
   new one, or which fact about it, is missing. `Conversation.settle` says what a run leaves, `reconcile` here what

@@ -13,6 +13,7 @@ An entry is a JSON object with its `number` in the log, from 1, and any of these
 An entry is never changed. Entries of another version, or with a member that is not known here, are refused.
 
 To change
+
 - an entry of the log of a conversation, as stored threads have it: `Entry`, `entry_of` and `_apply` here; if it changes
   messages, `sizes_of` there and `_note_origins` in `store/threads/entries.py`, by which forks and rewinds are cut. A
   change that older code would misunderstand needs a new version

@@ -1,6 +1,7 @@
 """The document of a conversation.
 
 To change
+
 - a part of a conversation that is saved: `ConversationSnapshot` here, `Conversation.members` and `Conversation.become`
   in `conversation.py`; `_Values` in `_conversation/log.py`, or stored threads refuse it
 """

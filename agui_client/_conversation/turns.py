@@ -4,6 +4,7 @@ The calls of one conversation may be made in several threads and event loops. A 
 first that waits, so that no other call comes between the two.
 
 To change
+
 - calls of one conversation that wait for each other: this module; `acquire_turn` in `_run/steering.py` waits for the
   turn
 """

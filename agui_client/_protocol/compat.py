@@ -4,6 +4,7 @@ The boundary sees the stream before middleware and is always on: a retired shape
 is old, and a conforming event is never changed. Nothing is repaired here: the outcome is validated later.
 
 To change
+
 - a field or shape that a later version of the protocol names otherwise: comes with `ag_ui.core`; this module translates
   the former name in what an agent sends, and in messages that are sent; `_downgraded` in `_protocol/request.py` writes
   the former name for older peers (`max_protocol_version`). A class does not accept what it does not know, so that an

@@ -1,6 +1,7 @@
 """The JSON of the events that make up most of a stream, written by hand: an id, a piece of text, and nothing else.
 
 To change
+
 - how deltas are written to responses and recordings: `delta_json` here, for events that are an id and a text;
   `frame_of` in `serving/sse_body.py` and `_event_json` in `recording/recorder.py` for all others
 """

@@ -4,6 +4,7 @@ pydantic's own validators go on to the end of a list: 10 MB of `{}` in the place
 errors, which take 1.6 GB and seconds in which no other task runs.
 
 To change
+
 - how many faults of an event or input are found: this module has the validators, which stop at the first one of each
   list; `Stripper` in `_protocol/validation.py` chooses between them and pydantic's own
 """

@@ -7,6 +7,7 @@ that changed in few places as an object of these places, and any other array wit
 end with. jsonpatch writes the same paths for an object of places; the indexes of a shortened array are corrected.
 
 To change
+
 - how two JSON values are compared: `difference` here, the only module that imports jsonpatch: whatever stores or shows
   a change calls it. `_protocol/patch.py` applies patches
 """

@@ -5,6 +5,7 @@ in the same run must agree with it. Errors of order are made here, too, because 
 for the begin and the end of a run are in `verify` (but LIFE-16 is here).
 
 To change
+
 - a check of event order: `OpenRun.checks` here inside a run, `_protocol/verify.py` between runs; the rule in
   `tests/requirements/`
 """

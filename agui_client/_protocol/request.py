@@ -4,6 +4,7 @@ Unknown material is stripped with a warning, malformed values stop the run befor
 messages are not sent (INPUT-4). It runs after middleware, which can bring any of it back.
 
 To change
+
 - how long a large input or thread holds up the event loop: this module (`is_large`, and slices in `_copy`),
   `Round.prepare`; `asgi/request_body.py`; `read_entries` in `_conversation/log.py`: each in a thread, and in slices, as
   compiled validators let no other thread go on

@@ -8,6 +8,7 @@ An id does not name one tool call for ever, as some servers number the calls of 
 starts when the one of its id has a result is another call, and the latest one is found by the id.
 
 To change
+
 - the identity of a tool call: this module finds the latest call of an id, `_protocol/reduce.py` tells calls that come
   again from those that are told again
 """

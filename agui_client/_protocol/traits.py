@@ -8,6 +8,7 @@ To add a type: a row here; its reduction if it changes messages or state; its ho
 `teams/event_forwarder.py` if it is about the state or names an item.
 
 To change
+
 - a new event type: comes with `ag_ui.core`, and decoding and validation read its class; its row here, its hook in
   `Subscriber` (`_run/hooks.py`). Only if it changes messages or state: its entry in `REDUCTIONS`
   (`_protocol/reduce.py`), and a handler in `teams/event_forwarder.py`. Only if its order inside a run matters: its

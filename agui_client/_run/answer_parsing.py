@@ -1,6 +1,7 @@
 """Reading the answer of an agent as a type of the application's.
 
 To change
+
 - a place where `parse` of a result looks for an answer: this module; of runs only, `_answers` in `_run/result.py`
 """
 

@@ -5,6 +5,7 @@ it done, once `begin_work` has admitted it. What is sent next? `messages_of_next
 adds it to the conversation. None of them moves the phase of the call: that is the engine's.
 
 To change
+
 - when the conversation is saved in a round with tools: `begin_work` (here) before people are asked, `ToolCallTask`
   (`_tools/execute.py`) before a function is called, `Engine._add_answers` for all results and the next run.
   `test_the_conversation_is_saved_before_anything_happens_that_must_not_be_lost` in `tests/test_conversation.py` has the

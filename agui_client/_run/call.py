@@ -4,6 +4,7 @@ The engine carries a call out. All other code gets this record instead of the en
 time between two runs, the surfaces, and features such as served agents and teams (`run.call`).
 
 To change
+
 - what a feature gets to know of a call: `Call` here
 """
 

@@ -1,6 +1,7 @@
 """The types of the application for the values of CUSTOM events, by the names of the events (PASS-2).
 
 To change
+
 - the CUSTOM events that a result keeps: `Outcome.custom`; this module makes objects of their values
 """
 

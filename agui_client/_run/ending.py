@@ -5,6 +5,7 @@ that was sent. A checkpoint is the conversation as it would be if the program en
 not be lost; it shares messages and state with the conversation, so that it costs little on long threads.
 
 To change
+
 - how often a conversation is saved while events arrive: `Saving` here
 - what an error quotes of an answer that holds no event: `_with_beginning` here; `HttpSource.beginning` keeps it, and
   `words_in` in `_protocol/problems.py` leaves out what may be an event or hold a secret

@@ -3,6 +3,7 @@
 Every hook may be a plain or an async method. What it returns is a `Mutation`, or None to leave things as they are.
 
 To change
+
 - a hook of subscribers: `Subscriber` here; `HookCalls` there calls it, at a moment that `_run/engine.py` names
 """
 

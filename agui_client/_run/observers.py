@@ -5,6 +5,7 @@ an observer may set context variables from a beginning to its end. The log has a
 with counts and timings and no payload; events only on request.
 
 To change
+
 - a field of the log that `logging` gets: `RunLog` here; a new fact in `RunEnd` or `CallEnd` there, which `run_end` and
   `call_end` in `_run/result.py` fill
 """

@@ -4,6 +4,7 @@ Its value is a list of `{"state_key", "tool", "tool_argument"}`: the argument of
 the state will be; without an argument, all arguments are. The protocol does not know this event: it changes no state.
 
 To change
+
 - what `run.predicted_state` follows: this module
 """
 

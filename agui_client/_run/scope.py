@@ -4,6 +4,7 @@ An agent's `run` and its middleware, and every agent that they run in turn, find
 log of its warnings, the options of its caller, its observers. Outside a run, and between two events, there is none.
 
 To change
+
 - a new keyword of the constructors: `AgentOptions` here, which a call has as `Call.agent_options`; `HttpAgent.__init__`
   if it is about HTTP
 """

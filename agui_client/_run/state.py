@@ -31,6 +31,7 @@ EXITED are the calls that have no outcome, though their last run may have one, a
 last row, the terminal event arrived after the stop, in the same read.
 
 To change
+
 - a phase of calls, or a reason why they stop: this module, with its picture and its table; `Engine` goes from phase to
   phase, but `finish_run` (`_run/last_steps.py`) to OVER and `Call.end` to ENDED. `tests/surfaces/test_call_state.py`
   goes through the table, and has the functions that move phases

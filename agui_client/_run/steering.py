@@ -4,6 +4,7 @@ They come from any thread, at any moment. Under one lock it is decided whether a
 the call has seen that there is none left, further ones are refused, so that none is lost.
 
 To change
+
 - what becomes of `steer()`: this module has the messages; `messages_of_next_run` in `_run/between_runs.py` decides
   between two runs whether another one follows
 """

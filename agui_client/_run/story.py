@@ -4,6 +4,7 @@ It is told of the events, messages, executions and answers that a run has. Termi
 documents paint what stands here, and derive none of it themselves.
 
 To change
+
 - what terminals, notebooks, the inspector and documents say of a run: authors, tool calls as they were asked for and as
   they ran, who decided, answers, times, the result: this module, which all of them paint from; a decision is noted by
   `_tools/execute.py` and kept with the record of the call, and the time of people is counted by `PeopleTime` in

@@ -4,6 +4,7 @@ A call is executed at most once, and only by a toolset that offered its tool in 
 Posting the next run is the engine's.
 
 To change
+
 - tools that are approved for the whole thread: `Conversation.approved_tools`, which `ToolCallTask` (here) reads and
   adds to
 """

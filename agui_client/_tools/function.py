@@ -4,6 +4,7 @@ A function is called only with arguments that were checked by the schema the age
 executed, when, with whose approval and how many at once is decided in `execute.py`.
 
 To change
+
 - the question about a tool call that waits for approval: `ask=` here, checked and filled in by
   `_tools/approval_question.py`; `Toolset.question` for other toolsets
 """

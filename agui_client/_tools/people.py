@@ -1,6 +1,7 @@
 """The time that a run waits for a person, and what it does when the time is over (SEC-3, INT-7).
 
 To change
+
 - how long a run waits for a person, and what happens then: `People` here; `_decision` in `_tools/execute.py` waits for
   approvals, `_given` in `_interrupts/answers.py` for answers; a handler at a screen derives from `AtScreen`
 """

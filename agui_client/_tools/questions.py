@@ -1,6 +1,7 @@
 """Questions of tools to people: how they were answered, and those that wait for an answer while the program goes on.
 
 To change
+
 - questions of tools that nobody answers: this module has the models. `ToolCallTask` (`_tools/execute.py`) leaves the
   call without a result, `Conversation.note_execution` keeps the question, `RunRequest` takes the answers out of
   `resume=` and executes the calls again; a tool that left something with `ctx.leave` goes on from there, as

@@ -4,6 +4,7 @@ The loop asks a toolset and knows no function types: a list of functions is one 
 tools of its own is another.
 
 To change
+
 - a new source of tools: a subclass of `Toolset` (here), in the package or in the application; nothing else changes.
   Only for a new kind of entry of `tools=`: `CallTools`, in the same file
 """

@@ -4,6 +4,7 @@ A pool that many runs share costs the square of their number in httpcore, has a 
 HTTP/2 connections, whose streams it does not reset when they are left (encode/httpcore#943).
 
 To change
+
 - an HTTP client of another library that is made like httpx's, such as httpx2: this module: `as_client` puts it behind
   an httpx transport, `_httpx_errors` translates its exceptions
 """

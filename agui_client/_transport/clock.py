@@ -3,6 +3,7 @@
 A time-out says what had arrived. This is the one place where exceptions of httpx are translated.
 
 To change
+
 - a transport of another library: an `httpx.AsyncBaseTransport` behind an `httpx.AsyncClient`, which `http_client=`
   takes, with its errors as those of httpx, and the library's own as their `__cause__`; `_UNSENT` here has the errors of
   each library that prove that nothing was sent, and docs/operations.md names the libraries: after an error of any

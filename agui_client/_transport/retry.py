@@ -4,6 +4,7 @@ A run costs money, so a POST is repeated only if the agent certainly has not beg
 server refused and sent a Retry-After. A refreshed credential and a redirect are not retries; see `delivery`.
 
 To change
+
 - a retry rule: `RetryPolicy.allowance` here, the waits and `BUSY_STATUSES` in `_backoff.py`: batches, the doctor and
   the advice of errors read these statuses, too, and docs/operations.md and docs/batch.md name them;
   `_transport/delivery.py` makes the attempts. After a stream was cut, `_PASSING` in `_transport/resuming.py`.

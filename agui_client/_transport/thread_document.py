@@ -5,6 +5,7 @@ Some servers answer with `{"threadId": ..., "messages": [...], "state": ...}` wh
 of tools. So messages that the client has already are found by what they say, and keep the client's ids.
 
 To change
+
 - a thread that is sent again as one JSON document: this module makes the events of a run of it, and finds the messages
   that the client has under other ids
 """

@@ -1,6 +1,7 @@
 """Time-outs: the limits of each wait of a run.
 
 To change
+
 - a time-out of requests that are sent: `Timeouts` here, the wait in `_transport/clock.py`, its class in `errors.py`; of
   agents in this process `Limits` in `_transport/source.py`; `_run/time_limit.py` is about the time of a call outside of
   its requests

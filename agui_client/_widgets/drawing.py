@@ -1,6 +1,7 @@
 """Drawings of views, as text and as HTML; a view that fails or hangs ends no run.
 
 To change
+
 - where views draw: this module calls them, in a thread with little patience; `notebook/content.py`,
   `notebook/live_cell.py` (a run that goes on), `_cli/blocks.py` and `_cli/output.py` show what they made. Pages that
   show finished calls take `call_html(call)` from this module: the HTML of the call's view, or else escaped text

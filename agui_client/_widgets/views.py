@@ -1,6 +1,7 @@
 """Views: functions of the application that draw tool calls, activities or custom events, wherever runs are shown.
 
 To change
+
 - what a view gets: `ShownCall`, `ShownCustom` and `shown_call` here
 """
 

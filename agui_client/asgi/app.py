@@ -1,6 +1,7 @@
 """An ASGI app that serves an agent: one POST in, the events of one run out as SSE (SSE-1 … SSE-4, SSE-8).
 
 To change
+
 - requests and statuses of served agents: `AgentApp` here; `asgi/request_body.py` reads and parses bodies
 """
 

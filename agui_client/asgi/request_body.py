@@ -4,6 +4,7 @@ The compiled parser and the compiled validators let no other Python code run unt
 stop at the first faults, and a large input is validated in slices, in a thread, between which the event loop goes on.
 
 To change
+
 - a limit of the size or the time of a request body: `read_body` here; its keyword in `AgentApp`, `agent_app` and
   `_check` in `asgi/app.py`; the table in docs/serving.md
 """

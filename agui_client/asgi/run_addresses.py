@@ -6,6 +6,7 @@ that waits, and `/runs` lists the caller's runs. The last three take and return 
 that there is nothing to send.
 
 To change
+
 - the addresses of runs that are kept, and their statuses: `RunAddresses` here; `AgentApp` asks it for the chunks of a
   response, and `AgentApp.enter` enters the run for its task
 """

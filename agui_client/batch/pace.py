@@ -1,6 +1,7 @@
 """The pace of a batch: rows per minute, waits that a server asks for, repetitions of failed rows, and budgets.
 
 To change
+
 - a budget or a retry rule of a batch: this module; `Batch._is_spent` and `Batch._run_row` in `batch/batch.py`
 """
 

@@ -3,6 +3,7 @@
 Only single attempts go to a place. Journal, pace, retries, budgets and `parse=` stay with the batch.
 
 To change
+
 - a place where rows of a batch run: this module; as runs that are kept: `batch/kept_rows.py`; a kind of cluster:
   `batch/clusters.py`, and `batch/workers.py` for what its workers do
 """

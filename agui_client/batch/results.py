@@ -1,6 +1,7 @@
 """The result of a row, and its line in the journal.
 
 To change
+
 - a column of a batch's results: `RowResult` and `JournalLine` here, with `to_line` and `from_line`; `_OWN` in
   `batch/tables.py`
 """

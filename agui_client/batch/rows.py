@@ -1,6 +1,7 @@
 """The input of a batch: rows of a file, a DataFrame or an iterable, checked as a whole before anything is sent.
 
 To change
+
 - a kind of file that a batch reads or writes: `_read_file` here, `table_writer` in `batch/tables.py`
 """
 

@@ -3,6 +3,7 @@
 Whether a piece is an event is for the decoder to say.
 
 To change
+
 - a fault that `agui check` and `validate` report, what they read, and how they go on behind a fault: this module splits
   texts into events; `StreamCheck.fail` in `checking/check.py`, and `Verifier.assume`; `Faults.add` in
   `checking/stream_faults.py` makes the record and counts it. The rules are those of the stages; the remedies are those

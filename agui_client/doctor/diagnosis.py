@@ -1,6 +1,7 @@
 """The diagnosis of a server: findings, the profile of what the server can do, and the probes that were made.
 
 To change
+
 - a report of the doctor: this module has the record, `doctor/diagnosis_files.py` writes it
 """
 

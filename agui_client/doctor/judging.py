@@ -4,6 +4,7 @@ The client's own verdicts come first: the error that a run ended with, and its w
 and times that the tap noted show the rest.
 
 To change
+
 - a rule that the doctor looks for: any run shows it: `symptoms` here; a conversation has to be led for it: a probe in
   `doctor/probes.py`. Its severity and remedy: `_protocol/rules.py`. A fault in `tests/doctor/spoiled_server.py`
 """

@@ -3,6 +3,7 @@
 It knows whether the server announces changes of its list of tools, and whether the list that is remembered still holds.
 
 To change
+
 - the connection to an MCP server, and the list of tools that is remembered: this module; `MCPToolset.tools` in
   `mcp/server_tools.py`
 - how much an MCP server may send over HTTP: `_HttpClient` here

@@ -1,6 +1,7 @@
 """`mcp_server` and `MCPToolset`: the tools of a server, their names, calls and questions.
 
 To change
+
 - questions of MCP servers: `_ask` here; they take the way of `ctx.ask` to the agent's `answer=`
 """
 

@@ -1,6 +1,7 @@
 """Displays of batches: a bar while the rows run, the summary, and tables of rows that open their chats.
 
 To change
+
 - the bar and the tables of batches: this module; `shown_while` in `_display.py` is where a batch shows itself
 """
 

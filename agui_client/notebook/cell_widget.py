@@ -3,6 +3,7 @@
 A notebook that is opened without a kernel cannot show a widget, so each is replaced by static content when it is over.
 
 To change
+
 - a widget below a cell: `CellWidget` here, with a script beside it; static content takes its place when it is over
 """
 

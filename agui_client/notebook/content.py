@@ -3,6 +3,7 @@
 `encryptedValue`s and addresses are left out.
 
 To change
+
 - the display of an object in notebooks: a function here says of which elements it consists, `notebook/elements.py`
   writes each element as HTML, Markdown and text, `_widgets/markdown.py` the Markdown of agents as HTML, and
   `notebook/inert_markdown.py` makes it harmless for pages that draw it themselves; the class gets the base `Displayed`

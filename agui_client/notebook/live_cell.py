@@ -5,6 +5,7 @@ them is known when the widget's script answers; until then, and where it never d
 Either way static content, which a saved notebook keeps, is what stands there in the end.
 
 To change
+
 - a run that goes on, in a cell: this module says what is new, `notebook/live_run.js` changes the page
 """
 

@@ -5,6 +5,7 @@ while a cell waits, and pages of the same notebook show different values. Once t
 takes its place, which a saved notebook keeps. The agent's text is shown without its markup (SEC-8).
 
 To change
+
 - a field of a notebook's form, or how it is read from the page: `form_field` here says what the page draws, and
   `notebook/question.js` draws it and sends what stands in it; `tests/support/notebook_page.py` is the page in tests
 """

@@ -1,6 +1,7 @@
 """Cassettes: recordings that take the place of all HTTP agents of a test, wherever in the program these are made.
 
 To change
+
 - the fixture `agui_cassette`, options of pytest: `agui_client_pytest.py` beside the package, which finds the file; this
   module stands in for `HttpAgent._post`
 """

@@ -6,6 +6,7 @@ the seconds since the header of the session. Readers skip members and kinds that
 could misunderstand gets a new number in `HeaderLine.format`. In version 1, every input is whole.
 
 To change
+
 - a line of recordings: its model here, `Recorder` writes it, `Recording` collects it; `recording/references.py` has
   what a request refers to; a change that old readers would misunderstand needs a new `FORMAT`
 """

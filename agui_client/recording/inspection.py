@@ -4,6 +4,7 @@ The page knows no rules of the protocol. It shows what stands here, and applies 
 the conversation at any moment. Rows are made one by one, so that a page can follow a recording while it is written.
 
 To change
+
 - what the inspector knows of a line, or of an event's effects: `Inspection.row` here, `recording/answer_changes.py`;
   the page in `recording/inspector_page/` shows rows, applies their JSON Patches and knows no rule of the protocol.
   `_cli/inspection_server.py` is the proxy and the live page of `agui inspect URL`

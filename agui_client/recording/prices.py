@@ -1,6 +1,7 @@
 """Tokens as money, with prices that the user gave; the package knows no price of any model.
 
 To change
+
 - the prices of tokens: this module: the user gives them, to `inspect(prices=)` or `--price`, and `with_cost` adds the
   money to the tokens of a run; no price of a model is stored
 """

@@ -4,6 +4,7 @@ The inspector's page goes to any moment; notebooks, the terminal and comparisons
 of one text that follow each other are one row here, as they are on the page.
 
 To change
+
 - what `result.inspect()` and `agui inspect A B` show: this module sums up a recording, `notebook/recording_elements.py`
   describes it by elements, `notebook/timeline.py` has the elements for time. `Recorder.kept` reads the lines of a call;
   in notebooks `recording/kept_calls.py` keeps them in memory

@@ -3,6 +3,7 @@
 The input is the whole conversation, so that a server needs to keep nothing.
 
 To change
+
 - the events that a caller of a served agent gets: this module makes the run of an input, `serving/caller_run.py` one
   run of several rounds, with the ids, owners and messages of `serving/one_run.py`; `serving/connecting.py` sends a
   thread again, and a stored one itself; `serving/sse_body.py` makes frames, and the body that `run.sse()` returns

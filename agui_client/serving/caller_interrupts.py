@@ -4,6 +4,7 @@ Calls of functions here that want approval and questions of tools here become in
 ids have all that is needed to go on, so that a server needs to keep nothing.
 
 To change
+
 - the interrupts that a caller gets, and its answers: this module
 """
 

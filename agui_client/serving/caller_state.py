@@ -1,6 +1,7 @@
 """The state that a stored thread makes of its own and of the one that a caller sent.
 
 To change
+
 - how the state of a caller is merged with that of a stored thread: this module; the hash by which its base is found in
   `_conversation/state_base.py`, which `settle` (`_run/ending.py`) notes and `HttpAgent._post` sends; `_with_state` in
   `serving/caller_run.py` tells the caller

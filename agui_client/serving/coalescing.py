@@ -1,6 +1,7 @@
 """Deltas that follow closely, as one event: fewer frames for callers of a model that writes a token at a time.
 
 To change
+
 - deltas that are joined for callers: this module, which `AgentApp._sender` puts before the response
 """
 

@@ -1,6 +1,7 @@
 """Requests that a caller sends again: each is carried out once, however often it is delivered (SEC-3).
 
 To change
+
 - requests that are delivered twice: this module refuses them; of runs that are kept, `RunRegistry.refuse_answered` and
   `RunDatabase.add` know the answers; `PastRuns` in `_conversation/log.py` has what the log of a stored thread tells of
   its runs

@@ -9,6 +9,7 @@ with digests, so that a caller cannot put another call in the place of one that 
 A signature is not fresh: nothing here knows whether a later journal was handed out. Only a stored thread does.
 
 To change
+
 - the journal of a team as a caller has it who holds the conversation: `SignedJournal` here: `signed` for its events,
   `opened` for its input; `_signed_events` in `serving/caller_run.py` and `_answering` in `serving/caller_input.py` call
   them

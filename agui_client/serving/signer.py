@@ -1,6 +1,7 @@
 """Signatures of a served agent, so that no caller answers what was never asked, or says what a team has done.
 
 To change
+
 - the signature of interrupts: `Signing` says when and for whom, `Signer` how, both here; `interrupts_of` in
   `serving/caller_interrupts.py` signs, `_answering` in `serving/caller_input.py` checks; `secret=` in `asgi/app.py`,
   `AGUI_SECRET` in `_cli/serve_agent.py`

@@ -8,6 +8,7 @@ most of them wait. Those that began last are ended first, as the others may come
 which functions are at work ends when they have ended and their results are saved; those that take too long are cut.
 
 To change
+
 - what happens to runs when a server stops: this module knows the signals and what is going on; `Leaving` in
   `_tools/leaving.py` lets functions at work end first; `AgentApp.lifespan` and `AgentApp.shutdown` in `asgi/app.py`,
   where `_Body.end_cancelled` ends what the server cancels

@@ -6,6 +6,7 @@ records in order. Of arrays it is found out which elements a side inserted, remo
 are told apart by that, other elements by their values. What both sides append to an array stands, theirs first.
 
 To change
+
 - when two edits of the state conflict: this module; the policies in `state/edits.py`
 """
 

@@ -4,6 +4,7 @@ What the agent asks meanwhile, and the approvals that its tools wait for, go to 
 it has none, the call waits for the other agent's `resume=`; when it is executed again, the conversation goes on.
 
 To change
+
 - what an agent that is a tool passes on: this module: `_run` passes on its text and interrupts, `_answers` the answers,
   `_Asked` its beginning and end, which `Round.collect_asked` tells as those of a subagent; `AbstractAgent.as_tool`
 """

@@ -1,6 +1,7 @@
 """The kinds of teams. Each is an agent: it streams, is served, is asked by a tool, and is a member of other teams.
 
 To change
+
 - a kind of team: a `_lead` here; what it can do is in `teams/team.py`, how a call of a member is carried out in
   `teams/member_calls.py`, handovers in `teams/handover.py`
 """

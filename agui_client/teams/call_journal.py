@@ -5,6 +5,7 @@ asked, failed or was killed is taken up in any process: calls that are over retu
 Where the run is saved, the journal also has the tools that a member has begun, before their functions are called.
 
 To change
+
 - what a team knows when it is taken up again: `CallRecord` and `Journal` here; `MemberCalls` in `teams/member_calls.py`
   decides whether a run is taken up, and drops the words of an attempt that failed. The journal of an inner team is in
   the record of its call: `Journal.keep` removes it with the end of that, `CallRecord.cut` says what becomes of a call

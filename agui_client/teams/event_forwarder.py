@@ -4,6 +4,7 @@ A member that speaks for the team has no owner for its messages and calls, which
 has. What a member leaves open when it fails is closed here, so that the team's run can finish (LIFE-5, SUB-7).
 
 To change
+
 - what becomes of a member's events: this module, a handler for each type; snapshots in `teams/snapshot_events.py`, ids
   in `teams/id_scope.py`
 """

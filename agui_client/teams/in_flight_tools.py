@@ -4,6 +4,7 @@ What a member has begun is in its team's journal, and its results are among the 
 there. If the process ends, the member goes on behind its tools as any agent does (`_run.continuing`).
 
 To change
+
 - what a team knows of the tools that a member has begun: `begun` and `left` of `CallRecord`; this module notes them,
   and goes on with them
 """

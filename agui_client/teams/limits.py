@@ -1,6 +1,7 @@
 """The limits of a run of a team.
 
 To change
+
 - the limits of a team: `TeamLimits` and `Budget` here; the calls and tokens of everything below a team reach it through
   `_run/meter.py`; clocks that stand still while a person is asked are in `_tools/working_time.py`
 """

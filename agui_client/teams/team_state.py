@@ -4,6 +4,7 @@ Members that are at work at the same time begin with the same state, and each ch
 of a member is merged with those that others made meanwhile, unless there were none (`state.merging`).
 
 To change
+
 - the state of a team: this module: the journal in it, and how changes of members at the same time are merged
 """
 

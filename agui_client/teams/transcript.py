@@ -3,6 +3,7 @@
 What others said is written once in a run, and not for each call of each member: a call adds what is new since the last.
 
 To change
+
 - what a member is shown and asked: `Transcript` here, which writes what others said once in a run of the team;
   `MemberInput` in `teams/member_input.py` makes the input of a call of it. `tests/teams/test_costs.py` counts what a
   call costs after many others

@@ -88,7 +88,7 @@ def notes() -> dict[str, dict[str, str]]:
     found: dict[str, dict[str, str]] = {}
     for path in sorted(_PACKAGE.rglob("*.py")):
         docstring = ast.get_docstring(ast.parse(path.read_text("utf-8"))) or ""
-        lines = docstring.partition("\nTo change\n")[2].replace("\n  ", " ").splitlines()
+        lines = docstring.partition("\nTo change\n\n")[2].replace("\n  ", " ").splitlines()
         if lines:
             pairs = (line.removeprefix("- ").partition(": ") for line in lines)
             found[str(path.relative_to(_PACKAGE))] = {subject: note for subject, _, note in pairs}

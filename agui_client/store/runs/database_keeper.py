@@ -10,6 +10,7 @@ Each process has a lease (`store/sql/process_lease.py`). The runs of a process w
 writes of earlier attempts are rejected (fencing). A run that waits for a person has ended; its answer is another run.
 
 To change
+
 - what becomes of a run whose process ends: `DatabaseKeeper` here takes it over, `go_back` in
   `store/runs/remote_runs.py` cuts its log, `EarlierAttempts` in `store/runs/earlier_attempts.py` has followers go on in
   the next attempt, `Attempt` in `store/runs/attempts.py` stores events and chooses the checkpoints; of a run in a

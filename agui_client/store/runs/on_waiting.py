@@ -1,6 +1,7 @@
 """The functions of `on_waiting`, which are called with each run that waits for a person.
 
 To change
+
 - who is told of runs that wait for a person: `notify` here; with a database, `DatabaseKeeper` calls it again for runs
   that `pop_unnotified` in `store/sql/run_database.py` finds
 """

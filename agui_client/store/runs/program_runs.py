@@ -1,6 +1,7 @@
 """Runs that programs begin, of an agent, of a function that opens threads, or by a name.
 
 To change
+
 - what programs give to `runs.start` and `runs.add`: `NamedOpener` and `ProgramRun` here
 """
 

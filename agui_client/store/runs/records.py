@@ -1,6 +1,7 @@
 """Descriptions of runs, and the cursors of their events.
 
 To change
+
 - the cursor of an event, the description of a run: this module
 """
 

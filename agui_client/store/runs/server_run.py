@@ -1,6 +1,7 @@
 """A run that is kept: the task that carries it out and writes its log, whether or not anybody follows it.
 
 To change
+
 - what becomes of a run without callers: `ServerRun` here carries it out, `RunLog` in `store/runs/run_log.py` has its
   events and its phases, `RunRegistry` in `store/runs/run_registry.py` says how long it is kept
 """

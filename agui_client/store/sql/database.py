@@ -3,6 +3,7 @@
 Reads do not wait behind writes, so they may overtake what was asked for before them and is not committed yet.
 
 To change
+
 - how long an outage is waited for: `PATIENCE` here, and `Transactions`
 """
 

@@ -1,6 +1,7 @@
 """The faults of SQL databases: what an exception of SQLAlchemy or of a driver says of the database.
 
 To change
+
 - what an exception of a database says: that it is away or locked, that a transaction is to be tried again, that values
   are refused: `fault_of` here; the exceptions that callers get for it: `translated` in `store/sql/database_errors.py`,
   `_translated` in `store/sql/run_database.py`

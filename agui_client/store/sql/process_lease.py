@@ -13,6 +13,7 @@ they try several times a second; a lease would keep those who restart a killed p
 ended orderly are not in the table.
 
 To change
+
 - when a process loses what it has, and who judges that: `ProcessLease` here, which the thread of `Transactions` renews;
   `Taking` in `store/sql/thread_statements.py` and `take_over` in `store/sql/run_database.py` take over;
   `tests/runs/test_database.py`, and `tests/runs/test_outages.py` with processes; `python -m load.kills` in `tests/`

@@ -4,6 +4,7 @@ Who may write: the process that a row of `agui_run` names, in the attempt that i
 so that a process that was taken for dead and comes back changes nothing. Times are the database's.
 
 To change
+
 - where a durable run is stored, and the tables: this module, and the statements in `store/sql/run_database.py`, which
   `store/sql/transactions.py` puts together in transactions; `store/sql/versions.py` makes the tables
 """

@@ -5,6 +5,7 @@ longer than executing it. PostgreSQL writes to any number of threads in one stat
 part of it to another.
 
 To change
+
 - the statements of a stored turn: this module; `tests/threads/test_statements.py` counts them
 """
 

@@ -4,6 +4,7 @@ Entries belong to lines. A thread has a line of its own; the line of a fork begi
 owner is part of every key.
 
 To change
+
 - the tables of threads and runs: this module and `store/sql/run_tables.py`, and the way from the version before in
   `MIGRATIONS` (`store/sql/versions.py`), each step of which is one transaction
 """

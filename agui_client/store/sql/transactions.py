@@ -12,6 +12,7 @@ costs little more than one for a single run.
 What was asked for while the database is away waits, and so does the lease of the process, which the thread renews.
 
 To change
+
 - how the writes of many threads share statements and connections: `Transactions` here joins what waits; what a write
   is, and the statement for many of them on PostgreSQL: `Write` in `store/sql/thread_statements.py`
 """

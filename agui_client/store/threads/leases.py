@@ -1,6 +1,7 @@
 """The wait for the lease of a thread: attempts until it is free, and the exception that says for how long it is not.
 
 To change
+
 - how long a thread that is in use is waited for, and what is said then: this module; of a store without a
   `process_lease`, a block renews its lease in `store/threads/opened.py`
 """

@@ -8,6 +8,7 @@ forks, the store rests: SQLite's library believes in the child that it has the l
 open, and PostgreSQL would get the words of two processes on one connection.
 
 To change
+
 - what happens to threads when a process forks: `_before_fork` and the functions below it here; `before_fork` and
   `after_fork` of a store
 """
