@@ -495,6 +495,11 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
         self._save, self._conversation.past, self._find_call = save, past, find_call
         return self
 
+    @property
+    def is_stored(self) -> bool:
+        """Whether the conversation is that of a stored thread, which is open."""
+        return self._conversation.past is not None
+
     async def stored_call(self, call_id: str) -> StoredCall | None:
         """Return a call of this agent's stored thread, which may have been cut; None if nothing of it was saved.
 

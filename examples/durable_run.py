@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator
 from ag_ui import core
 
 from agui_client import FunctionAgent, Reducer, tool
-from agui_client.store import Runs
+from agui_client.store import Store
 
 CHAPTERS, PACE = 6, float(os.environ.get("PACE", "10"))
 
@@ -39,12 +39,12 @@ async def author(run_input: core.RunAgentInput) -> AsyncGenerator[core.Event]:
 
 async def work(database: str) -> None:
     """Begin the run, or follow the one that is in the database, and print its answer."""
-    runs, reducer = Runs(f"sqlite:///{database}"), Reducer()
-    runs.add("author", FunctionAgent(author, tools=[write_chapter]))
-    async with runs:
-        if not await runs.list():
-            await runs.start("author", "Write a report.", run_id="report")
-        async for _, event in runs.follow("report"):
+    store, reducer = Store(f"sqlite:///{database}"), Reducer()
+    store.runs.add("author", FunctionAgent(author, tools=[write_chapter]))
+    async with store:
+        if not await store.runs.list():
+            await store.runs.start("author", "Write a report.", run_id="report")
+        async for _, event in store.runs.follow("report"):
             reducer.feed(event)
             if event.type == "TOOL_CALL_RESULT":
                 print(sum(each.role == "tool" for each in reducer.messages), "of", CHAPTERS, "chapters", flush=True)

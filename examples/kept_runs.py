@@ -6,27 +6,27 @@ import asyncio
 
 from agui_client import HttpAgent
 from agui_client.asgi import agent_app
-from agui_client.store import Runs
+from agui_client.store import Store
 from agui_client.testing import demo_agent
 
 URL = "http://app/"
 
 
 async def main() -> None:
-    runs = Runs()
-    app = agent_app(demo_agent(pace=0.1), runs=runs)
+    store = Store()
+    app = agent_app(demo_agent(pace=0.1), store=store, owner_of=lambda caller: "")  # all callers are one owner
 
     page = HttpAgent(URL, app=app, thread_id="trip")
     async with page.stream("Plan my Saturday in Oslo.") as run:
         async for text in run.text_stream:
             print(f"the page is closed after {text!r}")
             break
-    [going_on] = await runs.list()
+    [going_on] = await store.runs.list()
     print(f"the run is {going_on.status}")
 
     again = HttpAgent(URL, app=app, thread_id="trip", connect_url=f"{URL}connect")
     await again.connect_agent()
-    [ended] = await runs.list()
+    [ended] = await store.runs.list()
     print(f"the page has {len(again.messages)} messages, and the run is {ended.status}")
 
 

@@ -1,19 +1,20 @@
 """Conversations in a database: they go on in the next program, and can be listed, forked and exported.
 
-Needs the extra `threads`. Run it twice with a file name to see it go on: `python examples/threads.py URL chats.db`.
+Needs the extra `store`. Run it twice with a file name to see it go on: `python examples/threads.py URL chats.db`.
 """
 
 import asyncio
 import sys
 
 from agui_client import HttpAgent
-from agui_client.store import Threads
+from agui_client.store import Store
 from agui_client.testing import demo_agent, serve
 
 
 async def main(url: str, file: str | None = None) -> None:
     agent = HttpAgent(url)
-    async with Threads(f"sqlite:///{file}" if file else None) as threads:
+    async with Store(f"sqlite:///{file}" if file else None) as store:
+        threads = store.threads
         async with threads.open("saturday", agent, owner="ann") as ann:  # `with`, in a program without await
             print(f"{len(ann.messages)} messages so far")
             ann.abandon_interrupts()  # a question of last time that nobody answered

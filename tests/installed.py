@@ -25,6 +25,7 @@ sys.path.remove(str(Path(__file__).parent))
 
 import agui_client
 from agui_client import HttpAgent, tool
+from agui_client.store import Store
 from agui_client.testing import ScriptedAgent, demo_agent, serve, text, tool_call, turn
 
 QUESTION = "What shall I do in Oslo?"
@@ -67,21 +68,6 @@ def cli(url: str) -> None:
         done = subprocess.run([agui, *arguments], capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode == 0, done.stderr
         assert "Oslo" in done.stdout or "Usage" in done.stdout, done.stdout
-
-
-def durable(url: str) -> None:
-    """Start a run in a database, and follow it."""
-    from agui_client.store import Runs
-
-    async def follow() -> list[str]:
-        runs = Runs("sqlite:///runs.db")
-        runs.add("guide", HttpAgent(url))
-        async with runs:
-            run = await runs.start("guide", QUESTION, thread_id="thread-1")
-            return [event.type async for _, event in runs.follow(run.run_id)]
-
-    types = asyncio.run(follow())
-    assert (types[0], types[-1]) == ("RUN_STARTED", "RUN_FINISHED"), types
 
 
 def fast(url: str) -> None:
@@ -164,20 +150,27 @@ def pytest(url: str) -> None:
         assert done.returncode == 0, done.stdout
 
 
-def threads(url: str) -> None:
-    """Keep a thread in a database, and go on with it."""
-    from agui_client.store import Threads
+def store(url: str) -> None:
+    """Keep a thread in a database, and go on with it in a run that is followed."""
 
-    for messages in (0, 1):
-        store, agent = Threads("sqlite:///threads.db"), HttpAgent(url)
-        with store.open("thread-1", agent, owner="ann") as ann:
-            assert bool(ann.messages) is bool(messages)
-            ann.run_agent_sync(QUESTION)
+    async def follow() -> list[str]:
+        async with Store("sqlite:///store.db") as kept:
+            kept.runs.add("guide", lambda thread_id: kept.threads.open(thread_id, HttpAgent(url)))
+            run = await kept.runs.start("guide", QUESTION, thread_id="thread-1")
+            return [event.type async for _, event in kept.runs.follow(run.run_id)]
+
+    with Store("sqlite:///store.db") as first, first.threads.open("thread-1", HttpAgent(url)) as agent:
+        agent.run_agent_sync(QUESTION)
+    types = asyncio.run(follow())
+    assert (types[0], types[-1]) == ("RUN_STARTED", "RUN_FINISHED"), types
+    with Store("sqlite:///store.db") as again:
+        saved = again.threads.get("thread-1").result()
+    assert saved is not None
+    assert [each.content for each in saved.conversation.messages if each.role == "user"] == [QUESTION] * 2
 
 
 STORIES: dict[str, Callable[[str], None]] = {
-    story.__name__: story
-    for story in (plain, batch, cli, durable, fast, http2, llm, mcp, notebook, otel, pytest, threads)
+    story.__name__: story for story in (plain, batch, cli, fast, http2, llm, mcp, notebook, otel, pytest, store)
 }
 
 

@@ -316,9 +316,6 @@ def test_no_module_imports_upward_or_from_another_feature() -> None:
     ]
 
 
-_DATABASE_OF_RUNS = tuple(f"agui_client.store.sql.{name}" for name in ("run_database", "run_tables"))
-
-
 @pytest.mark.parametrize(
     ("importers", "libraries"),
     [
@@ -374,10 +371,8 @@ def _extra_of(one: _Import) -> str:
         return "mcp"
     if feature in {"fast", "llm", "otel", "pytest"}:
         return feature
-    if one.module in _DATABASE_OF_RUNS:
-        return "durable"
     if _is_or_is_in(one.module, "agui_client.store"):
-        return "threads"
+        return "store"
     if one.module == "agui_client._widgets.markdown":
         return "notebook"
     return "cli" if _is_or_is_in(one.module, "agui_client._cli") or _serves_tests(one) else ""

@@ -22,7 +22,7 @@ from agui_client._cli.plain_view import PlainRun
 from agui_client._cli.slash_commands import SLASH_COMMANDS, run_slash_command
 from agui_client._cli.terminal_handlers import TerminalAnswerer, TerminalApprover
 from agui_client._cli.terminal_questions import Terminal
-from agui_client._cli.thread_commands import open_threads
+from agui_client._cli.thread_commands import open_store
 from agui_client._cli.watching import drawing_board, watch
 from agui_client._protocol.message_text import content_text
 from agui_client._run.observers import RunObserver
@@ -90,8 +90,8 @@ def chat_with(settings: AgentSettings, tools: ToolSource, *, introduction: str =
             view.note(introduction)
     with ExitStack() as stack:
         if settings.threads is not None:
-            threads = stack.enter_context(open_threads(settings.threads, is_new=True))
-            block = threads.open(settings.thread_id, agent, owner=settings.owner)
+            store = stack.enter_context(open_store(settings.threads, is_new=True))
+            block = store.threads.open(settings.thread_id, agent, owner=settings.owner)
             agent = stack.enter_context(block)
             what = "goes on" if block.info else "is new"
             view.note(f"thread {block.thread_id} {what}; --thread-id {block.thread_id} goes on with it another time")

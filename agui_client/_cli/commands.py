@@ -136,7 +136,7 @@ agui.add_command(inspect)
     "--threads",
     "place",
     metavar="FILE",
-    help="Keep the conversation in FILE, or in the database of a URL; needs the extra `threads`. --thread-id goes on "
+    help="Keep the conversation in FILE, or in the database of a URL; needs the extra `store`. --thread-id goes on "
     "with one that is there; see agui threads.",
 )
 @click.option("--owner", default="", metavar="NAME", help="The owner of the thread in --threads; nobody if left out.")
@@ -214,11 +214,11 @@ def chat(
 )
 @click.option("--expose-errors", is_flag=True, help="Send the text of exceptions to callers; otherwise only log it.")
 @click.option(
-    "--runs",
-    "runs_in",
+    "--store",
     metavar="memory|URL",
-    help="Let a run go on when its caller leaves, so that callers come back to it (agui runs): in memory, or in the "
-    "database at a URL, such as sqlite:///runs.db, when this process ends, too.",
+    help="Keep conversations, and let a run go on when its caller leaves, so that callers come back to both (agui "
+    "threads, agui runs): in memory, or in the database at a URL, such as sqlite:///chats.db, when this process ends, "
+    "too.",
 )
 @click.option("--reload", "is_reloading", is_flag=True, help="Load the agent again when a Python file changes.")
 def serve(

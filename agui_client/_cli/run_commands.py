@@ -15,10 +15,10 @@ from agui_client._cli.command_group import CommandGroup
 def runs() -> None:
     """List, follow, stop and answer runs that are kept.
 
-    URL is the address of an agent that keeps its runs, with `agui serve --runs memory` or agent_app(..., runs=Runs()),
-    or their database: the file of an SQLite database, or a URL such as postgresql://user@host/database. -H and
-    --timeout are for addresses. At an address, there are the runs that `authorize=` lets the caller see; in a database,
-    all of them.
+    URL is the address of an agent that keeps its runs, with `agui serve --store memory` or agent_app(...,
+    store=Store()), or their database: the file of an SQLite database, or a URL such as
+    postgresql://user@host/database. -H and --timeout are for addresses. At an address, there are the runs that
+    `authorize=` lets the caller see; in a database, all of them.
     """
 
 

@@ -33,7 +33,7 @@ from agui_client.asgi import AgentApp, agent_app
 from agui_client.errors import UsageError
 from agui_client.function_agent import FunctionAgent
 from agui_client.serving.signer import key_of
-from agui_client.store import Runs
+from agui_client.store import Store
 from agui_client.testing._uvicorn import BackgroundServer
 
 if TYPE_CHECKING:
@@ -63,8 +63,8 @@ class ServeSettings:
     """Whether callers get the text of exceptions."""
     allowed_hosts: tuple[str, ...] = ()
     """Names in `Host` and `Origin` that a server on a loopback address answers, besides those of this machine."""
-    runs_in: str | None = None
-    """The place of runs that go on when their callers leave: "memory" or the URL of a database; None if none do."""
+    store: str | None = None
+    """The place of threads and runs: "memory" or the URL of a database; None if nothing is kept."""
 
     def load(self) -> object:
         """Load the object that the place names, or make an agent of the model.
@@ -85,17 +85,22 @@ class ServeSettings:
 
         Raises:
             click.UsageError: It is no agent, the agent cannot be made, the secret is too short, or there is one beside
-                an app that signs nothing; or runs are to be kept beside an app.
+                an app that signs nothing; or a store is given beside an app.
         """
         given: Any = await _made(loaded, self.place or "")
         secret = _secret()
         if not isinstance(given, AgentApp):
-            runs = None if self.runs_in is None else Runs(None if self.runs_in == "memory" else self.runs_in)
+            store = None if self.store is None else Store(None if self.store == "memory" else self.store)
             return agent_app(
-                given, keep_alive=self.keep_alive, expose_errors=self.expose_errors, secret=secret, runs=runs
+                given,
+                owner_of=lambda _: "",
+                keep_alive=self.keep_alive,
+                expose_errors=self.expose_errors,
+                secret=secret,
+                store=store,
             )
-        if self.runs_in is not None:
-            raise click.UsageError("--runs is not for apps; make this one with agent_app(..., runs=Runs())")
+        if self.store is not None:
+            raise click.UsageError("--store is not for apps; make this one with agent_app(..., store=Store())")
         if secret is not None and not given.is_signing:
             raise click.UsageError(f"{_SECRET_VARIABLE} is not for apps; make this one with agent_app(..., secret=)")
         return given

@@ -31,7 +31,7 @@ from agui_client.errors import HTTPStatusError, IncompleteRunError, InterruptsNo
 from agui_client.function_agent import FunctionAgent
 from agui_client.http_agent import HttpAgent
 from agui_client.reconnect import LastEventId
-from agui_client.store import Runs
+from agui_client.store import Runs, Store
 from agui_client.store.runs.records import Place, cursor_of
 
 if TYPE_CHECKING:
@@ -65,8 +65,8 @@ class ServedRuns:
             if error.status_code not in _KEEPS_NONE:
                 raise
             raise click.UsageError(
-                "no agent at this address keeps runs; check its path, or serve the agent with agui serve --runs memory "
-                "or agent_app(..., runs=Runs())"
+                "no agent at this address keeps runs; check its path, or serve the agent with agui serve --store "
+                "memory or agent_app(..., store=Store())"
             ) from error
 
     async def stop(self, info: Mapping[str, Any]) -> dict[str, Any]:
@@ -161,13 +161,13 @@ async def _opened(url: str, headers: Mapping[str, str], timeout: float | None) -
     if is_address(url):
         yield ServedRuns(url, headers, timeout)
         return
-    stored = Runs(url)
-    from agui_client.store.sql.run_tables import has_runs, url_of
+    store = Store(url)
+    from agui_client.store.sql.run_rows import has_runs
 
-    if not has_runs(url_of(url)):
-        raise click.UsageError("no runs were ever kept in this database; agui serve --runs URL keeps them there")
-    async with stored:
-        yield StoredRuns(stored)
+    if not has_runs(url):
+        raise click.UsageError("no runs were ever kept in this database; agui serve --store URL keeps them there")
+    async with store:
+        yield StoredRuns(store.runs)
 
 
 async def _listed(page: Callable[[int, Any], Awaitable[Sequence[T]]], limit: int) -> list[T]:
@@ -217,7 +217,7 @@ async def show_all(*, limit: int, as_json: bool, **where: Any) -> int:
     async with _opened(**where) as kept:
         infos = await kept.list(limit)
     if not infos:
-        complain("there are no runs; those that have ended are kept for the seconds of Runs(keep=)")
+        complain("there are no runs; those that have ended are kept for the seconds of Store(keep=)")
     for info in infos:
         click.echo(escaped_json(json.dumps(info, ensure_ascii=False), sys.stdout) if as_json else _line(info))
     return ExitCode.SUCCESS

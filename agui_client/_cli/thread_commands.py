@@ -16,7 +16,7 @@ from agui_client._cli.lines import escaped_json, one_line, printable
 
 if TYPE_CHECKING:
     from agui_client._cli.agent_settings import CommandT
-    from agui_client.store import ThreadInfo, Threads
+    from agui_client.store import Store, ThreadInfo
 
 
 @click.group(cls=CommandGroup)
@@ -27,8 +27,8 @@ def threads() -> None:
     """
 
 
-def open_threads(place: str, *, is_new: bool = False) -> Threads:
-    """Return the threads in a file, or at a URL.
+def open_store(place: str, *, is_new: bool = False) -> Store:
+    """Return the store in a file, or at a URL.
 
     Args:
         place: The file or the URL.
@@ -38,13 +38,13 @@ def open_threads(place: str, *, is_new: bool = False) -> Threads:
         click.UsageError: There is no such file.
         UsageError: The database cannot be used.
     """
-    from agui_client.store import Threads
+    from agui_client.store import Store
 
     if "://" in place:
-        return Threads(place)
+        return Store(place)
     if not is_new and not Path(place).is_file():
         raise click.UsageError(f"there is no file {place}")
-    return Threads(f"sqlite:///{Path(place).absolute()}")
+    return Store(f"sqlite:///{Path(place).absolute()}")
 
 
 def _command(command: CommandT) -> CommandT:
@@ -62,8 +62,8 @@ _THREAD = click.argument("thread_id", metavar="ID")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 def list_threads(place: str, owner: str, limit: int, as_json: bool) -> None:
     """List the threads in FILE, those that were saved last first."""
-    with open_threads(place) as found:
-        infos = found.list(owner=owner, limit=limit).result()
+    with open_store(place) as found:
+        infos = found.threads.list(owner=owner, limit=limit).result()
     if not infos:
         whose = f"of {owner}" if owner else "without an owner"
         complain(f"there are no threads {whose}; --owner NAME lists those of another owner")
@@ -95,8 +95,8 @@ def export(place: str, owner: str, thread_id: str, form: str) -> None:
 @click.option("--new-id", metavar="ID", help="The id of the new thread; one is made if left out.")
 def fork(place: str, owner: str, thread_id: str, at: str | None, new_id: str | None) -> None:
     """Make a thread that begins like another one; print its id."""
-    with open_threads(place) as found:
-        click.echo(found.fork(thread_id, at=at, new_id=new_id, owner=owner).result())
+    with open_store(place) as found:
+        click.echo(found.threads.fork(thread_id, at=at, new_id=new_id, owner=owner).result())
 
 
 @threads.command()
@@ -104,16 +104,16 @@ def fork(place: str, owner: str, thread_id: str, at: str | None, new_id: str | N
 @click.argument("thread_ids", metavar="ID...", nargs=-1, required=True)
 def delete(place: str, owner: str, thread_ids: Sequence[str]) -> int:
     """Delete threads; forks of them keep what they share."""
-    with open_threads(place) as found:
-        missing = [each for each in thread_ids if not found.delete(each, owner=owner).result()]
+    with open_store(place) as found:
+        missing = [each for each in thread_ids if not found.threads.delete(each, owner=owner).result()]
     for each in missing:
         complain(f"there is no thread {each}")
     return ExitCode.USAGE if missing else ExitCode.SUCCESS
 
 
 def _print_export(place: str, owner: str, thread_id: str, form: Any) -> None:
-    with open_threads(place) as found:
-        text = found.export(thread_id, form, owner=owner).result()
+    with open_store(place) as found:
+        text = found.threads.export(thread_id, form, owner=owner).result()
     click.echo(printable(text) if form == "md" else escaped_json(text, sys.stdout), nl=False)
 
 

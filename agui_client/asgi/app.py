@@ -18,7 +18,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, a
 from dataclasses import replace
 from functools import partial
 from secrets import token_bytes
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import anyio
 import anyio.to_thread
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from agui_client._protocol.events import WireEvent
     from agui_client._run.async_run import AgentRun
     from agui_client.asgi.run_addresses import Command, RunAddresses
-    from agui_client.store import Runs
+    from agui_client.store import Store
     from agui_client.store.runs.records import OnCrash, WhenLeft
 
 DEFAULT_MAX_BODY_BYTES = 4 * 1024 * 1024
@@ -98,6 +98,9 @@ class AgentApp:
             case) of every request, called before anything of its body is read. A true value that it returns lets the
             request in, and a function that chooses the agent gets it as `request.caller`. Any other value, such as
             None, False or "", is answered with 401; raise `RequestRefusedError` for another status.
+        owner_of: A function that returns the owner of a caller's threads and runs, a text, of what `authorize=`
+            returned. By default that is the owner itself, if it is a text. Nobody can read, follow, list, stop or
+            answer those of another owner over HTTP. `lambda caller: ""` has one owner for all callers.
         keep_alive: Seconds of silence after which a comment is sent, so that no proxy closes the connection.
         max_body_bytes: The largest request body that is accepted, in bytes; by default 4 MiB.
         body_timeout: Seconds that a request body may take to arrive; None for no limit.
@@ -110,21 +113,24 @@ class AgentApp:
         trust_caller: Whether all that callers send is taken for true, for proxies and programs of your own: a stored
             thread then takes assistant, system and tool messages from them, and their answers need no signature
             unless there is a secret. A caller that others can reach through must not be trusted.
-        runs: The `agui_client.store.Runs` that a run belongs to instead of its caller, who may leave and come back;
-            without it, a run ends when its caller leaves. It adds addresses below the app's, which take POST requests:
-            `/connect` follows the run of a thread, `/stop` stops a run, `/answer` answers one that waits, and `/runs`
-            lists the caller's (docs/runs.md). The app opens and closes the runs in its `lifespan()`.
-        when_left: With `runs`, says what becomes of a run when its last caller has left: "continue", or "stop".
+        store: The `agui_client.store.Store` of the callers' threads, and of the runs, which belong to it instead of
+            their callers, who may leave and come back; without it, a run ends when its caller leaves. It needs
+            `authorize=` or `owner_of=`. It adds addresses below the app's, which take POST requests: `/connect` follows
+            the run of a thread, `/stop` stops a run, `/answer` answers one that waits, and `/runs` lists the caller's
+            (docs/runs.md). The app opens and closes the store in its `lifespan()`.
+        threads: With a store, "kept" has the agent go on with the conversation in it, whatever the caller sends of it;
+            "transcripts" has the agent take the conversation from the caller, as it does without a store.
+        when_left: With a store, says what becomes of a run when its last caller has left: "continue", or "stop".
         name: The name of the agent, which is the same in each process: signatures and stored runs are for it. Apps
-            that share `runs` need different ones.
-        on_crash: With runs that are stored, says what becomes of a run whose process ends: "again" runs the part again
+            that share a store need different ones.
+        on_crash: With a database, says what becomes of a run whose process ends: "again" runs the part again
             that was cut, "fail" ends the run with RUN_ERROR (`process_ended`).
         coalesce: Seconds, such as 0.03, within which deltas of one message or call are joined to one event, for agents
             that send a token at a time; the first one after a silence is not delayed. None sends each as it comes.
         stop_within: Seconds within which the runs are ended one after the other when the server stops, those that began
             last first; runs that are over before their turn are not cut. Functions of tools that are at work may end
             within that time. Callers have five seconds more to read the end, so the server needs this and some seconds
-            more before it is killed. Runs that are kept end at once, and their functions within this time.
+            more before it is killed. Runs of a store end at once, and their functions within this time.
 
     Raises:
         UsageError: An argument has a wrong value.
@@ -138,13 +144,15 @@ class AgentApp:
         agent: AbstractAgent | Chooser,
         *,
         authorize: Authorizer | None = None,
+        owner_of: Callable[[Any], str] | None = None,
         keep_alive: float = 15.0,
         max_body_bytes: int = DEFAULT_MAX_BODY_BYTES,
         body_timeout: float | None = DEFAULT_BODY_TIMEOUT,
         expose_errors: bool = False,
         secret: str | bytes | None = None,
         trust_caller: bool = False,
-        runs: Runs | None = None,
+        store: Store | None = None,
+        threads: Literal["kept", "transcripts"] = "kept",
         when_left: WhenLeft = "continue",
         name: str = "agent",
         on_crash: OnCrash = "again",
@@ -152,9 +160,13 @@ class AgentApp:
         stop_within: float = STOP_WITHIN,
     ) -> None:
         _check(agent, authorize, max_body_bytes, body_timeout, when_left)
+        if owner_of is not None and not callable(owner_of):
+            raise UsageError(f"owner_of= is a function of what authorize= returned, not {owner_of!r}")
+        if threads not in ("kept", "transcripts"):
+            raise UsageError(f'threads= is "kept" or "transcripts", not {threads!r}')
         check_seconds("coalesce=", coalesce, may_be_none=True)
-        if coalesce is not None and runs is not None:
-            raise UsageError("coalesce= is for runs that end with their connection: give either coalesce= or runs=")
+        if coalesce is not None and store is not None:
+            raise UsageError("coalesce= is for runs that end with their connection: give either coalesce= or store=")
         check_seconds("stop_within=", stop_within)
         check_seconds("keep_alive=", keep_alive)
         self.is_signing = secret is not None
@@ -162,24 +174,26 @@ class AgentApp:
         # A key of the app's own, as an answer to another app's question must not be taken for one to its own.
         self._agent, self._signing = agent, Signing(secret, token_bytes(32), is_caller_trusted=trust_caller, app=name)
         self._keep_alive, self._expose_errors, self._coalesce = keep_alive, expose_errors, coalesce
+        self._owner_of, self._store, self._has_stored_threads = owner_of, store, store is not None and threads == "kept"
         self._authorize, self._max_body_bytes, self._body_timeout = authorize, max_body_bytes, body_timeout
         self._stop_within, self._stopping = stop_within, Stopping(stop_within)
         self._addresses: RunAddresses | None = None
         self._commands: Mapping[str, Command] = {}
-        if runs is not None:
-            # Loaded here: most servers keep no runs.
+        if store is not None:
+            # Loaded here: many servers keep nothing.
             from agui_client.asgi.run_addresses import RunAddresses
-            from agui_client.store import Runs as KindOfRuns
+            from agui_client.store import Store as KindOfStore
             from agui_client.store.runs.records import StoredRequest, check_on_crash
             from agui_client.store.runs.runs import kept_by
 
-            if not is_a(runs, KindOfRuns):
-                raise UsageError(
-                    f"runs= takes Runs() of agui_client.store, or Runs(URL) to keep them there, not {runs!r}"
-                )
-            check_on_crash(on_crash, is_durable=kept_by(runs).keeper.is_durable)
+            if not is_a(store, KindOfStore):
+                raise UsageError(f"store= takes Store() of agui_client.store, or Store(URL), not {store!r}")
+            if authorize is None and owner_of is None:
+                what = "an app with a store needs authorize=, whose text is the owner of the caller's threads and runs"
+                raise UsageError(f'{what}, or owner_of=; owner_of=lambda caller: "" has one owner for all callers')
+            check_on_crash(on_crash, is_durable=kept_by(store.runs).keeper.is_durable)
             how = StoredRequest(name, {}, {}, when_left, expose_errors, on_crash)
-            self._addresses = RunAddresses(runs, self, how, max_body_bytes=max_body_bytes)
+            self._addresses = RunAddresses(store.runs, self, how, max_body_bytes=max_body_bytes)
             self._commands = self._addresses.commands
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
@@ -200,8 +214,8 @@ class AgentApp:
 
         At SIGTERM or Ctrl-C, runs end with RUN_ERROR (code `shutting_down`), and the blocks of their agents are left,
         so that threads are saved and others can have them; the server's own handling of the signal goes on. An
-        app that is served alone needs no lifespan for it. Runs that are kept (`runs=`) are opened when the server
-        starts, and closed when it stops: with a URL, they are left to other processes at once.
+        app that is served alone needs no lifespan for it. A store is opened when the server starts, and closed when
+        it stops: in a database, its runs are left to other processes at once.
 
         Args:
             app: The app that has the lifespan, as frameworks pass it; not used.
@@ -226,6 +240,8 @@ class AgentApp:
             if self._addresses is not None:
                 await self._addresses.kept.aclose(self._stop_within)
             await self._stopping.wait()
+            if self._store is not None:
+                await self._store.aclose()
 
     def _begin_shutdown(self) -> None:
         self._stopping.begin()
@@ -388,7 +404,7 @@ class AgentApp:
         answer = connected_run if request.is_connect else answering_run
         # Tools of one name may differ from agent to agent: what one agent asked is no approval of another one's call.
         path = request.path.rstrip("/") if callable(self._agent) else ""
-        signing = replace(self._signing, path=path, owner=self._owner_of(request.caller))
+        signing = replace(self._signing, path=path, owner=self.owner_of(request.caller))
         try:
             agent = await self.choose(request, input, stack)
             if request.is_connect and not agent.can_connect and agent.thread_id != input.thread_id:
@@ -411,16 +427,32 @@ class AgentApp:
             shown = _UNVERIFIED if isinstance(error, UnverifiedError) else "the run cannot be begun"
             raise RequestRefusedError(422, str(error) if self._expose_errors else shown) from error
 
-    def _owner_of(self, caller: object) -> str:
-        if self._addresses is not None:
-            return self._addresses.kept.owner_of(caller)
-        return caller if isinstance(caller, str) else ""
+    def owner_of(self, caller: object) -> str:
+        """Return the owner of a caller's threads and runs, for whom interrupts are signed, too.
+
+        Raises:
+            TypeError: It is no text.
+        """
+        owner = caller if self._owner_of is None else self._owner_of(caller)
+        if isinstance(owner, str):
+            return owner
+        if self._store is None and self._owner_of is None:
+            return ""
+        what = f"the owner of threads and runs is a text, not a {type(owner).__name__}"
+        raise TypeError(f"{what}; agent_app(owner_of=...) takes a function that makes one of what authorize= returned")
 
     async def choose(self, request: ServedRequest, input: RunAgentInput, stack: AsyncExitStack) -> AbstractAgent:
-        """Return the agent for a request; the block that it may come in is left with the stack."""
-        if not callable(self._agent):
-            return self._agent
-        chosen = self._agent(request, input)
+        """Return the agent for a request, with its stored thread; blocks that it comes in are left with the stack."""
+        agent = await self._chosen(self._agent, request, input, stack) if callable(self._agent) else self._agent
+        if self._store is None or not self._has_stored_threads or agent.is_stored:
+            return agent
+        owner = self.owner_of(request.caller)
+        return await stack.enter_async_context(self._store.threads.open(input.thread_id, agent, owner=owner))
+
+    async def _chosen(
+        self, choose: Chooser, request: ServedRequest, input: RunAgentInput, stack: AsyncExitStack
+    ) -> AbstractAgent:
+        chosen = choose(request, input)
         if inspect.isawaitable(chosen):
             chosen = await chosen
         _check_chosen(chosen, AbstractAgent, AbstractAsyncContextManager)

@@ -113,7 +113,7 @@ class RunAddresses:
     def __init__(self, runs: Runs, served: AgentApp, how: StoredRequest, *, max_body_bytes: int) -> None:
         kept = kept_by(runs)
         if kept.keeper.is_durable and how.when_left == "stop":
-            what = 'when_left="stop" is for runs of one process: with Runs(URL), nobody knows the callers of the others'
+            what = 'when_left="stop" is for runs of one process: in a database, nobody knows the callers of the others'
             raise UsageError(what)
         self.kept = kept
         """The keeper of the runs."""
@@ -156,7 +156,7 @@ class RunAddresses:
             The run, and the place behind the events that the caller has; None if it has nothing of the thread. If no
             run is going on in a thread that is asked for, None, None and its latest run.
         """
-        owner = self.kept.owner_of(request.caller)
+        owner = self._served.owner_of(request.caller)
         cursor = request.headers.get("last-event-id", "")
         if cursor:
             return *(await self._at(cursor, owner, input.thread_id)), None
@@ -282,7 +282,7 @@ class RunAddresses:
 
     async def _list(self, request: ServedRequest, body: bytes) -> Any:
         asked = await parsed(body, _validated, max_bytes=self._max_body_bytes)
-        owner, last = self.kept.owner_of(request.caller), asked.after
+        owner, last = self._served.owner_of(request.caller), asked.after
         after = None
         if last is not None:
             after = RunInfo(last.run_id, last.thread_id, owner, RunStatus.RUNNING, last.begun_at, None, 0)
@@ -296,7 +296,7 @@ class RunAddresses:
             RequestRefusedError: The caller has no such run, or the command names none.
         """
         named = await parsed(body, _validated, max_bytes=self._max_body_bytes)
-        owner = self.kept.owner_of(request.caller)
+        owner = self._served.owner_of(request.caller)
         if named.run_id is not None:
             with _missing():
                 return await self.kept.find(named.run_id, named.thread_id, owner), named.resume
@@ -368,7 +368,7 @@ def _as_json(caller: Any) -> Any:
         return json.loads(json.dumps(caller))
     except (TypeError, ValueError) as error:
         what = f"authorize= returned a {type(caller).__name__}, which cannot be stored with a run"
-        raise TypeError(f"{what}; with Runs(URL), return a text or other JSON") from error
+        raise TypeError(f"{what}; in a database, return a text or other JSON") from error
 
 
 @contextmanager

@@ -123,9 +123,9 @@ def run_many(
         retry: The policy for failed rows, or the number of repetitions; see `RowRetry`.
         budget: The most that this start may use.
         on: The place where the rows run: a `distributed.Client`, to whose workers the agent is carried; or
-            `agui_client.store.Runs`, to which an agent of the name was added. Then a row is a run, which is begun once,
-            and goes on when its program ends. Everything else stays here.
-        name: With `on=Runs(...)`, the name of the batch, by which the next start and other programs find its rows.
+            `agui_client.store.Store`, to whose runs an agent of the name was added. Then a row is a run, which is begun
+            once, and goes on when its program ends. Everything else stays here.
+        name: With `on=Store(...)`, the name of the batch, by which the next start and other programs find its rows.
         options: See `RunOptions`, for every run.
 
     Returns:
@@ -140,7 +140,7 @@ def run_many(
     check_number("at_once", at_once, least=1, is_whole=True)
     agents = _by_name(agent)
     if name is not None and rerun_failed:
-        raise UsageError("rerun_failed= is not for on=Runs(...), where failed rows are kept; retry= runs them again")
+        raise UsageError("rerun_failed= is not for on=Store(...), where failed rows are kept; retry= runs them again")
     return Batch(
         place=place_of(on, name, agents, _options_of_many(options, agents.values())),
         jobs=[_Job(row, name) for row in read_rows(rows, prompt, key) for name in agents],

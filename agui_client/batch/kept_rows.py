@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from agui_client.batch.places import Ask
     from agui_client.batch.rows import Row
     from agui_client.options import RunOptions
-    from agui_client.store import Runs
+    from agui_client.store import Runs, Store
 
 STORED_OPTIONS = frozenset({"context", "forwarded_props"})
 """The keywords of the runs that can be stored with them."""
@@ -42,22 +42,22 @@ _LONGEST_KEY = 100
 
 
 @asynccontextmanager
-async def kept_rows(runs: Runs, batch: str, agents: Mapping[str, str], options: RunOptions) -> AsyncGenerator[Ask]:
+async def kept_rows(store: Store, batch: str, agents: Mapping[str, str], options: RunOptions) -> AsyncGenerator[Ask]:
     """Run rows as runs that are kept.
 
     Args:
-        runs: The runs; if they are opened here, they are closed at the end.
+        store: The store of the runs; if it is opened here, it is closed at the end.
         batch: The name of the batch.
         agents: The names by which the agents were added to the runs, by those that the batch has for them.
         options: The keywords of all runs.
 
     Raises:
-        UsageError: The runs were closed, such as at the end of an earlier batch.
+        UsageError: The store was closed, such as at the end of an earlier batch.
     """
     async with AsyncExitStack() as blocks:
-        if not kept_by(runs).is_open:
-            await blocks.enter_async_context(runs)
-        yield _KeptRows(runs, batch, agents, options).ask
+        if not kept_by(store.runs).is_open:
+            await blocks.enter_async_context(store)
+        yield _KeptRows(store.runs, batch, agents, options).ask
 
 
 class _KeptRows:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from agui_client.batch.clusters import DaskCluster
     from agui_client.batch.rows import Row
     from agui_client.options import RunOptions
-    from agui_client.store import Runs
+    from agui_client.store import Store
 
     Ask: TypeAlias = Callable[[str, Row, int], Awaitable[RunResult]]
     """Runs the agent of a name on a row once, for the attempt of a number."""
@@ -49,20 +49,20 @@ def place_of(on: Any, name: str | None, agents: Mapping[str, AgentSource | str],
     """
     # A program that gives runs or a client has imported their module, so that none is imported here.
     modules: Mapping[str, Any] = sys.modules
-    kept = modules.get("agui_client.store.runs.runs")
-    if kept is not None and isinstance(on, kept.Runs):
+    kept = modules.get("agui_client.store.store")
+    if kept is not None and isinstance(on, kept.Store):
         return _kept(on, name, agents, options)
     if name is not None and isinstance(on, str):
-        raise UsageError("on= takes Runs(URL) of agui_client.store, not the URL itself")  # which may have a password
+        raise UsageError("on= takes Store(URL) of agui_client.store, not the URL itself")  # which may have a password
     if name is not None:
-        raise UsageError("name= is for on=Runs(...), which know a batch by it; a journal= is known by its file")
+        raise UsageError("name= is for on=Store(...), which knows a batch by it; a journal= is known by its file")
     made = {each: source for each, source in agents.items() if not isinstance(source, str)}
     if len(made) < len(agents):
-        raise UsageError("the name of an agent is for on=Runs(...), to which it was added; give the agent itself")
+        raise UsageError("the name of an agent is for on=Store(...), to which it was added; give the agent itself")
     return _here_or_far(on, made, options)
 
 
-def _kept(runs: Runs, name: str | None, agents: Mapping[str, AgentSource | str], options: RunOptions) -> Place:
+def _kept(store: Store, name: str | None, agents: Mapping[str, AgentSource | str], options: RunOptions) -> Place:
     """Return the place where rows are runs that are kept.
 
     Raises:
@@ -72,17 +72,20 @@ def _kept(runs: Runs, name: str | None, agents: Mapping[str, AgentSource | str],
     from agui_client.store.runs.runs import kept_by
 
     if not name:
-        raise UsageError("on=Runs(...) needs name=, by which the next start of the batch finds its rows")
+        raise UsageError("on=Store(...) needs name=, by which the next start of the batch finds its rows")
     named = {each: source for each, source in agents.items() if isinstance(source, str)}
     if len(named) < len(agents):
-        raise UsageError("with on=Runs(...), give the agent by its name: runs.add('helper', agent), run_many('helper')")
+        raise UsageError(
+            "with on=Store(...), give the agent by its name: store.runs.add('helper', agent), run_many('helper')"
+        )
+    kept = kept_by(store.runs)
     for each in named.values():
-        kept_by(runs).added(each)
-    if not kept_by(runs).keeper.is_durable:
-        _logger.warning("the rows are runs in memory, which end with this program; Runs(URL) keeps them in a database")
+        kept.added(each)
+    if not kept.keeper.is_durable:
+        _logger.warning("the rows are runs in memory, which end with this program; Store(URL) keeps them in a database")
     if refused := sorted(options.keys() - STORED_OPTIONS):
         raise UsageError(f"{refused[0]}= cannot be stored with runs; give it to the agent that is added to them")
-    return partial(kept_rows, runs, name, named, options)
+    return partial(kept_rows, store, name, named, options)
 
 
 def _here_or_far(on: Any, agents: Mapping[str, AgentSource], options: RunOptions) -> Place:
@@ -91,7 +94,7 @@ def _here_or_far(on: Any, agents: Mapping[str, AgentSource], options: RunOptions
     modules: Mapping[str, Any] = sys.modules
     dask = modules.get("distributed")
     if dask is None or not isinstance(on, dask.Client):
-        raise UsageError(f"on= takes a distributed.Client, or Runs(URL), not this {type(on).__name__}")
+        raise UsageError(f"on= takes a distributed.Client, or Store(URL), not this {type(on).__name__}")
     from agui_client.batch.clusters import DaskCluster
 
     batch, pack = f"agui-batch-{uuid4()}", import_module("cloudpickle").dumps

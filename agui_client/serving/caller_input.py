@@ -294,7 +294,7 @@ def _refuse_unknown_history(conversation: Conversation, messages: Sequence[Messa
     if conversation.past is None and not conversation.messages and not {"assistant", "tool"}.isdisjoint(roles[asked:]):
         raise UsageError(
             "the agent has the caller's thread_id and an empty conversation, and the caller sends a history: leave "
-            "thread_id= out for an agent that takes the caller's messages, or keep the thread with Threads(URL).open()"
+            "thread_id= out for an agent that takes the caller's messages, or keep the thread in a Store(URL)"
         )
 
 

@@ -1,14 +1,12 @@
 """What a server keeps: conversations, and runs that outlive their connection and their process.
 
-    threads = Threads("sqlite:///chats.db")
-    async with threads.open("thread-1", agent, owner="ann") as agent:
+    store = Store("sqlite:///chats.db")
+    app = agent_app(planner, store=store, authorize=user_of)        # callers follow the log of the run
+    async with store.threads.open("thread-1", agent, owner="ann") as agent:
         await agent.run_agent("...")
 
-    runs = Runs()
-    app = agent_app(planner, runs=runs)             # callers follow the log of the run
-
 `threads/` has the conversations, `runs/` the runs, and `sql/` what is kept of both in a database. Each name is loaded
-at its first use: what keeps runs in memory loads no library of databases.
+at its first use: a store in memory loads no library of databases.
 """
 
 from importlib import import_module
@@ -17,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from agui_client.store.runs.records import FollowedEvent, RunInfo, RunStatus, RunsUnavailableError, WaitingRun
     from agui_client.store.runs.runs import Runs
-    from agui_client.store.sql.sql_store import SQLStore
+    from agui_client.store.store import Store
     from agui_client.store.threads.memory import MemoryStore
     from agui_client.store.threads.opened import CutOffRun, OpenThread
     from agui_client.store.threads.thread_store import LeasedThread, ThreadInfo, ThreadStore
@@ -34,8 +32,8 @@ _HOMES = {
     "RunStatus": "runs.records",
     "Runs": "runs.runs",
     "RunsUnavailableError": "runs.records",
-    "SQLStore": "sql.sql_store",
     "SavedThread": "threads.threads",
+    "Store": "store",
     "StoreCall": "threads.worker",
     "ThreadInfo": "threads.thread_store",
     "ThreadStore": "threads.thread_store",
@@ -54,8 +52,8 @@ __all__ = [
     "RunStatus",
     "Runs",
     "RunsUnavailableError",
-    "SQLStore",
     "SavedThread",
+    "Store",
     "StoreCall",
     "ThreadInfo",
     "ThreadStore",

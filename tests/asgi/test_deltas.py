@@ -33,7 +33,7 @@ from agui_client._protocol.delta_json import delta_json
 from agui_client._protocol.plain_json import write
 from agui_client.asgi import agent_app
 from agui_client.serving.sse_body import frame_of
-from agui_client.store import Runs
+from agui_client.store import Store
 from agui_client.testing import Gate
 
 _OTHERS: list[dict[str, Any]] = [
@@ -197,7 +197,7 @@ async def test_a_delta_that_is_held_is_sent_in_time_though_no_other_event_comes(
 
 
 @pytest.mark.parametrize(
-    ("options", "problem"), [({"coalesce": 0}, "not 0"), ({"runs": Runs()}, "either")], ids=["0", "runs"]
+    ("options", "problem"), [({"coalesce": 0}, "not 0"), ({"store": Store()}, "either")], ids=["0", "runs"]
 )
 def test_a_time_that_is_none_is_refused(options: dict[str, Any], problem: str) -> None:
     with pytest.raises(UsageError, match=problem):

@@ -54,7 +54,7 @@ from agui_client.asgi import (
     served_run_sync,
     sse_headers,
 )
-from agui_client.store import Threads
+from agui_client.store import Store
 from agui_client.testing import (
     Gate,
     ScriptedAgent,
@@ -327,7 +327,7 @@ async def test_a_function_chooses_agents_and_refuses_requests() -> None:
     assert caught.value.status_code == 401
 
 
-class Store:
+class Kept:
     """Conversations that outlive their agents, as a thread store keeps them."""
 
     def __init__(self, *turns: Any, tools: Any = ()) -> None:
@@ -353,7 +353,7 @@ class Store:
 
 
 async def test_the_block_of_a_chosen_agent_is_left_before_the_caller_reads_the_end_of_the_run() -> None:
-    store = Store(turn(text("One.")), turn(text("Two.")))
+    store = Kept(turn(text("One.")), turn(text("Two.")))
     agent = HttpAgent("http://app/", app=agent_app(store.open), thread_id="t")
     with anyio.fail_after(_SECONDS):
         async with agent.stream("a") as run:
@@ -368,7 +368,8 @@ async def test_the_block_of_a_chosen_agent_is_left_before_the_caller_reads_the_e
 async def test_a_thread_of_a_database_is_served_to_one_caller_at_a_time() -> None:
     gate = Gate()
     agent = ScriptedAgent(turn(text("One."), gate), turn(text("Two.")))
-    async with Threads() as threads:
+    async with Store() as store:
+        threads = store.threads
         app = agent_app(lambda request, input: threads.open(input.thread_id, agent, owner="ann", wait=0))
         with anyio.fail_after(_SECONDS):
             async with HttpAgent("http://app/", app=app, thread_id="t").stream("a") as run:
@@ -385,7 +386,7 @@ async def test_a_thread_of_a_database_is_served_to_one_caller_at_a_time() -> Non
 
 
 async def test_a_block_that_cannot_be_left_fails_the_run(caplog: pytest.LogCaptureFixture) -> None:
-    store = Store(turn(text("One.")))
+    store = Kept(turn(text("One.")))
     store.failure = LookupError("no disk")
     with caplog.at_level(logging.ERROR), pytest.raises(RunFailedError) as caught, anyio.fail_after(_SECONDS):
         await HttpAgent("http://app/", app=agent_app(store.open)).run_agent("a")
@@ -395,7 +396,7 @@ async def test_a_block_that_cannot_be_left_fails_the_run(caplog: pytest.LogCaptu
 
 
 async def test_the_block_of_a_chosen_agent_is_left_when_the_caller_leaves() -> None:
-    store = Store(turn(text("One."), Gate()))
+    store = Kept(turn(text("One."), Gate()))
     with anyio.fail_after(_SECONDS):
         async with HttpAgent("http://app/", app=agent_app(store.open)).stream("a", run_id="r") as run:
             assert await anext(run.text_stream) == "One."
@@ -404,7 +405,7 @@ async def test_the_block_of_a_chosen_agent_is_left_when_the_caller_leaves() -> N
 
 async def test_an_approval_is_about_the_call_in_the_thread_store_whatever_messages_the_caller_sends() -> None:
     paid.clear()
-    store = Store(turn(tool_call("pay", {"amount": 3})), turn(text("Done.")), tools=[pay])
+    store = Kept(turn(tool_call("pay", {"amount": 3})), turn(text("Done.")), tools=[pay])
     app = agent_app(store.open)
     caller = HttpAgent("http://app/", app=app, thread_id="t")
     with anyio.fail_after(_SECONDS):
@@ -417,7 +418,7 @@ async def test_an_approval_is_about_the_call_in_the_thread_store_whatever_messag
 
 
 async def test_the_caller_answers_its_own_tools_in_a_stored_thread() -> None:
-    store = Store(turn(tool_call("locate", {})), turn(text("Done.")))
+    store = Kept(turn(tool_call("locate", {})), turn(text("Done.")))
     locate = Tool(name="locate", description="Where the user is.", parameters={"type": "object", "properties": {}})
     caller = HttpAgent("http://app/", app=agent_app(store.open), thread_id="t", tools=[locate])
     with anyio.fail_after(_SECONDS):

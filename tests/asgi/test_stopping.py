@@ -18,7 +18,7 @@ from ag_ui.core import RunFinishedEvent, RunStartedEvent, ToolCallResultEvent
 from agui_client import FunctionAgent, HttpAgent, RunFailedError, UsageError, tool
 from agui_client.asgi import ASGITransport, agent_app
 from agui_client.serving import stopping
-from agui_client.store import Threads
+from agui_client.store import Store
 from agui_client.teams import ParallelAgent, SequentialAgent
 from agui_client.testing import Gate, ScriptedAgent, events_of, text, tool_call, turn
 from support.waiting import until
@@ -39,7 +39,7 @@ from fastapi import FastAPI
 from agui_client import tool
 from agui_client.asgi import agent_app
 from agui_client.testing import Gate, ScriptedAgent, text, tool_call, turn
-from agui_client.store import Threads
+from agui_client.store import Store
 
 @tool
 async def wait() -> str:
@@ -62,12 +62,12 @@ agents = {
     "tool": ScriptedAgent(turn(tool_call("wait", tool_call_id="c")), tools=[wait]),
     "ended": ScriptedAgent(turn(tool_call("end", tool_call_id="c")), turn(text("Never.")), tools=[end]),
 }
-threads = Threads(sys.argv[1])
-planner = agent_app(lambda request, input: threads.open(input.thread_id, agents[input.thread_id]), stop_within=0.5)
+store = Store(sys.argv[1])
+planner = agent_app(lambda _, input: store.threads.open(input.thread_id, agents[input.thread_id]), stop_within=0.5)
 
 @asynccontextmanager
 async def lifespan(app):
-    async with threads, planner.lifespan():
+    async with store, planner.lifespan():
         yield
 
 app = FastAPI(lifespan=lifespan)
@@ -129,7 +129,8 @@ async def test_a_signal_ends_streams_with_an_event_lets_tools_end_and_frees_thei
             server.kill()
     ends = {key: (last["type"], last["code"]) for key, last in lasts.items()}
     assert ends == dict.fromkeys(("stream", "tool", "ended"), ("RUN_ERROR", "shutting_down"))
-    async with Threads(database) as threads:
+    async with Store(database) as store:
+        threads = store.threads
         async with threads.open("stream", ScriptedAgent(turn()), wait=0) as agent:
             assert [each.content for each in agent.messages] == ["Hi", "One."]
         async with threads.open("tool", ScriptedAgent(turn()), wait=0) as agent:
@@ -189,7 +190,7 @@ async def test_runs_are_ended_one_after_the_other_and_those_that_are_over_before
 
 
 async def test_the_tools_of_members_end_and_no_member_begins_anything_new() -> None:
-    gates, begun, threads = {"a": Gate(), "b": Gate()}, set[str](), Threads()
+    gates, begun, threads = {"a": Gate(), "b": Gate()}, set[str](), Store().threads
 
     @tool
     async def end(name: str) -> str:

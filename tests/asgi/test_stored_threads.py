@@ -38,7 +38,7 @@ from agui_client._protocol.placeholders import marked
 from agui_client.asgi import ASGITransport, agent_app
 from agui_client.serving import signer
 from agui_client.serving.caller_interrupts import APPROVAL
-from agui_client.store import MemoryStore, Threads
+from agui_client.store import MemoryStore, Store, Threads
 from agui_client.teams import Member, SequentialAgent
 from agui_client.testing import Gate, ScriptedAgent, agui_app, events_of, interrupt, state, text, tool_call, turn
 from support.killed_threads import left_by_a_killed_program
@@ -75,7 +75,7 @@ class Served:
 
     def __init__(self, agent: AbstractAgent, **options: Any) -> None:
         self.store = MemoryStore()
-        self.threads = Threads(self.store)
+        self.threads = Store(self.store).threads
         self.app: AgentApp = agent_app(lambda request, input: self.threads.open(input.thread_id, agent), **options)
 
     async def post(self, *messages: Any, run_id: str | None = None, **more: Any) -> httpx.Response:
@@ -188,7 +188,7 @@ async def test_a_request_that_is_delivered_twice_runs_once() -> None:
         tasks.start_soon(deliver)
         gate.open()
     # Another process knows the run from the log alone.
-    served.threads = Threads(served.store)
+    served.threads = Store(served.store).threads
     before = await served.stored()
     responses.append(await served.post(_asked(), _asked(2), run_id="one"))
     assert sorted(each.status_code for each in responses) == [200, 409, 409]
@@ -357,14 +357,14 @@ async def test_a_tool_that_was_stopped_is_unknown_and_only_the_application_gives
 async def test_a_caller_who_connects_learns_what_was_cut_and_which_of_its_messages_are_not_stored() -> None:
     store = MemoryStore()
     agent = ScriptedAgent(turn(text("One. Two.", message_id="whole")), turn(text("Three. Four.", message_id="cut")))
-    async with Threads(store).open("t", agent) as opened:
+    async with Store(store).threads.open("t", agent) as opened:
         await opened.run_agent(UserMessage(id="first", content="Hi"))
         async with opened.stream("And?") as run:
             async for event in run:
                 if isinstance(event, TextMessageContentEvent):
                     break
         assert opened.incomplete_ids == ["cut"]
-    app = agent_app(lambda _, input: Threads(store).open(input.thread_id, agent))
+    app = agent_app(lambda _, input: Store(store).threads.open(input.thread_id, agent))
     page = HttpAgent("http://app/", app=app, thread_id="t", connect_url="http://app/connect")
     page.set_messages([UserMessage(id="first", content="Hi"), UserMessage(id="lost", content="Never arrived")])
     result = await page.connect_agent()

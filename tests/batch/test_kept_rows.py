@@ -12,7 +12,7 @@ from ag_ui.core import Event, RunAgentInput, RunFinishedEvent, RunStartedEvent, 
 
 from agui_client import Approve, FunctionAgent, Resolve, UsageError
 from agui_client.batch import RowError, RowRetry, run_many
-from agui_client.store import RunInfo, Runs
+from agui_client.store import RunInfo, Store
 from agui_client.testing import ScriptedAgent, interrupt, text, tool_call, turn
 from support.programs import Program
 from support.waiting import until_sync
@@ -29,8 +29,8 @@ class Answerer:
     def __init__(self, *failing: str) -> None:
         self.asked: Counter[str] = Counter()
         self.failing = set(failing)
-        self.runs = Runs()
-        self.runs.add("answerer", FunctionAgent(self._answer))
+        self.store = Store()
+        self.store.runs.add("answerer", FunctionAgent(self._answer))
 
     async def _answer(self, run_input: RunAgentInput) -> AsyncGenerator[Event]:
         prompt = str(run_input.messages[-1].content)
@@ -44,7 +44,7 @@ class Answerer:
     async def answers(self, rows: Mapping[str, str], name: str = "batch", **options: Any) -> dict[str, str]:
         """Run a batch; return the answer or the error of each row by its key."""
         data = [{"id": key, "prompt": prompt} for key, prompt in rows.items()]
-        batch = run_many("answerer", data, key="id", on=self.runs, name=name, **options)
+        batch = run_many("answerer", data, key="id", on=self.store, name=name, **options)
         return {done.key: done.error.message if done.error else done.text async for done in batch}
 
 
@@ -53,7 +53,7 @@ async def test_a_batch_that_is_started_again_reads_the_runs_that_are_kept() -> N
     first, second = [await agent.answers({"a": "one", "b": "two"}) for _ in range(2)]
     assert first == second == {"a": "Answer to one", "b": "Answer to two"}
     assert agent.asked == {"one": 1, "two": 1}
-    [run, _] = await agent.runs.list(owner="batch batch")
+    [run, _] = await agent.store.runs.list(owner="batch batch")
     assert run.status == "finished"
 
 
@@ -81,22 +81,22 @@ async def test_a_row_that_failed_is_kept_unless_retries_run_it_again() -> None:
 async def test_a_row_that_waits_for_a_person_says_which_run_to_answer_and_a_later_start_reads_the_answer(
     tmp_path: Path,
 ) -> None:
-    runs = Runs()
+    store = Store()
     agent = ScriptedAgent(
         turn(text("I pay."), tool_call("pay", {"amount": 3})),
         turn(text("Paid."), outcome=interrupt("Proceed?", interrupt_id="i")),
         turn(text("Done.")),
     )
     agent.tool(pay, approval="always")
-    runs.add("answerer", agent)
+    store.runs.add("answerer", agent)
 
     async def row() -> tuple[str, RowError | None]:
         rows, journal = [{"id": "a", "prompt": "Pay"}], tmp_path / "answers.jsonl"
-        [done] = [each async for each in run_many("answerer", rows, key="id", on=runs, name="b", journal=journal)]
+        [done] = [each async for each in run_many("answerer", rows, key="id", on=store, name="b", journal=journal)]
         return done.text, done.error
 
     async def waiting() -> RunInfo:
-        [found] = [each for each in await runs.list() if each.status == "waiting"]
+        [found] = [each for each in await store.runs.list() if each.status == "waiting"]
         return found
 
     how = "answer it with runs.answer or agui runs answer, and start the batch again"
@@ -105,13 +105,13 @@ async def test_a_row_that_waits_for_a_person_says_which_run_to_answer_and_a_late
     message = f"run {asks.run_id!r} waits for an answer: Allow the call of pay?; {how}"
     assert (said, error) == ("I pay.", RowError("Unfinished", message, "waiting"))
     assert (await row(), len(agent.inputs)) == ((said, error), 1)
-    await runs.answer(asks.run_id, {each.id: Approve() for each in asks.interrupts})
+    await store.runs.answer(asks.run_id, {each.id: Approve() for each in asks.interrupts})
     # The next start follows the run that goes on, and that one waits, too.
     said, error = await row()
     asks = await waiting()
     message = f"run {asks.run_id!r} waits for an answer: Proceed?; {how}"
     assert (said, error) == ("Paid.", RowError("Unfinished", message, "waiting"))
-    await runs.answer(asks.run_id, {"i": Resolve(payload=True)})
+    await store.runs.answer(asks.run_id, {"i": Resolve(payload=True)})
     assert [await row() for _ in range(2)] == [("Done.", None)] * 2
     assert len(agent.inputs) == 3
 
@@ -122,39 +122,39 @@ def pay(amount: int) -> str:
 
 
 def test_what_a_batch_on_runs_cannot_have_is_refused_before_anything_runs() -> None:
-    agent, runs = ScriptedAgent(turn(text("Hi"))), Runs()
-    runs.add("helper", agent)
+    agent, store = ScriptedAgent(turn(text("Hi"))), Store()
+    store.runs.add("helper", agent)
     wrong: list[tuple[Any, dict[str, Any]]] = [
-        ("helper", {"on": runs}),
-        ("helpr", {"on": runs, "name": "b"}),
-        ({"old": "helper", "new": "helpr"}, {"on": runs, "name": "b"}),
+        ("helper", {"on": store}),
+        ("helpr", {"on": store, "name": "b"}),
+        ({"old": "helper", "new": "helpr"}, {"on": store, "name": "b"}),
         ("helper", {"name": "b"}),
         ("helper", {}),
-        (agent, {"on": runs, "name": "b"}),
-        ("helper", {"on": runs, "name": "b", "headers": {"a": "b"}}),
-        ("helper", {"on": runs, "name": "b", "rerun_failed": True, "journal": "answers.jsonl"}),
+        (agent, {"on": store, "name": "b"}),
+        ("helper", {"on": store, "name": "b", "headers": {"a": "b"}}),
+        ("helper", {"on": store, "name": "b", "rerun_failed": True, "journal": "answers.jsonl"}),
     ]
     for given, options in wrong:
         with pytest.raises(UsageError):
             run_many(given, ["a"], **options)
-    with pytest.raises(UsageError, match=r"^on= takes Runs\(URL\) of agui_client.store, not the URL itself$"):
+    with pytest.raises(UsageError, match=r"^on= takes Store\(URL\) of agui_client.store, not the URL itself$"):
         run_many("helper", ["a"], on="postgresql://ann:secret@host/runs", name="b")
     assert agent.inputs == []
 
 
 def test_a_batch_on_runs_that_an_earlier_batch_has_closed_is_refused_as_a_whole(tmp_path: Path) -> None:
-    runs = Runs(f"sqlite:///{tmp_path / 'runs.db'}")
-    runs.add("helper", ScriptedAgent(turn(text("Hi"))))
-    assert [done.text for done in run_many("helper", ["a"], on=runs, name="b")] == ["Hi"]
-    with pytest.raises(UsageError, match=r"^these runs were closed"):
-        list(run_many("helper", ["a", "b"], on=runs, name="b"))
+    store = Store(f"sqlite:///{tmp_path / 'runs.db'}")
+    store.runs.add("helper", ScriptedAgent(turn(text("Hi"))))
+    assert [done.text for done in run_many("helper", ["a"], on=store, name="b")] == ["Hi"]
+    with pytest.raises(UsageError, match=r"^the store of these runs was closed"):
+        list(run_many("helper", ["a", "b"], on=store, name="b"))
 
 
 async def test_a_batch_on_runs_in_memory_says_that_they_end_with_the_program(caplog: pytest.LogCaptureFixture) -> None:
     agent = Answerer()
     assert await agent.answers({"a": "one"}) == {"a": "Answer to one"}
     assert [each.getMessage() for each in caplog.records if each.name == "agui_client.batch"] == [
-        "the rows are runs in memory, which end with this program; Runs(URL) keeps them in a database"
+        "the rows are runs in memory, which end with this program; Store(URL) keeps them in a database"
     ]
 
 

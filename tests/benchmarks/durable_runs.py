@@ -25,7 +25,7 @@ from ag_ui.core import (
 )
 
 from agui_client import FunctionAgent
-from agui_client.store import Runs
+from agui_client.store import Store
 from benchmarks import durable_worker
 from benchmarks.measure import Row, child_environment
 
@@ -56,7 +56,7 @@ def durable_runs(repeat: int) -> list[Row]:
 
 
 async def _measured(url: str, repeat: int) -> list[Row]:
-    async with _named(Runs(url)) as stored, _named(Runs()) as kept:
+    async with _named(Store(url)) as stored, _named(Store()) as kept:
         paced = await _best(repeat, stored, kept, "slow", time.process_time)
         burst = await _best(repeat, stored, kept, "burst", time.perf_counter)
         many = await _best(repeat, stored, kept, "short", time.process_time, count=_RUNS)
@@ -72,12 +72,12 @@ async def _measured(url: str, repeat: int) -> list[Row]:
 async def _elsewhere(url: str, repeat: int) -> list[Row]:
     """Follow runs of another process, stop one, and take one over."""
     lags, stops, takeovers = list[float](), list[float](), list[float]()
-    async with durable_worker.named(Runs(url, lease=1.5)) as runs:
+    async with durable_worker.named(Store(url, lease=1.5)) as store:
         for _ in range(repeat):
             async with _worker(url) as worker:
-                lags += [await _lag(runs, worker)]
-                stops += [await _stop(runs, worker)]
-                takeovers += [await _take_over(runs, worker)]
+                lags += [await _lag(store, worker)]
+                stops += [await _stop(store, worker)]
+                takeovers += [await _take_over(store, worker)]
     lag, stop, takeover = median(lags), median(stops), median(takeovers)
     return [
         Row("lag of a follower in another process, p99", 1000 * lag, 100, "1 ms", f"{1000 * max(lags):.0f} ms at most"),
@@ -103,67 +103,67 @@ async def _worker(url: str) -> AsyncGenerator[asyncio.subprocess.Process]:
         await worker.wait()
 
 
-async def _begun(runs: Runs, worker: asyncio.subprocess.Process, prompt: str) -> str:
+async def _begun(store: Store, worker: asyncio.subprocess.Process, prompt: str) -> str:
     """Have the other process begin a run, and return its id when it has."""
     run_id = str(uuid4())
     assert worker.stdin is not None
     worker.stdin.write(f"{run_id} {prompt}\n".encode())
-    while all(each.run_id != run_id for each in await runs.list()):  # noqa: ASYNC110 - in another process
+    while all(each.run_id != run_id for each in await store.runs.list()):  # noqa: ASYNC110 - in another process
         await asyncio.sleep(0.01)
     return run_id
 
 
-async def _lag(runs: Runs, worker: asyncio.subprocess.Process) -> float:
+async def _lag(store: Store, worker: asyncio.subprocess.Process) -> float:
     """Return the time within which 99 of 100 events have come, in seconds."""
-    run_id, lags = await _begun(runs, worker, "slow"), list[float]()
-    async for _, event in runs.follow(run_id):
+    run_id, lags = await _begun(store, worker, "slow"), list[float]()
+    async for _, event in store.runs.follow(run_id):
         if isinstance(event, TextMessageContentEvent):
             lags.append(time.time() - float(event.delta))
     # Those that were there before this process looked are not late.
     return sorted(lags[len(lags) // 5 :])[-len(lags) // 100]
 
 
-async def _stop(runs: Runs, worker: asyncio.subprocess.Process) -> float:
+async def _stop(store: Store, worker: asyncio.subprocess.Process) -> float:
     """Return the seconds until a silent agent is stopped."""
-    run_id = await _begun(runs, worker, "silent")
+    run_id = await _begun(store, worker, "silent")
     begun_at = time.perf_counter()
-    await runs.stop(run_id)
+    await store.runs.stop(run_id)
     return time.perf_counter() - begun_at
 
 
-async def _take_over(runs: Runs, worker: asyncio.subprocess.Process) -> float:
+async def _take_over(store: Store, worker: asyncio.subprocess.Process) -> float:
     """Return the seconds from a kill until this process goes on with the run."""
-    run_id, killed_at = await _begun(runs, worker, "slow"), 0.0
-    async for _, event in runs.follow(run_id):
+    run_id, killed_at = await _begun(store, worker, "slow"), 0.0
+    async for _, event in store.runs.follow(run_id):
         if not killed_at and isinstance(event, TextMessageContentEvent):
             worker.kill()
             killed_at = time.perf_counter()
         elif killed_at and isinstance(event, MessagesSnapshotEvent):
             seconds = time.perf_counter() - killed_at
-            await runs.stop(run_id)
+            await store.runs.stop(run_id)
             return seconds
     raise AssertionError("the run ended before it was taken over")
 
 
-def _named(runs: Runs) -> Runs:
-    runs.add("agent", FunctionAgent(_agent))
-    return runs
+def _named(store: Store) -> Store:
+    store.runs.add("agent", FunctionAgent(_agent))
+    return store
 
 
 async def _best(
-    repeat: int, stored: Runs, kept: Runs, prompt: str, clock: Callable[[], float], count: int = 1
+    repeat: int, stored: Store, kept: Store, prompt: str, clock: Callable[[], float], count: int = 1
 ) -> tuple[float, float]:
     """Return the medians of what runs in a database and runs in memory take, in seconds."""
 
-    async def one(runs: Runs) -> None:
+    async def one(store: Store) -> None:
         """Start a run, and follow it to its end."""
-        run = await runs.start("agent", prompt)
-        async for _ in runs.follow(run.run_id):
+        run = await store.runs.start("agent", prompt)
+        async for _ in store.runs.follow(run.run_id):
             pass
 
-    async def all_of(runs: Runs) -> None:
+    async def all_of(store: Store) -> None:
         """Carry the runs out at once."""
-        await asyncio.gather(*(one(runs) for _ in range(count)))
+        await asyncio.gather(*(one(store) for _ in range(count)))
 
     async def timed(work: Callable[[], Awaitable[object]]) -> float:
         """Return what it takes."""
@@ -173,6 +173,6 @@ async def _best(
 
     taken: tuple[list[float], list[float]] = ([], [])
     for _ in range(repeat):
-        for runs, times in zip((stored, kept), taken, strict=True):
-            times.append(await timed(partial(all_of, runs)))
+        for store, times in zip((stored, kept), taken, strict=True):
+            times.append(await timed(partial(all_of, store)))
     return median(taken[0]), median(taken[1])

@@ -22,7 +22,7 @@ from ag_ui.core import (
 )
 
 from agui_client import FunctionAgent
-from agui_client.store import Runs
+from agui_client.store import Store
 
 EVENTS = 500
 
@@ -41,19 +41,19 @@ async def clock(run_input: RunAgentInput) -> AsyncGenerator[Event]:
     yield RunFinishedEvent(thread_id=run_input.thread_id, run_id=run_input.run_id)
 
 
-def named(runs: Runs) -> Runs:
+def named(store: Store) -> Store:
     """Name the agent, as each process does."""
-    runs.add("clock", FunctionAgent(clock))
-    return runs
+    store.runs.add("clock", FunctionAgent(clock))
+    return store
 
 
 async def main() -> None:
     """Start the runs that are asked for: `RUN-ID PROMPT`."""
-    async with named(Runs(sys.argv[1], lease=1.5)) as runs:
+    async with named(Store(sys.argv[1], lease=1.5)) as store:
         print("open", flush=True)
         while line := await asyncio.to_thread(sys.stdin.readline):
             run_id, prompt = line.split()
-            await runs.start("clock", prompt, run_id=run_id)
+            await store.runs.start("clock", prompt, run_id=run_id)
 
 
 if __name__ == "__main__":

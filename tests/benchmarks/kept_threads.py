@@ -18,12 +18,13 @@ from pydantic import TypeAdapter
 from sqlalchemy import Table, create_engine, insert, select
 
 from agui_client._conversation.log import empty_members, entry_of
-from agui_client.store import SQLStore, Threads
-from agui_client.store.sql.thread_tables import ENTRIES, LINES, THREADS
+from agui_client.store import Store, Threads
+from agui_client.store.sql.tables import ENTRIES, LINES, THREADS
 from agui_client.testing import ScriptedAgent, text, turn
 from agui_client.types import Checkpoint
 from benchmarks.measure import Row, best_times
 from support.postgres import postgres_server
+from support.stores import sql_store
 
 _THREAD_COUNT = 10_000
 _TURNS = 10_000
@@ -43,7 +44,7 @@ def stored_turns(repeat: int) -> list[Row]:
             server = stack.enter_context(postgres_server())
             places["PostgreSQL"] = (f"postgresql://{server.address}", 10.0)
         for name, (url, limit) in places.items():
-            threads = stack.enter_context(Threads(url))
+            threads = stack.enter_context(Store(url)).threads
             asyncio.run(_stored_turns(threads))
             numbers = count()
             stored, unstored = best_times(
@@ -79,7 +80,8 @@ def threads_kept(repeat: int) -> list[Row]:
         url = f"sqlite:///{Path(folder)}/threads.db"
         asyncio.run(_fill(url))
         agent = ScriptedAgent(turn(text("Yes.")))
-        with Threads(url) as threads:
+        with Store(url) as store:
+            threads = store.threads
             (listing,) = best_times(repeat, lambda: [threads.list(limit=50).result() for _ in range(_LISTS)])
 
             def open_it() -> None:
@@ -112,7 +114,7 @@ def threads_kept(repeat: int) -> list[Row]:
 
 
 async def _fill(url: str) -> None:
-    store = SQLStore(url)
+    store = sql_store(url)
     await store.list("", 1)
     row: dict[str, Any] = {"owner": "", "lease": 1, "leased_until": 0, "title": "A title", "created_at": 1}
     row |= {"messages": 2, "usage": "[]"}

@@ -1,4 +1,4 @@
-"""`agui serve --runs` and `agui runs`: runs that go on without a caller, at a terminal."""
+"""`agui serve --store` and `agui runs`: runs that go on without a caller, at a terminal."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ hold = FunctionAgent(words)
 def test_runs_are_listed_followed_answered_and_stopped(start: Start, agui: Agui, tmp_path: Path) -> None:
     path = tmp_path / "paying.py"
     path.write_text(AGENTS, "utf-8")
-    process = start("serve", f"{path}:choose", "--port", "0", "--runs", "memory")
+    process = start("serve", f"{path}:choose", "--port", "0", "--store", "memory")
     assert process.stdout is not None
     url = process.stdout.readline().split(" answers at ")[1].split()[0]
     HttpAgent(url, thread_id="bills").run_agent_sync("Pay", run_id="r1")
@@ -105,14 +105,14 @@ def test_an_address_without_kept_runs_says_how_to_keep_them(agui: Agui) -> None:
 def test_runs_are_not_kept_for_an_app_that_the_program_made(agui: Agui, tmp_path: Path) -> None:
     path = tmp_path / "serving.py"
     path.write_text(AGENTS, "utf-8")
-    refused = agui("serve", f"{path}:app", "--port", "0", "--runs", "memory")
-    assert (refused.returncode, "agent_app(..., runs=Runs())" in refused.stderr) == (2, True)
+    refused = agui("serve", f"{path}:app", "--port", "0", "--store", "memory")
+    assert (refused.returncode, "agent_app(..., store=Store())" in refused.stderr) == (2, True)
 
 
 def test_runs_in_a_database_are_listed_followed_answered_and_stopped(start: Start, agui: Agui, tmp_path: Path) -> None:
     path, database = tmp_path / "paying.py", f"sqlite:///{tmp_path / 'runs.db'}"
     path.write_text(AGENTS, "utf-8")
-    process = start("serve", f"{path}:choose", "--port", "0", "--runs", database)
+    process = start("serve", f"{path}:choose", "--port", "0", "--store", database)
     assert process.stdout is not None
     url = process.stdout.readline().split(" answers at ")[1].split()[0]
     HttpAgent(url, thread_id="bills").run_agent_sync("Pay", run_id="r1")
@@ -154,7 +154,7 @@ def test_a_run_that_is_followed_at_its_address_goes_on_when_the_server_is_starte
     path, hold = tmp_path / "holding.py", tmp_path / "hold"
     path.write_text(HOLDING.format(str(hold)), "utf-8")
     hold.touch()
-    serving = ("serve", f"{path}:hold", "--runs", f"sqlite:///{tmp_path / 'runs.db'}", "--port")
+    serving = ("serve", f"{path}:hold", "--store", f"sqlite:///{tmp_path / 'runs.db'}", "--port")
     first = start(*serving, "0")
     assert first.stdout is not None
     url = first.stdout.readline().split(" answers at ")[1].split()[0]
@@ -175,7 +175,7 @@ def test_a_run_whose_server_has_forgotten_it_is_not_said_to_begin_anew(start: St
     path, hold = tmp_path / "holding.py", tmp_path / "hold"
     path.write_text(HOLDING.format(str(hold)), "utf-8")
     hold.touch()
-    serving = ("serve", f"{path}:hold", "--runs", "memory", "--port")
+    serving = ("serve", f"{path}:hold", "--store", "memory", "--port")
     first = start(*serving, "0")
     assert first.stdout is not None
     url = first.stdout.readline().split(" answers at ")[1].split()[0]

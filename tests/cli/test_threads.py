@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from ag_ui.core import RunAgentInput
 
-pytest.importorskip("sqlalchemy", reason="needs the extra threads: pip install 'agui-client[threads]'")
+pytest.importorskip("sqlalchemy", reason="needs the extra store: pip install 'agui-client[store]'")
 
-from agui_client.store import Threads
+from agui_client.store import Store
 from agui_client.testing import ScriptedAgent, Server, Step, serve, text, tool_call, turn
 from cli.conftest import Agui, Start
 
@@ -73,7 +73,7 @@ def test_a_chat_whose_terminal_was_closed_leaves_its_thread(start: Start, server
     assert chat.stdout.readline() == "You said Hello (1).\n"
     chat.send_signal(signal.SIGHUP)
     assert chat.wait(30) == 129
-    with Threads(f"sqlite:///{kept}") as threads, threads.open("t", ScriptedAgent(turn()), wait=0) as agent:
+    with Store(f"sqlite:///{kept}") as store, store.threads.open("t", ScriptedAgent(turn()), wait=0) as agent:
         assert [message.content for message in agent.messages] == ["Hello", "You said Hello (1)."]
 
 
@@ -83,7 +83,7 @@ def test_a_tool_that_was_stopped_in_the_middle_is_not_asked_about(agui: Agui, tm
         "from agui_client import tool\n@tool(approval='always')\ndef pay() -> str:\n    'Pays.'\n    return 'paid'\n"
     )
     producer = ScriptedAgent(turn(tool_call("pay", tool_call_id="c1")))
-    with Threads(f"sqlite:///{kept}") as threads, threads.open("t", producer, owner="ann") as agent:
+    with Store(f"sqlite:///{kept}") as store, store.threads.open("t", producer, owner="ann") as agent:
         from agui_client import tool
 
         @tool

@@ -13,9 +13,10 @@ from agui_client import HttpAgent, UsageError
 from agui_client.asgi import agent_app
 from agui_client.doctor import Diagnosis, as_html, as_junit, diagnose
 from agui_client.doctor.examination import Examination, Setup
-from agui_client.store import Runs
+from agui_client.store import Store
 from agui_client.testing import agui_app, demo_agent
 from doctor.spoiled_server import FAULTS, HABITS, LATE, Events, Request, Server, asking
+from support.stores import FOR_ALL
 
 HOSTILE = "\x1b[31m\x00\u202e</pre><script>alert(1)</script><b>]]>&\r\n"
 RULES = {
@@ -228,7 +229,7 @@ async def test_a_server_that_refuses_one_of_two_answers_insists_on_all() -> None
 
 
 async def test_a_run_that_goes_on_without_its_caller_is_seen_by_connecting() -> None:
-    app = agent_app(demo_agent(pace=0.02), runs=Runs())
+    app = agent_app(demo_agent(pace=0.02), store=Store(), **FOR_ALL)
     agent = HttpAgent("http://demo.example/", app=app, connect_url="http://demo.example/connect")
     diagnosis = await diagnose(agent, only=["leave"])
     assert diagnosis.findings == []

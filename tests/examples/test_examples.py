@@ -286,7 +286,7 @@ def test_approval_is_given_with_one_ticket_refused_and_given_later() -> None:
 
 
 def test_threads_go_on_in_the_next_program(tmp_path: Path) -> None:
-    pytest.importorskip("sqlalchemy", reason="needs the extra threads: pip install 'agui-client[threads]'")
+    pytest.importorskip("sqlalchemy", reason="needs the extra store: pip install 'agui-client[store]'")
     with serve(demo_agent(pace=0)) as server:
         first, second = (_lines("threads", server.url, str(tmp_path / "chats.db")) for _ in range(2))
     title = "Plan my Saturday in Oslo."

@@ -29,10 +29,11 @@ from typing import Any
 
 import psutil
 
+from agui_client.store import Store
+
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from agui_client.store import Threads
 from benchmarks.concurrency import allow_many_files
 from benchmarks.loopback import loopback_server
 from load.callers import Caller, Seen, call
@@ -143,7 +144,8 @@ async def _lost(url: str, seen: Seen) -> list[str]:
     lost = list[str]()
     texts = dict[tuple[str, str], str]()
     results = dict[tuple[str, str], str]()
-    async with Threads(url) as threads:
+    async with Store(url) as store:
+        threads = store.threads
         for thread_id in {key[0] for key in (*seen.texts, *seen.results)}:
             found = await threads.get(thread_id)
             for message in found.conversation.messages if found is not None else ():

@@ -13,7 +13,7 @@ from starlette.routing import Mount
 
 from agui_client import HttpAgent, tool
 from agui_client.asgi import agent_app
-from agui_client.store import Threads
+from agui_client.store import Store
 from benchmarks.concurrency import allow_many_files
 
 
@@ -27,7 +27,8 @@ def make_app() -> Starlette:
     """Make the app of one worker."""
     allow_many_files()
     tell_ready = Path(os.environ["LOAD_READY"], str(os.getpid())).touch
-    agent, threads = HttpAgent(os.environ["LOAD_UPSTREAM"], tools=[look]), Threads(os.environ["LOAD_DATABASE"])
+    agent, store = HttpAgent(os.environ["LOAD_UPSTREAM"], tools=[look]), Store(os.environ["LOAD_DATABASE"])
+    threads = store.threads
     seconds = float(os.environ["LOAD_STOP_WITHIN"])
     plain = agent_app(lambda request, input: agent.clone(thread_id=input.thread_id), stop_within=seconds)
     stored = agent_app(lambda request, input: threads.open(input.thread_id, agent), stop_within=seconds)
@@ -35,7 +36,7 @@ def make_app() -> Starlette:
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncGenerator[None]:
         # The database is left as the last: runs that end at a deploy are saved.
-        async with threads, agent, stored.lifespan(), plain.lifespan():
+        async with store, agent, stored.lifespan(), plain.lifespan():
             await threads.list(limit=1)
             tell_ready()
             yield

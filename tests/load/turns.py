@@ -22,7 +22,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from agui_client import AGUIError, Approve
 from agui_client.options import RunOptions
-from agui_client.store.sql.run_tables import url_of
+from agui_client.store.sql.database import url_of
 from support.durable_servers import Servers, page
 from support.postgres import postgres_server
 from support.programs import Program

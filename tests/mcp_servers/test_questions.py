@@ -26,7 +26,7 @@ from agui_client import (
 )
 from agui_client.asgi import agent_app
 from agui_client.mcp import mcp_server
-from agui_client.store import Threads
+from agui_client.store import Store
 from agui_client.teams import SequentialAgent
 from agui_client.testing import ScriptedAgent, interrupt, serve, text, tool_call, turn
 from agui_client.types import Answer
@@ -236,7 +236,7 @@ async def test_a_question_of_a_member_waits_for_the_caller_of_its_team() -> None
 @pytest.mark.anyio
 async def test_a_question_is_stored_with_its_thread_and_with_a_fork_of_it() -> None:
     tools = mcp_server(make_server())
-    threads = Threads()
+    threads = Store().threads
     with anyio.fail_after(SECONDS):
         async with threads.open("thread-1", ScriptedAgent(turn(RESERVE), DONE, tools=tools)) as agent:
             await agent.run_agent("Hi")

@@ -21,8 +21,9 @@ sys.path[:0] = [str(_TESTS), str(_TESTS.parent)]
 
 from agui_client import Approve, HttpAgent  # noqa: E402 - found by the lines above
 from agui_client.asgi import agent_app  # noqa: E402
-from agui_client.store import Runs  # noqa: E402
+from agui_client.store import Store  # noqa: E402
 from agui_client.testing import demo_agent, serve  # noqa: E402
+from support.stores import FOR_ALL  # noqa: E402
 from support.typescript import COPILOTKIT, run_typescript  # noqa: E402
 
 _CLIENT = Path(__file__).with_name("typescript_connect.mjs")
@@ -54,7 +55,7 @@ def main() -> int:
     given = parser.parse_args()
     os.environ["COPILOTKIT_TELEMETRY_DISABLED"] = "true"
     agent = demo_agent(pace=0.5)
-    with serve(agent_app(agent, runs=Runs(), secret="a secret of this program")) as server:
+    with serve(agent_app(agent, store=Store(), **FOR_ALL, secret="a secret of this program")) as server:
         waiting, answered = asyncio.run(ours(server.url))
         agent.inputs.clear()
         told = {"client": run_typescript(_CLIENT, server.url)}

@@ -34,7 +34,8 @@ from agui_client import (
     tool,
 )
 from agui_client.asgi import ASGITransport, agent_app
-from agui_client.store import Runs
+from agui_client.store import Store
+from support.stores import FOR_ALL
 
 pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
 _SECONDS = 30.0
@@ -87,8 +88,10 @@ class Served:
     """A served agent and its kept runs."""
 
     def __init__(self, url: str | None, **bounds: Any) -> None:
-        self.runs = Runs(url, **bounds)
-        self.app = agent_app(FunctionAgent(clerk, tools=[pay]), runs=self.runs, secret="a secret of these tests")
+        self.store = Store(url, **bounds)
+        self.app = agent_app(
+            FunctionAgent(clerk, tools=[pay]), store=self.store, **FOR_ALL, secret="a secret of these tests"
+        )
 
     def page(self, thread_id: str = "t") -> HttpAgent:
         return HttpAgent("http://app/", app=self.app, connect_url="http://app/connect", thread_id=thread_id)
@@ -103,7 +106,7 @@ class Served:
         return first, second, asked.id
 
     async def statuses(self) -> dict[str, str]:
-        return {each.run_id: each.status.value for each in await self.runs.list()}
+        return {each.run_id: each.status.value for each in await self.store.runs.list()}
 
 
 async def answered(page: HttpAgent, asked: str, answer: Any = None, run_id: str | None = None) -> str | int:
@@ -118,16 +121,16 @@ async def answered(page: HttpAgent, asked: str, answer: Any = None, run_id: str 
 
 async def test_a_question_that_was_answered_by_a_link_is_answered_on_no_page(runs_url: str | None) -> None:
     served = Served(runs_url)
-    async with served.runs as runs:
+    async with served.store as store:
         first, second, asked = await served.asking("pay")
-        following = await runs.answer("asks", {asked: Approve()})
-        assert [event.type.value async for _, event in runs.follow(following.run_id)][-1] == "RUN_FINISHED"
+        following = await store.runs.answer("asks", {asked: Approve()})
+        assert [event.type.value async for _, event in store.runs.follow(following.run_id)][-1] == "RUN_FINISHED"
         assert [await answered(each, asked) for each in (first, second)] == [409, 409]
         with pytest.raises(HTTPStatusError, match="which was answered before; nothing was done"):
             await first.run_agent(resume={asked: Approve()})
         assert paid == [3]
         with pytest.raises(UsageError, match="waits for no answer: it was answered"):
-            await runs.answer("asks", {asked: Approve()})
+            await store.runs.answer("asks", {asked: Approve()})
         # A new question, about another call of the same id, is one.
         assert (await second.connect_agent()).interrupts == []
         [again] = (await second.run_agent("pay")).interrupts
@@ -136,13 +139,13 @@ async def test_a_question_that_was_answered_by_a_link_is_answered_on_no_page(run
 
 async def test_of_answers_that_come_at_the_same_moment_one_is_carried_out(runs_url: str | None) -> None:
     served = Served(runs_url)
-    async with served.runs as runs:
+    async with served.store as store:
         first, second, asked = await served.asking("pay")
         answers = [answered(first, asked, run_id="one"), answered(second, asked, run_id="other")]
         assert sorted(map(str, await asyncio.gather(*answers))) == ["409", "Done."]
         late = served.page()
         await late.connect_agent()
-        assert (len(await runs.list()), late.pending_interrupts, paid) == (2, [], [3])
+        assert (len(await store.runs.list()), late.pending_interrupts, paid) == (2, [], [3])
         # The page that was refused still shows the question.
         still = first if first.pending_interrupts else second
         assert (await answered(still, asked), paid) == (409, [3])
@@ -150,7 +153,7 @@ async def test_of_answers_that_come_at_the_same_moment_one_is_carried_out(runs_u
 
 async def test_an_answer_that_a_failed_run_has_not_used_may_be_given_again(runs_url: str | None) -> None:
     served = Served(runs_url)
-    async with served.runs:
+    async with served.store:
         first, second, asked = await served.asking("book")
         broken.add("book")
         with pytest.raises(RunFailedError):
@@ -163,25 +166,25 @@ async def test_an_answer_that_was_withdrawn_before_its_run_had_begun_may_be_give
     runs_url: str | None,
 ) -> None:
     served = Served(runs_url, at_once=1)
-    async with served.runs as runs:
+    async with served.store as store:
         first, second, asked = await served.asking("pay")
         async with served.page("silent").stream("wait") as going_on:
             await anext(aiter(going_on))
             withdrawn = asyncio.create_task(answered(first, asked, run_id="withdrawn"))
             while "withdrawn" not in await served.statuses():  # noqa: ASYNC110 - it is stored in a thread
                 await anyio.sleep(0.01)
-            await runs.stop("withdrawn")
+            await store.runs.stop("withdrawn")
             with pytest.raises(RunFailedError, match="stopped before it had begun"):
                 await withdrawn
             assert (await served.statuses())["asks"] == "waiting"
-            await runs.stop(going_on.run_id)
+            await store.runs.stop(going_on.run_id)
         assert [await answered(each, asked) for each in (second, first)] == ["Done.", 409]
         assert ((await served.statuses())["asks"], paid) == ("finished", [3])
 
 
 async def test_a_payment_that_was_made_by_a_failed_run_is_not_made_again(runs_url: str | None) -> None:
     served = Served(runs_url)
-    async with served.runs:
+    async with served.store:
         first, second, asked = await served.asking("break")
         broken.add("break")
         with pytest.raises(RunFailedError):
@@ -191,13 +194,13 @@ async def test_a_payment_that_was_made_by_a_failed_run_is_not_made_again(runs_ur
 
 async def test_a_question_that_a_new_prompt_has_passed_over_is_superseded(runs_url: str | None) -> None:
     served = Served(runs_url)
-    async with served.runs as runs:
+    async with served.store as store:
         first, second, asked = await served.asking("pay")
         stranger = served.page()
         assert (await stranger.run_agent("something else", run_id="else")).text == "Done."
         assert await served.statuses() == {"else": "finished", "asks": "superseded"}
         with pytest.raises(UsageError, match="waits for no answer: another run of its thread has begun instead"):
-            await runs.answer("asks", {asked: Approve()})
+            await store.runs.answer("asks", {asked: Approve()})
         # Who still sees it may answer it, once.
         assert [await answered(each, asked) for each in (first, second)] == ["Done.", 409]
         assert paid == [3]
@@ -215,21 +218,21 @@ async def test_a_prompt_whose_answer_was_lost_is_asked_again_by_its_run_id_and_p
                 raise replies.pop()
             return response
 
-    async with served.runs:
+    async with served.store:
         agent = HttpAgent("http://app/", http_client=httpx.AsyncClient(transport=Losing(served.app)), thread_id="t")
         with pytest.raises(ConnectError) as lost:
             await agent.run_agent("Hi")
         assert (lost.value.may_have_started, agent.messages) == (True, [])
         assert lost.value.run_id is not None
         assert (await agent.run_agent("Hi", run_id=lost.value.run_id)).text == "Done."
-        assert [each.run_id for each in await served.runs.list()] == [lost.value.run_id]
+        assert [each.run_id for each in await served.store.runs.list()] == [lost.value.run_id]
 
 
 async def test_a_request_with_the_id_of_a_run_that_was_asked_for_something_else_is_refused(
     runs_url: str | None,
 ) -> None:
     served = Served(runs_url)
-    async with served.runs:
+    async with served.store:
         assert (await served.page().run_agent("Hi", run_id="r")).text == "Done."
         assert (await served.page().run_agent("Hi", run_id="r")).text == "Done."
         with pytest.raises(HTTPStatusError, match="begun with other messages, tools or answers") as refused:

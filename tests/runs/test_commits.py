@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from agui_client.store import Threads
+from agui_client.store import Store
 from support.programs import Program
 
 _PROGRAM = str(Path(__file__).parents[1] / "support" / "killed_turn.py")
@@ -52,7 +52,8 @@ class Turn:
 
     def check(self) -> str:
         """Check that the thread has the turn once, and no call was made twice; return the result of the tool."""
-        with Threads(self._url) as threads:
+        with Store(self._url) as store:
+            threads = store.threads
             saved = threads.get("t").result()
         assert saved is not None
         messages = saved.conversation.messages

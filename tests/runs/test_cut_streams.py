@@ -30,9 +30,10 @@ from ag_ui.core import (
 from agui_client import FunctionAgent, HttpAgent, RetryPolicy, tool
 from agui_client.asgi import agent_app
 from agui_client.reconnect import Connect, LastEventId, ReconnectPolicy
-from agui_client.store import Runs
+from agui_client.store import Store
 from agui_client.testing import ScriptedAgent, serve, text, turn
 from support.cutting_proxy import CuttingProxy
+from support.stores import FOR_ALL
 from support.waiting import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
@@ -75,7 +76,7 @@ async def test_a_run_that_is_kept_runs_once_and_its_answer_is_whole_after_twenty
         yield TextMessageEndEvent(message_id="m")
         yield RunFinishedEvent(thread_id=thread_id, run_id=run_id)
 
-    with serve(agent_app(FunctionAgent(tell), runs=Runs(runs_url))) as server:
+    with serve(agent_app(FunctionAgent(tell), store=Store(runs_url), **FOR_ALL)) as server:
         proxy = CuttingProxy(urlsplit(server.url).port or 0, cuts=20, seed=seed, **cutting)
         async with proxy.serving():
             agent = HttpAgent(f"{proxy.url}/", connect_url="connect", reconnect=policy, retry=_QUICK)
@@ -114,7 +115,7 @@ async def test_a_tool_of_the_caller_is_called_once_whatever_is_cut_before_and_af
         asked.append(question)
         return "Two."
 
-    with serve(agent_app(FunctionAgent(tell), runs=Runs(runs_url))) as server:
+    with serve(agent_app(FunctionAgent(tell), store=Store(runs_url), **FOR_ALL)) as server:
         proxy = CuttingProxy(urlsplit(server.url).port or 0, cuts=20, seed=seed, **_IN_ANSWERS)
         async with proxy.serving():
             agent = HttpAgent(f"{proxy.url}/", connect_url="connect", reconnect=policy, retry=_QUICK, tools=[ask])
@@ -128,7 +129,7 @@ async def test_a_tool_of_the_caller_is_called_once_whatever_is_cut_before_and_af
 @pytest.mark.parametrize("unanswered", [1, 3], ids=["one request", "three requests"])
 async def test_a_run_whose_post_gets_no_answer_is_connected_to_and_not_posted_again(unanswered: int) -> None:
     agent = ScriptedAgent(turn(text("All is well.")))
-    with serve(agent_app(agent, runs=Runs())) as server:
+    with serve(agent_app(agent, store=Store(), **FOR_ALL)) as server:
         proxy = CuttingProxy(urlsplit(server.url).port or 0, cuts=0, seconds=(0, 0), unanswered=unanswered)
         async with proxy.serving():
             caller = HttpAgent(

@@ -19,11 +19,10 @@ from sqlalchemy import event, exc
 
 from agui_client import FunctionAgent, HttpAgent, ThreadStoreError, UsageError
 from agui_client.asgi import agent_app
-from agui_client.store import Runs, Threads
+from agui_client.store import Store
 from agui_client.store.sql import versions
-from agui_client.store.sql.database import Database
+from agui_client.store.sql.database import Database, url_of
 from agui_client.store.sql.run_database import RunDatabase, RunLostError
-from agui_client.store.sql.run_tables import SCHEMA, url_of
 from agui_client.store.sql.times import StoreTimes
 from agui_client.testing import Gate, ScriptedAgent, text, turn
 from support.waiting import until
@@ -31,10 +30,10 @@ from support.waiting import until
 pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
 
 
-def with_agent(url: str) -> Runs:
-    runs = Runs(url)
-    runs.add("helper", ScriptedAgent(turn(text("Hello."))))
-    return runs
+def with_agent(url: str) -> Store:
+    store = Store(url)
+    store.runs.add("helper", ScriptedAgent(turn(text("Hello."))))
+    return store
 
 
 def change(url: str, statement: str) -> None:
@@ -55,25 +54,25 @@ def read(url: str, statement: str) -> list[Any]:
 
 
 async def test_a_column_that_is_missing_is_no_outage(database_url: str) -> None:
-    async with with_agent(database_url) as runs:
-        await runs.start("helper", "Hi")
+    async with with_agent(database_url) as store:
+        await store.runs.start("helper", "Hi")
         change(database_url, "alter table agui_run drop column stored_request")
         with pytest.raises(exc.DBAPIError, match="stored_request"):
-            await runs.start("helper", "Hi")
+            await store.runs.start("helper", "Hi")
 
 
 async def test_runs_of_other_processes_are_read_again_when_their_table_is_whole_again(
     database_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    carrying, others, gate = Runs(database_url), Runs(database_url), Gate()
+    carrying, others, gate = Store(database_url), Store(database_url), Gate()
     agent = ScriptedAgent(turn(text("One. "), gate, text("Two.")))
     for each in (carrying, others):
-        each.add("helper", agent)
+        each.runs.add("helper", agent)
     with anyio.fail_after(10):
         async with carrying:
-            await carrying.start("helper", "Hi", run_id="r")
+            await carrying.runs.start("helper", "Hi", run_id="r")
             async with others:
-                following = others.follow("r")
+                following = others.runs.follow("r")
                 seen = [(await anext(following)).event.type.value]
                 change(database_url, "alter table agui_run_events rename column frames to pieces")
                 await until(lambda: caplog.records)
@@ -89,33 +88,32 @@ async def test_runs_of_other_processes_are_read_again_when_their_table_is_whole_
 async def test_tables_of_an_older_version_are_migrated_while_a_program_that_made_them_goes_on(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    steps = [{"agui_run": ["alter table agui_run add column cost integer"], "agui_absent": ["drop table agui_absent"]}]
-    steps.append({"agui_run": ["update agui_run set cost = 3"]})
+    steps = [["alter table agui_run add column cost integer"], ["update agui_run set cost = 3"]]
     async with with_agent(database_url) as older:
-        await older.start("helper", "Hi", run_id="r1")
+        await older.runs.start("helper", "Hi", run_id="r1")
         with monkeypatch.context() as newer:
             newer.setattr(versions, "MIGRATIONS", steps)
-            async with with_agent(database_url) as runs, Threads(database_url) as threads:
-                assert list(await threads.list()) == []
-                await runs.start("helper", "Hi", run_id="r2")
-                await older.start("helper", "Hi", run_id="r3")
-                assert {each.run_id for each in await runs.list()} == {"r1", "r2", "r3"}
+            async with with_agent(database_url) as store:
+                assert list(await store.threads.list()) == []
+                await store.runs.start("helper", "Hi", run_id="r2")
+                await older.runs.start("helper", "Hi", run_id="r3")
+                assert {each.run_id for each in await store.runs.list()} == {"r1", "r2", "r3"}
     assert read(database_url, "select version from agui_version") == [3]
     assert read(database_url, "select cost from agui_run order by run_id") == [3, None, None]
 
 
 async def test_a_migration_that_fails_changes_nothing(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with with_agent(database_url) as runs:
-        await runs.start("helper", "Hi", run_id="r1")
-    steps = [{"agui_run": ["alter table agui_run add column cost integer", "update agui_run set price = 3"]}]
+    async with with_agent(database_url) as store:
+        await store.runs.start("helper", "Hi", run_id="r1")
+    steps = [["alter table agui_run add column cost integer", "update agui_run set price = 3"]]
     with monkeypatch.context() as newer:
         newer.setattr(versions, "MIGRATIONS", steps)
         for _ in range(2):
             with pytest.raises(exc.DBAPIError, match="price"):
-                await with_agent(database_url).open()
+                await with_agent(database_url).__aenter__()
     assert read(database_url, "select version from agui_version") == [1]
-    async with with_agent(database_url) as runs:
-        assert [each.run_id for each in await runs.list()] == ["r1"]
+    async with with_agent(database_url) as store:
+        assert [each.run_id for each in await store.runs.list()] == ["r1"]
 
 
 @pytest.mark.parametrize(
@@ -130,34 +128,33 @@ async def test_a_migration_that_fails_changes_nothing(database_url: str, monkeyp
 async def test_tables_that_are_newer_or_not_ours_are_left_alone(
     database_url: str, statement: str, sentence: str
 ) -> None:
-    async with with_agent(database_url) as runs, Threads(database_url) as threads:
-        await runs.start("helper", "Hi")
-        await threads.list()
+    async with with_agent(database_url) as store:
+        await store.runs.start("helper", "Hi")
+        await store.threads.list()
     change(database_url, statement)
-    runs = with_agent(database_url)
+    store = with_agent(database_url)
     for _ in range(2):
         with pytest.raises(UsageError, match=sentence):
-            await runs.open()
+            await store.__aenter__()
     if "agui_version" in statement:
-        async with Threads(database_url) as threads:
+        async with Store(database_url) as store:
             with pytest.raises(ThreadStoreError, match=sentence):
-                await threads.list()
+                await store.threads.list()
 
 
 async def test_processes_that_make_the_tables_at_the_same_time_make_them_once(database_url: str) -> None:
     async with AsyncExitStack() as stack, anyio.create_task_group() as tasks:
         for _ in range(8):
             tasks.start_soon(stack.enter_async_context, with_agent(database_url))
-            tasks.start_soon(stack.enter_async_context, Threads(database_url))
     assert read(database_url, "select version from agui_version") == [1]
 
 
 async def test_values_that_runs_and_threads_always_have_are_never_null_and_indexes_have_their_names(
     database_url: str,
 ) -> None:
-    async with with_agent(database_url) as runs, Threads(database_url) as threads:
-        await runs.start("helper", "Hi")
-        await threads.list()
+    async with with_agent(database_url) as store:
+        await store.runs.start("helper", "Hi")
+        await store.threads.list()
     engine = sa.create_engine(url_of(database_url))
     found = {
         table: sorted(each["name"] for each in sa.inspect(engine).get_columns(table) if each["nullable"])
@@ -181,7 +178,7 @@ async def test_values_that_runs_and_threads_always_have_are_never_null_and_index
 
 
 async def test_sqlite_writes_to_the_disk_at_the_end_of_each_transaction_that_is_to_last(tmp_path: Path) -> None:
-    database = Database(sa.make_url(f"sqlite:///{tmp_path / 'runs.db'}"), sa.MetaData())
+    database = Database(f"sqlite:///{tmp_path / 'runs.db'}")
 
     def level(db: sa.Connection) -> Any:
         return db.execute(sa.text("pragma synchronous")).scalar_one()
@@ -192,18 +189,18 @@ async def test_sqlite_writes_to_the_disk_at_the_end_of_each_transaction_that_is_
     # One that is to last takes the others with it.
     found = await asyncio.gather(*(database.write(level, is_synced=each) for each in (False, True, False)))
     assert found[1] == full
-    await database.close()
+    database.close()
 
 
 async def test_half_a_character_is_refused(database_url: str) -> None:
-    async with with_agent(database_url) as runs:
+    async with with_agent(database_url) as store:
         with pytest.raises(UsageError, match="cannot store an id or a text"):
-            await runs.start("helper", "Hi", thread_id="half \ud83d")
+            await store.runs.start("helper", "Hi", thread_id="half \ud83d")
 
 
 @pytest.mark.parametrize("step", ["rollback", "commit"])
 async def test_nothing_of_a_transaction_goes_into_the_next_one_if_its_end_fails(tmp_path: Path, step: str) -> None:
-    database = Database(sa.make_url(f"sqlite:///{tmp_path / 'runs.db'}"), sa.MetaData())
+    database = Database(f"sqlite:///{tmp_path / 'runs.db'}")
     await database.write(lambda db: db.execute(sa.text("create table kept (word text)")))
 
     def writing(word: str, end: Callable[[], None] = lambda: None) -> Callable[[sa.Connection], None]:
@@ -226,15 +223,15 @@ async def test_nothing_of_a_transaction_goes_into_the_next_one_if_its_end_fails(
         await database.write(writing("undone", stop))
     await database.write(writing("kept"))
     assert await database.read(lambda db: db.execute(sa.text("select word from kept")).scalars().all()) == ["kept"]
-    await database.close()
+    database.close()
 
 
 @pytest.mark.parametrize(("hung_after", "is_kept"), [(60.0, True), (0.2, False)])
 async def test_a_blocked_event_loop_keeps_the_lease_of_its_process_unless_it_hangs(
     tmp_path: Path, hung_after: float, is_kept: bool
 ) -> None:
-    url = sa.make_url(f"sqlite:///{tmp_path / 'runs.db'}")
-    this, other = (Database(url, SCHEMA, StoreTimes(0.4, hung_after)) for _ in range(2))
+    url = f"sqlite:///{tmp_path / 'runs.db'}"
+    this, other = (Database(url, StoreTimes(0.4, hung_after)) for _ in range(2))
     await this.make_tables()
     await this.hold_lease()
     unwatch = this.lease.watch()
@@ -243,13 +240,13 @@ async def test_a_blocked_event_loop_keeps_the_lease_of_its_process_unless_it_han
     living = await other.read(lambda db: db.execute(other.lease.living).scalars().all())
     assert (this.lease.process_id in living) is is_kept
     unwatch()
-    await this.close()
-    await other.close()
+    this.close()
+    other.close()
 
 
 async def test_who_was_cut_off_from_the_database_waits_a_lease_before_it_takes_others_for_dead(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
-    database = Database(sa.make_url(f"sqlite:///{path}"), SCHEMA, StoreTimes(0.3))
+    database = Database(f"sqlite:///{path}", StoreTimes(0.3))
     await database.make_tables()
     await database.hold_lease()
     judges = [database.lease.may_judge]
@@ -267,7 +264,7 @@ async def test_who_was_cut_off_from_the_database_waits_a_lease_before_it_takes_o
             await anyio.sleep(0.02)
     assert judges == [True, False, False]
     assert time.monotonic() - returned > 0.2
-    await database.close()
+    database.close()
 
 
 @pytest.mark.parametrize(("passed_before", "waits", "remains"), [(None, False, 0), (1.0, True, 1), (9.0, True, 0)])
@@ -275,7 +272,7 @@ async def test_a_new_process_takes_others_for_dead_when_the_living_had_the_time_
     tmp_path: Path, passed_before: float | None, waits: bool, remains: int
 ) -> None:
     url = f"sqlite:///{tmp_path / 'runs.db'}"
-    database = Database(sa.make_url(url), SCHEMA, StoreTimes(0.5))
+    database = Database(url, StoreTimes(0.5))
     await database.make_tables()
     if passed_before is not None:
         change(url, f"insert into agui_process values ('other', (julianday() - 2440587.5) * 86400 - {passed_before})")
@@ -285,12 +282,12 @@ async def test_a_new_process_takes_others_for_dead_when_the_living_had_the_time_
     with anyio.fail_after(10):
         while not database.lease.may_judge:  # noqa: ASYNC110
             await anyio.sleep(0.02)
-    await database.close()
+    database.close()
 
 
 async def test_who_has_no_patience_waits_for_a_lock_of_another_program_all_the_same(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
-    database = Database(sa.make_url(f"sqlite:///{path}"), SCHEMA, StoreTimes(patience=0))
+    database = Database(f"sqlite:///{path}", StoreTimes(patience=0))
     await database.make_tables()
     async with anyio.create_task_group() as tasks:
         with closing(sqlite3.connect(path, isolation_level=None)) as lock:
@@ -300,7 +297,7 @@ async def test_who_has_no_patience_waits_for_a_lock_of_another_program_all_the_s
             assert not database.lease.is_current
             lock.execute("commit")
     assert database.lease.is_current
-    await database.close()
+    database.close()
 
 
 async def test_a_run_that_is_lost_while_its_process_leaves_it_is_no_unknown_failure(
@@ -308,22 +305,22 @@ async def test_a_run_that_is_lost_while_its_process_leaves_it_is_no_unknown_fail
 ) -> None:
     storing, is_left = anyio.Event(), anyio.Event()
 
-    async def store(*_: object) -> None:
+    async def lose(*_: object) -> None:
         storing.set()
         await is_left.wait()
         raise RunLostError("another process has the run")
 
     async def speak(asked: RunAgentInput) -> AsyncGenerator[Event]:
         yield RunStartedEvent(thread_id=asked.thread_id, run_id=asked.run_id)
-        monkeypatch.setattr(RunDatabase, "store", store)
+        monkeypatch.setattr(RunDatabase, "store", lose)
         yield TextMessageStartEvent(message_id="m")
         await anyio.sleep_forever()
 
-    runs = Runs(f"sqlite:///{tmp_path / 'runs.db'}")
-    runs.add("helper", FunctionAgent(speak))
+    store = Store(f"sqlite:///{tmp_path / 'runs.db'}")
+    store.runs.add("helper", FunctionAgent(speak))
     with anyio.fail_after(10):
-        async with runs:
-            await runs.start("helper", "Hi")
+        async with store:
+            await store.runs.start("helper", "Hi")
             await storing.wait()
         is_left.set()
         await anyio.wait_all_tasks_blocked()
@@ -348,11 +345,11 @@ def stored_bytes(url: str) -> int:
 async def test_what_is_kept_of_a_stored_thread_and_its_runs_grows_as_the_conversation_does(database_url: str) -> None:
     turns, words = 12, " ".join(f"word {each}" for each in range(120))
     agent = ScriptedAgent(*[turn(text(words, chunk=4)) for _ in range(turns)])
-    threads, runs = Threads(database_url), Runs(database_url)
-    app = agent_app(lambda _, asked: threads.open(asked.thread_id, agent), runs=runs)
+    store = Store(database_url)
+    app = agent_app(agent, store=store, owner_of=lambda _: "")
     page = HttpAgent("http://app/", app=app, thread_id="t")
     with anyio.fail_after(30):
-        async with threads, runs:
+        async with store:
             for number in range(turns):
                 await page.run_agent(f"{number}: {words}")
     # Once among the entries of the thread, and the answers once more in frames.

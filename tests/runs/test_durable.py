@@ -48,11 +48,12 @@ from agui_client import (
 )
 from agui_client.asgi import agent_app
 from agui_client.reconnect import Connect, LastEventId
-from agui_client.store import RunInfo, Runs
+from agui_client.store import RunInfo, Store
 from agui_client.store.runs.runs import kept_by
-from agui_client.store.sql.run_tables import url_of
+from agui_client.store.sql.database import url_of
 from agui_client.testing import ScriptedAgent, interrupt, text, tool_call, turn
 from support.durable_servers import Servers, page, read_until, status_of, texts, told
+from support.stores import FOR_ALL
 from support.waiting import until
 
 if TYPE_CHECKING:
@@ -79,52 +80,52 @@ def servers(shared_url: str, tmp_path: Path) -> Generator[Servers]:
 def test_a_url_that_cannot_be_used_is_refused_without_its_password() -> None:
     for url in ("mysql://ann:hunter2@host/runs", "sqlite://", "runs.db hunter2"):
         with pytest.raises(UsageError, match="Runs takes the URL of a database") as refused:
-            Runs(url)
+            Store(url)
         assert "hunter2" not in str(refused.value)
 
 
 async def test_of_starts_with_one_id_at_the_same_time_one_begins_the_run(tmp_path: Path) -> None:
-    runs = Runs(f"sqlite:///{tmp_path / 'runs.db'}")
-    runs.add("echo", ScriptedAgent(turn(text("Hello."))))
-    async with runs:
-        starts = [runs.start("echo", "Hi", run_id="r", thread_id="t") for _ in range(5)]
+    store = Store(f"sqlite:///{tmp_path / 'runs.db'}")
+    store.runs.add("echo", ScriptedAgent(turn(text("Hello."))))
+    async with store:
+        starts = [store.runs.start("echo", "Hi", run_id="r", thread_id="t") for _ in range(5)]
         with anyio.fail_after(_SECONDS):
             begun = await asyncio.gather(*starts, return_exceptions=True)
-            events = [event.type.value async for _, event in runs.follow("r")]
+            events = [event.type.value async for _, event in store.runs.follow("r")]
     assert [type(each) for each in begun] == [RunInfo, *[RunInProgressError] * 4]
     assert events[-1] == "RUN_FINISHED"
 
 
 async def test_two_runs_objects_of_one_process_share_a_database(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'runs.db'}"
-    carrying = Runs(url)
-    carrying.add("echo", ScriptedAgent(turn(text("Hello."))))
-    async with carrying, Runs(url) as following:
+    carrying = Store(url)
+    carrying.runs.add("echo", ScriptedAgent(turn(text("Hello."))))
+    async with carrying, Store(url) as following:
         with anyio.fail_after(_SECONDS):
-            await carrying.start("echo", "Hi", run_id="r")
-            events = [event.type.value async for _, event in following.follow("r")]
+            await carrying.runs.start("echo", "Hi", run_id="r")
+            events = [event.type.value async for _, event in following.runs.follow("r")]
     assert (events[0], events[-1]) == ("RUN_STARTED", "RUN_FINISHED")
 
 
 async def test_nobody_waits_for_runs_that_are_closed(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'runs.db'}"
-    first, runs = Runs(url), Runs(url)
-    first.add("asking", ScriptedAgent(turn(interrupt("Proceed?", interrupt_id="i"))))
+    first, store = Store(url), Store(url)
+    first.runs.add("asking", ScriptedAgent(turn(interrupt("Proceed?", interrupt_id="i"))))
     async with first:
-        await first.start("asking", "Hi", run_id="r")
-        assert [event.type.value async for _, event in first.follow("r")][-1] == "RUN_FINISHED"
-        [waiting] = await first.list()
+        await first.runs.start("asking", "Hi", run_id="r")
+        assert [event.type.value async for _, event in first.runs.follow("r")][-1] == "RUN_FINISHED"
+        [waiting] = await first.runs.list()
         assert waiting.status == "waiting"
     with anyio.fail_after(_SECONDS):
-        async with runs:
+        async with store:
             # Another process would have to carry the answer out.
-            answer = asyncio.create_task(runs.answer("r", {"i": Approve()}))
-            while (info := (await runs.list())[0]).run_id == "r":  # noqa: ASYNC110 - it is stored in a thread
+            answer = asyncio.create_task(store.runs.answer("r", {"i": Approve()}))
+            while (info := (await store.runs.list())[0]).run_id == "r":  # noqa: ASYNC110 - it is stored in a thread
                 await anyio.sleep(0.01)
-            follower = asyncio.create_task(anext(runs.follow(info.run_id)))
-            log = (await kept_by(runs).find(info.run_id, None, None)).log
+            follower = asyncio.create_task(anext(store.runs.follow(info.run_id)))
+            log = (await kept_by(store.runs).find(info.run_id, None, None)).log
             await until(lambda: log.is_followed, _SECONDS)
-        for work in (answer, follower, runs.list(), runs.info("r")):
+        for work in (answer, follower, store.runs.list(), store.runs.info("r")):
             with pytest.raises(UsageError):
                 await work
 
@@ -378,7 +379,7 @@ def beat_of(url: str) -> float:
 
 
 async def test_a_function_that_takes_longer_than_the_time_to_stop_is_cut(tmp_path: Path) -> None:
-    runs, begun = Runs(f"sqlite:///{tmp_path / 'runs.db'}"), asyncio.Event()
+    store, begun = Store(f"sqlite:///{tmp_path / 'runs.db'}"), asyncio.Event()
 
     @tool
     async def stay() -> str:
@@ -387,9 +388,9 @@ async def test_a_function_that_takes_longer_than_the_time_to_stop_is_cut(tmp_pat
         await asyncio.sleep(_SECONDS)
         return "never"
 
-    runs.add("helper", ScriptedAgent(turn(tool_call("stay")), tools=[stay]))
-    app = agent_app(ScriptedAgent(turn()), runs=runs, stop_within=0.1)
-    await runs.start("helper", "Hi")
+    store.runs.add("helper", ScriptedAgent(turn(tool_call("stay")), tools=[stay]))
+    app = agent_app(ScriptedAgent(turn()), store=store, **FOR_ALL, stop_within=0.1)
+    await store.runs.start("helper", "Hi")
     # The usual time to stop is five seconds.
     with anyio.fail_after(4):
         await begun.wait()
@@ -583,11 +584,11 @@ async def test_each_follower_gets_the_final_attempt_once_whenever_the_worker_tha
     monkeypatch.setenv("AGUI_PACE", "0.05")
     kills, chance, number = int(os.environ.get("AGUI_CLIENT_KILLS", "1")), random.Random(5), 0
     workers = [await servers.start(), await servers.start()]
-    async with Runs(servers.url) as runs:
+    async with Store(servers.url) as store:
         while kills > 0:
             number += 1
             with anyio.fail_after(2 * _SECONDS):
-                kills -= await follow_while_killing(servers, workers, path, f"t{number}", runs, min(kills, 3), chance)
+                kills -= await follow_while_killing(servers, workers, path, f"t{number}", store, min(kills, 3), chance)
     # To be read with -s.
     print(f"{number} runs")  # noqa: T201
 
@@ -597,7 +598,7 @@ async def follow_while_killing(
     workers: list[tuple[Program, str]],
     path: str,
     thread_id: str,
-    runs: Runs,
+    store: Store,
     kills: int,
     chance: random.Random,
 ) -> int:
@@ -612,7 +613,7 @@ async def follow_while_killing(
     async with anyio.create_task_group() as tasks:
         for follower, events in zip(followers, seen, strict=True):
             tasks.start_soon(read_all, follower, events)
-        tasks.start_soon(follow_in_pieces, runs, thread_id, chance, in_program)
+        tasks.start_soon(follow_in_pieces, store, thread_id, chance, in_program)
         await until(lambda: len(servers.pids) > before, _SECONDS)
         while killed < kills:
             await anyio.sleep(chance.uniform(0.0, 1.0))
@@ -620,7 +621,7 @@ async def follow_while_killing(
                 break
             await kill_the_one_that_runs(servers, workers, thread_id)
             killed += 1
-    final = [event async for _, event in runs.follow("r", thread_id=thread_id)]
+    final = [event async for _, event in store.runs.follow("r", thread_id=thread_id)]
     late = page(workers[0][1] + path, thread_id)
     await late.connect_agent()
     program = FunctionAgent(lambda _: iterated(in_program), thread_id=thread_id)
@@ -655,11 +656,11 @@ async def read_all(agent: HttpAgent, events: list[Event]) -> None:
             events.append(event)  # noqa: PERF401 - what was read is looked at if the run fails
 
 
-async def follow_in_pieces(runs: Runs, thread_id: str, chance: random.Random, events: list[Event]) -> None:
+async def follow_in_pieces(store: Store, thread_id: str, chance: random.Random, events: list[Event]) -> None:
     """Follow a run, and leave it again and again."""
     cursor: str | None = None
     while not (events and isinstance(events[-1], RunFinishedEvent | RunErrorEvent)):
-        async with aclosing(runs.follow("r", after=cursor, thread_id=thread_id)) as followed:
+        async with aclosing(store.runs.follow("r", after=cursor, thread_id=thread_id)) as followed:
             async for each in followed:
                 cursor = each.cursor
                 events.append(each.event)

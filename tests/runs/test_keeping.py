@@ -18,13 +18,15 @@ from sqlalchemy import event
 from agui_client import Approve, HttpAgent, Resolve, UsageError, tool
 from agui_client._interrupts.answers import is_expired
 from agui_client.asgi import ASGITransport, ServedRequest, agent_app
-from agui_client.store import MemoryStore, OpenThread, Runs, RunStatus, ThreadInfo, Threads
+from agui_client.store import MemoryStore, OpenThread, RunStatus, Store, ThreadInfo
 from agui_client.store.runs import database_keeper
 from agui_client.store.runs.database_keeper import DatabaseKeeper
 from agui_client.store.runs.memory_keeper import MemoryKeeper
 from agui_client.store.runs.records import RunKey
-from agui_client.store.sql.run_tables import GROUP, RUN, url_of
+from agui_client.store.sql.database import url_of
+from agui_client.store.sql.tables import GROUP, RUN
 from agui_client.testing import Gate, ScriptedAgent, interrupt, text, tool_call, turn
+from support.stores import FOR_ALL
 from support.waiting import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
@@ -32,27 +34,27 @@ EXPIRED = "Nobody answered in time: the request has expired."
 _SECONDS = 30.0
 
 
-def made(url: str | None, **options: Any) -> Runs:
+def made(url: str | None, **options: Any) -> Store:
     """Runs with an agent that asks before it speaks, and one that speaks."""
-    runs = Runs(url, **options)
-    runs.add("asking", ScriptedAgent(turn(interrupt("Proceed?", interrupt_id="i")), turn(text("Done."))))
-    runs.add("silent", ScriptedAgent(turn(text("One."), Gate())))
-    runs.add("speaking", ScriptedAgent(turn(text("Hello."))))
-    return runs
+    store = Store(url, **options)
+    store.runs.add("asking", ScriptedAgent(turn(interrupt("Proceed?", interrupt_id="i")), turn(text("Done."))))
+    store.runs.add("silent", ScriptedAgent(turn(text("One."), Gate())))
+    store.runs.add("speaking", ScriptedAgent(turn(text("Hello."))))
+    return store
 
 
-async def run_to_its_end(runs: Runs, agent: str, run_id: str, owner: str = "") -> None:
-    await runs.start(agent, "Hi", run_id=run_id, thread_id=f"thread of {run_id}", owner=owner)
-    async for _ in runs.follow(run_id):
+async def run_to_its_end(store: Store, agent: str, run_id: str, owner: str = "") -> None:
+    await store.runs.start(agent, "Hi", run_id=run_id, thread_id=f"thread of {run_id}", owner=owner)
+    async for _ in store.runs.follow(run_id):
         pass
 
 
 async def test_ended_runs_are_removed_in_sets_when_their_time_has_passed(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with made(database_url) as runs:
+    async with made(database_url) as store:
         for agent in ("asking", "speaking"):
-            await run_to_its_end(runs, agent, agent)
+            await run_to_its_end(store, agent, agent)
     engine = sa.create_engine(url_of(database_url))
     with engine.begin() as database:
         # All have ended long ago, and one has ended 250 times.
@@ -72,10 +74,10 @@ async def test_ended_runs_are_removed_in_sets_when_their_time_has_passed(
     monkeypatch.setattr(database_keeper, "_BETWEEN_CLEANINGS", 0.02)
     try:
         with anyio.fail_after(_SECONDS):
-            async with made(database_url) as runs:
-                while len(await runs.list()) > 1:  # noqa: ASYNC110 - it is removed in a thread
+            async with made(database_url) as store:
+                while len(await store.runs.list()) > 1:  # noqa: ASYNC110 - it is removed in a thread
                     await anyio.sleep(0.01)
-                assert [(each.run_id, each.event_count) for each in await runs.list()] == [("asking", 2)]
+                assert [(each.run_id, each.event_count) for each in await store.runs.list()] == [("asking", 2)]
     finally:
         event.remove(sa.Engine, "after_cursor_execute", note)
     # A set has about a thousand events, so that nothing waits long for its end.
@@ -85,33 +87,40 @@ async def test_ended_runs_are_removed_in_sets_when_their_time_has_passed(
 
 
 async def test_all_runs_of_an_owner_are_stopped_and_removed_wherever_they_are(runs_url: str | None) -> None:
-    async with made(runs_url) as runs:
-        await runs.start("silent", "Hi", run_id="going on", thread_id="a", owner="ann")
+    async with made(runs_url) as store:
+        await store.runs.start("silent", "Hi", run_id="going on", thread_id="a", owner="ann")
         for agent, owner in (("asking", "ann"), ("asking", "bob"), ("speaking", "ann")):
-            await run_to_its_end(runs, agent, f"{agent} {owner}", owner)
+            await run_to_its_end(store, agent, f"{agent} {owner}", owner)
         with anyio.fail_after(_SECONDS):
             seen: list[Event] = []
 
             async def follow() -> None:
-                async for _, each in runs.follow("going on"):
+                async for _, each in store.runs.follow("going on"):
                     seen.append(each)
 
             # As from a script: with a URL, other Runs stop and remove those of this one.
-            async with Runs(runs_url) if runs_url else nullcontext(runs) as script, anyio.create_task_group() as tasks:
+            async with (
+                Store(runs_url) if runs_url else nullcontext(store) as script,
+                anyio.create_task_group() as tasks,
+            ):
                 tasks.start_soon(follow)
                 await until(lambda: len(seen) > 2, _SECONDS)
-                assert (await script.delete(owner="ann"), await script.delete(owner="ann")) == (3, 0)
-                assert [each.run_id for each in await script.list()] == ["asking bob"]
+                assert (await script.runs.delete(owner="ann"), await script.runs.delete(owner="ann")) == (3, 0)
+                assert [each.run_id for each in await script.runs.list()] == ["asking bob"]
             assert isinstance(seen[-1], RunFinishedEvent)
             assert seen[-1].outcome == RunFinishedCancelledOutcome()
-            for work in (runs.info("going on"), runs.info("speaking ann"), runs.answer("asking ann", {"i": Approve()})):
+            for work in (
+                store.runs.info("going on"),
+                store.runs.info("speaking ann"),
+                store.runs.answer("asking ann", {"i": Approve()}),
+            ):
                 with pytest.raises(UsageError, match="no run"):
                     await work
             # Others keep theirs, and the owner may begin anew.
-            await runs.answer("asking bob", {"i": Approve()})
-            await run_to_its_end(runs, "speaking", "speaking ann", "ann")
-            assert await runs.delete(everybody=True) == 3
-            assert await runs.list() == []
+            await store.runs.answer("asking bob", {"i": Approve()})
+            await run_to_its_end(store, "speaking", "speaking ann", "ann")
+            assert await store.runs.delete(everybody=True) == 3
+            assert await store.runs.list() == []
     if runs_url is not None:
         engine = sa.create_engine(url_of(runs_url))
         assert left(engine) == []
@@ -121,8 +130,8 @@ async def test_all_runs_of_an_owner_are_stopped_and_removed_wherever_they_are(ru
 @pytest.mark.parametrize("named", [{}, {"owner": None}, {"owner": 3}, {"owner": "ann", "everybody": True}])
 async def test_an_owner_or_everybody_is_named_before_runs_and_threads_are_deleted(named: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match=r"delete takes|owner= takes"):
-        await Runs().delete(**named)
-    deleted: Any = Threads().delete
+        await Store().delete(**named)
+    deleted: Any = Store().threads.delete
     with pytest.raises(UsageError, match=r"delete takes|owner= takes"):
         await deleted(**named)
 
@@ -149,7 +158,7 @@ async def test_a_question_that_nobody_answers_in_time_is_denied_and_its_run_ends
         return "paid"
 
     payer = ScriptedAgent(turn(tool_call("pay", tool_call_id="c")), turn(text("Never.")), agent_id="payer", tools=[pay])
-    runs, threads = Runs(runs_url, answer_within=0.2), Threads()
+    store, threads = Store(runs_url, answer_within=0.2), Store().threads
 
     def stored(request: ServedRequest, asked: RunAgentInput) -> OpenThread[ScriptedAgent]:
         served.append((request.path, request.caller))
@@ -158,16 +167,18 @@ async def test_a_question_that_nobody_answers_in_time_is_denied_and_its_run_ends
     served: list[tuple[str, object]] = []
     chosen = stored if place == "stored" else payer
     secret = "a secret of these tests"
-    app = agent_app(chosen, runs=runs, secret=secret, authorize=lambda _method, _path, _headers: "ann")
+    app = agent_app(
+        chosen, store=store, threads="transcripts", secret=secret, authorize=lambda _method, _path, _headers: "ann"
+    )
     page = HttpAgent("http://app/", app=app, thread_id="t", connect_url="http://app/connect")
-    async with runs, httpx.AsyncClient(transport=ASGITransport(app), base_url="http://app/") as client:
+    async with store, httpx.AsyncClient(transport=ASGITransport(app), base_url="http://app/") as client:
         result = await page.run_agent("Pay.", run_id="r")
         [asked] = result.interrupts
         assert asked.expires_at is not None
         with anyio.fail_after(_SECONDS):
-            while len(infos := await runs.list()) < 2 or infos[0].status is RunStatus.RUNNING:  # noqa: ASYNC110
+            while len(infos := await store.runs.list()) < 2 or infos[0].status is RunStatus.RUNNING:  # noqa: ASYNC110
                 await anyio.sleep(0.02)
-        ended = [event async for _, event in runs.follow(infos[0].run_id)]
+        ended = [event async for _, event in store.runs.follow(infos[0].run_id)]
         entry = {"interruptId": asked.id, "status": "resolved", "payload": {"approved": True}}
         link = await client.post("answer", json={"runId": "r", "resume": [entry]})
         given = {
@@ -198,55 +209,61 @@ async def test_an_answer_that_comes_too_late_is_refused_before_anybody_has_looke
 
     for keeper in (MemoryKeeper, DatabaseKeeper):
         monkeypatch.setattr(keeper, "overdue", overdue)
-    runs = Runs(runs_url, answer_within=0.01)
+    store = Store(runs_url, answer_within=0.01)
     asking_agent = ScriptedAgent(turn(interrupt("Proceed?", interrupt_id="i")), turn(text("Done.")))
-    app = agent_app(asking_agent, runs=runs)
-    async with runs, httpx.AsyncClient(transport=ASGITransport(app), base_url="http://app/") as client:
+    app = agent_app(asking_agent, store=store, **FOR_ALL)
+    async with store, httpx.AsyncClient(transport=ASGITransport(app), base_url="http://app/") as client:
         asking = {"threadId": "t", "runId": "r", "messages": [{"id": "u", "role": "user", "content": "Hi"}]}
         await client.post("", json=asking)
-        [asked] = (await runs.info("r")).interrupts
+        [asked] = (await store.runs.info("r")).interrupts
         await until(lambda: is_expired(asked), _SECONDS)
         entry = {"interruptId": asked.id, "status": "resolved", "payload": True}
         answers = [await client.post("answer", json={"runId": "r", "resume": [entry]})]
         answers.append(await client.post("", json={**asking, "runId": "late", "resume": [entry]}))
         with pytest.raises(UsageError, match="expired at"):
-            await runs.answer("r", {asked.id: Resolve(True)})
+            await store.runs.answer("r", {asked.id: Resolve(True)})
         # Whoever gives up may still say so.
         answers.append(await client.post("answer", json={"runId": "r", "resume": [{**entry, "status": "cancelled"}]}))
     assert [each.status_code for each in answers] == [410, 410, 200]
 
 
 async def test_runs_are_listed_in_pages_here_and_over_http(runs_url: str | None) -> None:
-    runs = made(runs_url)
-    app = agent_app(ScriptedAgent(turn()), runs=runs, authorize=lambda _method, _path, _headers: "ann")
-    async with runs, httpx.AsyncClient(transport=ASGITransport(app), base_url="http://app/") as client:
+    store = made(runs_url)
+    app = agent_app(
+        ScriptedAgent(turn()), store=store, threads="transcripts", authorize=lambda _method, _path, _headers: "ann"
+    )
+    async with store, httpx.AsyncClient(transport=ASGITransport(app), base_url="http://app/") as client:
         for number in range(7):
-            await run_to_its_end(runs, "speaking", f"r{number}", "bob" if number == 4 else "ann")
+            await run_to_its_end(store, "speaking", f"r{number}", "bob" if number == 4 else "ann")
         seen: list[str] = []
         last = None
-        while page := await runs.list(owner="ann", limit=2, after=last):
+        while page := await store.runs.list(owner="ann", limit=2, after=last):
             seen += [each.run_id for each in page]
             last = page[-1]
         first = (await client.post("runs", json={"limit": 4})).json()
         rest = (await client.post("runs", json={"limit": 4, "after": first[-1]})).json()
         assert seen == [each["runId"] for each in (*first, *rest)] == ["r6", "r5", "r3", "r2", "r1", "r0"]
         # A run that has been removed since names its place all the same.
-        third = (await runs.list(limit=3))[-1]
-        await runs.delete(owner="bob")
-        assert [third.owner, *(each.run_id for each in await runs.list(after=third, limit=2))] == ["bob", "r3", "r2"]
+        third = (await store.runs.list(limit=3))[-1]
+        await store.runs.delete(owner="bob")
+        assert [third.owner, *(each.run_id for each in await store.runs.list(after=third, limit=2))] == [
+            "bob",
+            "r3",
+            "r2",
+        ]
         refused = await client.post("runs", json={"after": {"runId": "r6"}})
         assert refused.status_code == 422
         limits: list[Any] = [-1, True, "2"]
         for limit in limits:
             with pytest.raises(UsageError, match="limit= is a number of runs"):
-                await runs.list(limit=limit)
+                await store.runs.list(limit=limit)
 
 
 async def test_runs_and_threads_are_ready_as_long_as_their_place_answers(runs_url: str | None, tmp_path: Path) -> None:
-    runs = made(runs_url)
-    assert await runs.ready()
-    await runs.aclose()
-    assert not await runs.ready()
+    store = made(runs_url)
+    assert await store.ready()
+    await store.aclose()
+    assert not await store.ready()
 
     class Silent(MemoryStore):
         async def list(self, owner: str, limit: int, after: ThreadInfo | None = None) -> Sequence[ThreadInfo]:
@@ -254,11 +271,6 @@ async def test_runs_and_threads_are_ready_as_long_as_their_place_answers(runs_ur
             return await super().list(owner, limit, after)
 
     nowhere = tmp_path / "missing" / "threads.db"
-    for store, is_ready in ((None, True), (f"sqlite:///{nowhere}", False), (Silent(), False)):
-        async with Threads(store) as threads:
-            assert await threads.ready(within=0.2) is is_ready
-    closed = Threads()
-    closed.close()
-    with pytest.raises(UsageError, match="closed"):
-        await closed.ready()
-    assert not await Runs(f"sqlite:///{nowhere}").ready()
+    for place, is_ready in ((None, True), (f"sqlite:///{nowhere}", False), (Silent(), False)):
+        async with Store(place) as store:
+            assert await store.ready(within=0.2) is is_ready

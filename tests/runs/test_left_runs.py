@@ -18,12 +18,13 @@ from ag_ui.core import RunErrorEvent
 
 from agui_client import Approve, UsageError
 from agui_client.asgi import ASGITransport, agent_app
-from agui_client.store import RunInfo, Runs, RunStatus, Threads, WaitingRun
+from agui_client.store import RunInfo, RunStatus, Store, WaitingRun
 from agui_client.store.runs import database_keeper
 from agui_client.testing import Gate, ScriptedAgent, interrupt, text, turn
 from support.durable_servers import Servers, page, read_until
 from support.postgres import PostgresServer
 from support.programs import Program
+from support.stores import FOR_ALL
 from support.waiting import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
@@ -40,34 +41,34 @@ def asking() -> ScriptedAgent:
     return ScriptedAgent(turn(interrupt("Proceed?", interrupt_id="i")), turn(text("Done.")))
 
 
-def with_agent(url: str, agent: ScriptedAgent, *functions: Callable[[WaitingRun], object]) -> Runs:
-    runs = Runs(url, lease=1.0)
-    runs.add("helper", agent)
+def with_agent(url: str, agent: ScriptedAgent, *functions: Callable[[WaitingRun], object]) -> Store:
+    store = Store(url, lease=1.0)
+    store.runs.add("helper", agent)
     for each in functions:
-        runs.on_waiting(each)
-    return runs
+        store.runs.on_waiting(each)
+    return store
 
 
 def shown(info: RunInfo) -> str:
     return "queued" if info.is_queued else info.status.value
 
 
-async def statuses(runs: Runs) -> list[str]:
-    return [shown(each) for each in await runs.list()]
+async def statuses(store: Store) -> list[str]:
+    return [shown(each) for each in await store.runs.list()]
 
 
-async def until_status(runs: Runs, run_id: str, status: str) -> None:
+async def until_status(store: Store, run_id: str, status: str) -> None:
     with anyio.fail_after(_SECONDS):
         # What is waited for happens in another process.
-        while shown(await runs.info(run_id)) != status:  # noqa: ASYNC110
+        while shown(await store.runs.info(run_id)) != status:  # noqa: ASYNC110
             await anyio.sleep(0.02)
 
 
 async def wait_in_database(url: str) -> None:
     """Store a run `r` of the agent `helper` that waits for an answer."""
-    async with with_agent(url, asking()) as runs:
-        await runs.start("helper", "Hi", run_id="r", thread_id="t")
-        await until_status(runs, "r", "waiting")
+    async with with_agent(url, asking()) as store:
+        await store.runs.start("helper", "Hi", run_id="r", thread_id="t")
+        await until_status(store, "r", "waiting")
 
 
 async def test_a_run_without_a_process_that_has_its_agent_is_queued_and_a_stop_takes_it_out(
@@ -75,29 +76,29 @@ async def test_a_run_without_a_process_that_has_its_agent_is_queued_and_a_stop_t
 ) -> None:
     await wait_in_database(database_url)
     with anyio.fail_after(_SECONDS), caplog.at_level(logging.WARNING, "agui_client.runs"):
-        async with Runs(database_url, lease=1.0) as runs:
-            answer = asyncio.create_task(runs.answer("r", {"i": Approve()}))
+        async with Store(database_url, lease=1.0) as store:
+            answer = asyncio.create_task(store.runs.answer("r", {"i": Approve()}))
             await until(lambda: caplog.messages, _SECONDS)
-            [queued, _] = await runs.list()
+            [queued, _] = await store.runs.list()
             assert (queued.is_queued, queued.status, queued.event_count) == (True, RunStatus.RUNNING, 0)
             [record] = caplog.records
             what = f"run {queued.run_id!r} is queued: no process of this database has the agent 'helper'; start the"
             assert (record.name, record.getMessage().startswith(what)) == ("agui_client.runs", True)
-            following = runs.follow(queued.run_id)
+            following = store.runs.follow(queued.run_id)
             follower = asyncio.create_task(anext(following))
-            stopped = await runs.stop(queued.run_id)
+            stopped = await store.runs.stop(queued.run_id)
             assert (stopped.status, stopped.event_count) == (RunStatus.STOPPED, 1)
             message = "The run was stopped before it had begun."
             assert (await follower).event == RunErrorEvent(message=message, code="stopped")
             assert [each async for each in following] == []
             assert (await answer).status is RunStatus.STOPPED
-            assert await statuses(runs) == ["stopped", "waiting"]
+            assert await statuses(store) == ["stopped", "waiting"]
     agent = asking()
-    async with with_agent(database_url, agent) as runs:
+    async with with_agent(database_url, agent) as store:
         with anyio.fail_after(_SECONDS):
-            second = await runs.answer("r", {"i": Approve()})
-            assert [event.type async for _, event in runs.follow(second.run_id)][-1] == "RUN_FINISHED"
-        assert await statuses(runs) == ["waiting", "stopped", "finished"]
+            second = await store.runs.answer("r", {"i": Approve()})
+            assert [event.type async for _, event in store.runs.follow(second.run_id)][-1] == "RUN_FINISHED"
+        assert await statuses(store) == ["waiting", "stopped", "finished"]
     assert [each.run_id for each in agent.inputs] == [second.run_id]
 
 
@@ -108,47 +109,47 @@ async def test_an_answer_that_the_process_with_the_agent_refuses_is_an_error_and
         raise UsageError(f"thread {thread_id!r} is closed today")
 
     await wait_in_database(database_url)
-    refusing = Runs(database_url)
-    refusing.add("helper", refuse)
+    refusing = Store(database_url)
+    refusing.runs.add("helper", refuse)
     message = r"^the process that has the agent refused the run; its log says why$"
     with anyio.fail_after(_SECONDS):
-        async with refusing, Runs(database_url) as runs:
+        async with refusing, Store(database_url) as store:
             with pytest.raises(UsageError, match=message):
-                await runs.answer("r", {"i": Approve()})
-        async with with_agent(database_url, ScriptedAgent(turn(text("Done.")))) as runs:
-            second = await runs.answer("r", {"i": Approve()})
-            assert [event.type async for _, event in runs.follow(second.run_id)][-1] == "RUN_FINISHED"
+                await store.runs.answer("r", {"i": Approve()})
+        async with with_agent(database_url, ScriptedAgent(turn(text("Done.")))) as store:
+            second = await store.runs.answer("r", {"i": Approve()})
+            assert [event.type async for _, event in store.runs.follow(second.run_id)][-1] == "RUN_FINISHED"
 
 
 async def test_a_cancelled_answer_is_carried_out_by_the_next_process_that_has_the_agent(database_url: str) -> None:
     await wait_in_database(database_url)
-    async with Runs(database_url, lease=1.0) as runs:
+    async with Store(database_url, lease=1.0) as store:
         with anyio.move_on_after(_SECONDS) as scope:
             async with anyio.create_task_group() as tasks:
 
                 async def cancel() -> None:
-                    while (await runs.list())[0].run_id == "r":  # noqa: ASYNC110 - it is stored in a thread
+                    while (await store.runs.list())[0].run_id == "r":  # noqa: ASYNC110 - it is stored in a thread
                         await anyio.sleep(0.01)
                     scope.cancel()
 
                 tasks.start_soon(cancel)
-                await runs.answer("r", {"i": Approve()})
-        queued = (await runs.list())[0]
-        await until_status(runs, queued.run_id, "queued")
-    async with with_agent(database_url, ScriptedAgent(turn(text("Done.")))) as runs:
-        await until_status(runs, queued.run_id, "finished")
-        assert await statuses(runs) == ["finished", "finished"]
+                await store.runs.answer("r", {"i": Approve()})
+        queued = (await store.runs.list())[0]
+        await until_status(store, queued.run_id, "queued")
+    async with with_agent(database_url, ScriptedAgent(turn(text("Done.")))) as store:
+        await until_status(store, queued.run_id, "finished")
+        assert await statuses(store) == ["finished", "finished"]
 
 
 async def test_a_run_that_a_closed_process_has_left_goes_on_in_the_thread_that_its_function_opens(
     database_url: str,
 ) -> None:
-    threads, first, second = Threads(), Runs(database_url), Runs(database_url)
+    threads, first, second = Store().threads, Store(database_url), Store(database_url)
     agent = ScriptedAgent(turn(text("One. "), Gate()), turn(text("Two.")))
-    for runs in (first, second):
-        runs.add("helper", lambda thread_id: threads.open(thread_id, agent))
+    for store in (first, second):
+        store.runs.add("helper", lambda thread_id: threads.open(thread_id, agent))
     async with first:
-        await first.start("helper", "Hi", run_id="r", thread_id="t")
+        await first.runs.start("helper", "Hi", run_id="r", thread_id="t")
         await until(lambda: agent.inputs, _SECONDS)
     async with second:
         await until_status(second, "r", "finished")
@@ -162,17 +163,17 @@ async def test_a_run_whose_process_was_killed_is_stopped_where_no_process_has_it
     servers.flag("silent", up=True)
     program, served = await servers.start()
     await read_until(page(served), "pay", lambda: True)
-    async with Runs(servers.url, lease=1.0) as runs:
+    async with Store(servers.url, lease=1.0) as store:
         with anyio.fail_after(_SECONDS):
-            while not (await runs.info("r")).event_count:  # noqa: ASYNC110 - another process stores them
+            while not (await store.runs.info("r")).event_count:  # noqa: ASYNC110 - another process stores them
                 await anyio.sleep(0.02)
         program.kill()
-        await until_status(runs, "r", "queued")
+        await until_status(store, "r", "queued")
         with anyio.fail_after(_SECONDS):
-            stopped = await runs.stop("r")
-            events = [event.type.value async for _, event in runs.follow("r")]
+            stopped = await store.runs.stop("r")
+            events = [event.type.value async for _, event in store.runs.follow("r")]
         assert (stopped.status, events[0], events[-1]) == (RunStatus.STOPPED, "RUN_STARTED", "RUN_FINISHED")
-        assert (await runs.info("r")).event_count == stopped.event_count == len(events)
+        assert (await store.runs.info("r")).event_count == stopped.event_count == len(events)
     servers.flag("silent", up=False)
     _, served = await servers.start()
     with anyio.fail_after(_SECONDS):
@@ -184,7 +185,7 @@ async def test_a_run_whose_process_was_killed_is_stopped_where_no_process_has_it
 _KILLED_BY_ITS_AGENT = """
 import asyncio, os, signal, sys
 from agui_client import FunctionAgent
-from agui_client.store import Runs
+from agui_client.store import Runs, Store
 
 async def answer(input):
     os.kill(os.getpid(), signal.SIGKILL)
@@ -206,11 +207,11 @@ async def test_a_run_whose_process_was_killed_before_its_first_event_is_stopped_
 ) -> None:
     with Program("-c", _KILLED_BY_ITS_AGENT, database_url, stderr=2) as program:
         assert await anyio.to_thread.run_sync(program.wait, _SECONDS) < 0
-    async with Runs(database_url, lease=1.0) as runs:
-        await until_status(runs, "r", "queued")
+    async with Store(database_url, lease=1.0) as store:
+        await until_status(store, "r", "queued")
         with anyio.fail_after(_SECONDS):
-            assert (await runs.stop("r")).status is RunStatus.STOPPED
-            events = [event async for _, event in runs.follow("r")]
+            assert (await store.runs.stop("r")).status is RunStatus.STOPPED
+            events = [event async for _, event in store.runs.follow("r")]
     assert events == [RunErrorEvent(message="The run was stopped before it had begun.", code="stopped")]
 
 
@@ -223,44 +224,44 @@ async def test_the_events_of_a_run_of_another_process_are_counted_while_it_goes_
         tasks.cancel_scope.cancel()
     # The start of the run, eight events of a text, three of a call.
     expected = 1 + 8 + 3
-    async with Runs(servers.url, lease=1.0) as runs:
+    async with Store(servers.url, lease=1.0) as store:
         with anyio.fail_after(_SECONDS):
             # The last events are stored a moment after they came.
-            while (info := await runs.info("r")).event_count != expected:
+            while (info := await store.runs.info("r")).event_count != expected:
                 assert info.event_count < expected
                 await anyio.sleep(0.02)
-        assert await runs.list() == [info]
+        assert await store.runs.list() == [info]
         assert info.status is RunStatus.RUNNING
         servers.flag("hold", up=False)
-        await until_status(runs, "r", "finished")
-        count = len([each async for each in runs.follow("r")])
-        assert (await runs.info("r")).event_count == count > expected
+        await until_status(store, "r", "finished")
+        count = len([each async for each in store.runs.follow("r")])
+        assert (await store.runs.info("r")).event_count == count > expected
         with pytest.raises(UsageError, match="no run 'other' is kept here"):
-            await runs.info("other")
+            await store.runs.info("other")
 
 
 async def test_whenever_a_start_is_cancelled_its_run_goes_on_or_was_never_asked_for(database_url: str) -> None:
     agent, tried = ScriptedAgent(turn(text("Hello."))), 40
-    async with with_agent(database_url, agent) as runs:
+    async with with_agent(database_url, agent) as store:
         for number in range(tried):
-            starting = asyncio.create_task(runs.start("helper", "Hi", run_id=f"r{number}"))
+            starting = asyncio.create_task(store.runs.start("helper", "Hi", run_id=f"r{number}"))
             for _ in range(number):
                 await asyncio.sleep(0)
                 if number % 2:
-                    await runs.list()
+                    await store.runs.list()
             starting.cancel()
             await asyncio.gather(starting, return_exceptions=True)
         with anyio.fail_after(_SECONDS):
-            while {*(found := await statuses(runs))} != {"finished"}:  # noqa: ASYNC110 - they end in their tasks
+            while {*(found := await statuses(store))} != {"finished"}:  # noqa: ASYNC110 - they end in their tasks
                 await anyio.sleep(0.02)
         asked = sorted(each.run_id for each in agent.inputs)
-        assert sorted(each.run_id for each in await runs.list()) == asked
+        assert sorted(each.run_id for each in await store.runs.list()) == asked
     assert 0 < len(found) < tried
 
 
 _KILLED = """
 import asyncio, os, signal, sys
-from agui_client.store import Runs
+from agui_client.store import Runs, Store
 from agui_client.testing import ScriptedAgent, interrupt, turn
 
 async def main():
@@ -284,13 +285,13 @@ async def test_of_a_run_whose_process_was_killed_while_it_told_of_it_another_one
         assert await anyio.to_thread.run_sync(program.wait, _SECONDS) < 0
     told: list[WaitingRun] = []
     # One that has the agent but no functions, and one that has functions but not the agent, tell nobody.
-    async with with_agent(database_url, asking()) as runs:
-        assert await statuses(runs) == ["waiting"]
-    other = Runs(database_url, lease=1.0)
-    other.add("other", asking())
-    other.on_waiting(told.append)
-    async with other as runs:
-        await runs.start("other", "Hi", run_id="o", thread_id="o")
+    async with with_agent(database_url, asking()) as store:
+        assert await statuses(store) == ["waiting"]
+    other = Store(database_url, lease=1.0)
+    other.runs.add("other", asking())
+    other.runs.on_waiting(told.append)
+    async with other as store:
+        await store.runs.start("other", "Hi", run_id="o", thread_id="o")
         await until(lambda: told, _SECONDS)
     assert [each.run_id for each in told] == ["o"]
 
@@ -298,14 +299,14 @@ async def test_of_a_run_whose_process_was_killed_while_it_told_of_it_another_one
         raise ValueError("no mail today")
 
     told.clear()
-    async with with_agent(database_url, asking(), fail, told.append) as runs:
+    async with with_agent(database_url, asking(), fail, told.append) as store:
         await until(lambda: told, _SECONDS)
         [waiting] = told
         assert (waiting.run_id, waiting.thread_id, waiting.owner) == ("r", "t", "ann")
         assert [each.id for each in waiting.interrupts] == ["i"]
-    async with with_agent(database_url, asking(), told.append) as runs:
+    async with with_agent(database_url, asking(), told.append) as store:
         # The next one is told of after those that were left.
-        await runs.start("helper", "Hi", run_id="s")
+        await store.runs.start("helper", "Hi", run_id="s")
         await until(lambda: len(told) > 1, _SECONDS)
     assert [each.run_id for each in told] == ["r", "s"]
 
@@ -323,19 +324,19 @@ async def test_a_function_that_is_at_work_is_called_once_and_returns_before_the_
         told.append(waiting.run_id)
 
     with anyio.fail_after(_SECONDS):
-        async with with_agent(database_url, asking(), tell) as runs:
-            await runs.start("helper", "Hi", run_id="r", thread_id="t")
+        async with with_agent(database_url, asking(), tell) as store:
+            await store.runs.start("helper", "Hi", run_id="r", thread_id="t")
             await begun.wait()
         assert told == ["r"]
-        async with with_agent(database_url, asking(), tell) as runs:
-            await runs.start("helper", "Hi", run_id="s")
+        async with with_agent(database_url, asking(), tell) as store:
+            await store.runs.start("helper", "Hi", run_id="s")
             await until(lambda: len(told) > 1, _SECONDS)
     assert told == ["r", "s"]
 
 
 async def test_an_id_that_a_database_cannot_store_is_refused_and_no_other_request_with_it(database_url: str) -> None:
-    runs = Runs(database_url, lease=1.0)
-    app = agent_app(ScriptedAgent(turn(text("Hello."))), name="helper", runs=runs)
+    store = Store(database_url, lease=1.0)
+    app = agent_app(ScriptedAgent(turn(text("Hello."))), name="helper", store=store, **FOR_ALL)
     too_long = "".join(random.Random(7).choices(string.ascii_letters, k=20_000))
     found: dict[str, httpx.Response] = {}
 
@@ -343,7 +344,7 @@ async def test_an_id_that_a_database_cannot_store_is_refused_and_no_other_reques
         body = {"threadId": thread_id, "runId": "r", "messages": [{"id": "u", "role": "user", "content": "Hi"}]}
         found[thread_id] = await client.post("http://app/", json=body)
 
-    async with runs, httpx.AsyncClient(transport=ASGITransport(app)) as client, anyio.create_task_group() as tasks:
+    async with store, httpx.AsyncClient(transport=ASGITransport(app)) as client, anyio.create_task_group() as tasks:
         for thread_id in ("one", too_long, "two", "NUL \0", "three"):
             tasks.start_soon(ask, thread_id)
     refused = 422 if database_url.startswith("postgresql") else 200
@@ -354,11 +355,11 @@ async def test_an_id_that_a_database_cannot_store_is_refused_and_no_other_reques
 
 @pytest.mark.skipif("AGUI_THREADS" not in os.environ, reason="takes AGUI_THREADS=1, as .ci/run sets it")
 async def test_the_first_question_after_a_restart_of_the_database_is_answered(postgresql: PostgresServer) -> None:
-    async with with_agent(f"postgresql://{postgresql.new_database()}", ScriptedAgent(turn(text("Hello.")))) as runs:
-        run = await runs.start("helper", "Hi")
-        await until_status(runs, run.run_id, "finished")
+    async with with_agent(f"postgresql://{postgresql.new_database()}", ScriptedAgent(turn(text("Hello.")))) as store:
+        run = await store.runs.start("helper", "Hi")
+        await until_status(store, run.run_id, "finished")
         postgresql.stop()
-        assert not await runs.ready()
+        assert not await store.ready()
         postgresql.start()
-        assert (await runs.info(run.run_id)).status is RunStatus.FINISHED
-        assert await runs.ready()
+        assert (await store.runs.info(run.run_id)).status is RunStatus.FINISHED
+        assert await store.ready()

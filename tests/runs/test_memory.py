@@ -7,6 +7,7 @@ import logging
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from functools import partial
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, cast
 
 import anyio
@@ -26,10 +27,11 @@ from agui_client import (
     tool,
 )
 from agui_client.asgi import ASGITransport, RequestRefusedError, agent_app
-from agui_client.store import Runs, RunStatus, Threads, WaitingRun
+from agui_client.store import RunStatus, Store, Threads, WaitingRun
 from agui_client.store.runs import run_log
 from agui_client.teams import ParallelAgent, SequentialAgent
 from agui_client.testing import Gate, ScriptedAgent, interrupt, text, tool_call, turn
+from support.stores import FOR_ALL
 from support.waiting import until
 
 if TYPE_CHECKING:
@@ -70,8 +72,8 @@ def look() -> str:
 class Caller:
     """A caller that writes its requests by hand."""
 
-    def __init__(self, agent: Any, runs: Runs, **options: Any) -> None:
-        self.app = agent_app(agent, runs=runs, **options)
+    def __init__(self, agent: Any, store: Store, **options: Any) -> None:
+        self.app = agent_app(agent, store=store, **{**FOR_ALL, **options})
         self._client = httpx.AsyncClient(transport=ASGITransport(self.app))
 
     async def post(self, path: str = "", *, headers: Mapping[str, str] | None = None, **body: Any) -> httpx.Response:
@@ -131,11 +133,11 @@ def _stored(threads: Threads, agent: AbstractAgent) -> Any:
 
 
 async def test_a_caller_who_leaves_comes_back_at_its_cursor_and_misses_nothing() -> None:
-    gate, runs = Gate(), Runs()
+    gate, store = Gate(), Store()
     agent = _gated(gate, tools=[look])
-    caller = Caller(agent, runs)
+    caller = Caller(agent, store)
     seen = await caller.read(3)
-    [going_on] = await runs.list()
+    [going_on] = await store.runs.list()
     gate.open()
     rest = _frames((await caller.post(headers={"last-event-id": seen[-1][0]})).text)
     whole = _frames((await caller.post()).text)
@@ -147,13 +149,13 @@ async def test_a_caller_who_leaves_comes_back_at_its_cursor_and_misses_nothing()
 
 
 async def test_callers_of_a_team_come_back_at_their_cursor_or_connect_and_no_member_works_twice() -> None:
-    gate, runs = Gate(), Runs()
+    gate, store = Gate(), Store()
     members = [
         ScriptedAgent(turn(text("Planned.")), agent_id="planner"),
         ScriptedAgent(turn(text("One. "), gate, tool_call("look", {})), turn(text("Sun.")), agent_id="a", tools=[look]),
         ScriptedAgent(turn(text("Two. "), gate, text("Three.")), agent_id="b"),
     ]
-    caller = Caller(SequentialAgent(members[0], ParallelAgent(*members[1:])), runs)
+    caller = Caller(SequentialAgent(members[0], ParallelAgent(*members[1:])), store)
     # The caller leaves in the middle of two members.
     seen = await caller.read(12)
     page = HttpAgent("http://app/", app=caller.app, connect_url="http://app/connect", thread_id="t")
@@ -179,9 +181,9 @@ async def test_callers_of_a_team_come_back_at_their_cursor_or_connect_and_no_mem
 
 @pytest.mark.parametrize("is_stored", [True, False], ids=["stored", "in the caller's input"])
 async def test_a_caller_who_connects_gets_the_thread_and_follows_its_run(*, is_stored: bool) -> None:
-    gate, runs = Gate(), Runs()
+    gate, store = Gate(), Store()
     agent = _gated(gate, tools=[look])
-    caller = Caller(_stored(Threads(), agent) if is_stored else agent, runs)
+    caller = Caller(_stored(Store().threads, agent) if is_stored else agent, store)
     await caller.read(3, state={"city": "Oslo"})
     page = HttpAgent("http://app/", app=caller.app, connect_url="http://app/connect", thread_id="t")
     with anyio.fail_after(_SECONDS):
@@ -206,7 +208,7 @@ async def test_a_caller_who_connects_with_the_id_of_its_run_gets_that_run_when_o
     *, is_stored: bool
 ) -> None:
     agent = ScriptedAgent(turn(text("One.")), turn(text("Two.")), turn(text("Three.")))
-    caller = Caller(_stored(Threads(), agent) if is_stored else agent, Runs())
+    caller = Caller(_stored(Store().threads, agent) if is_stored else agent, Store())
     for run_id in ("r", "second", "third"):
         await caller.post(runId=run_id)
     for run_id, said in (("r", "One."), ("second", "Two.")):
@@ -221,10 +223,10 @@ async def test_a_caller_who_connects_with_the_id_of_its_run_gets_that_run_when_o
 
 
 async def test_a_page_that_connects_to_a_stored_thread_answers_what_waits_in_it() -> None:
-    threads = Threads()
+    threads = Store().threads
     agent = ScriptedAgent(turn(tool_call("pay", {"amount": 3})), turn(text("Done.")), tools=[pay])
     # No run is kept any more when the page comes.
-    caller = Caller(_stored(threads, agent), Runs(keep=0), secret=_SECRET)
+    caller = Caller(_stored(threads, agent), Store(keep=0), secret=_SECRET)
     waiting = _last(await caller.post())["outcome"]["interrupts"]
     page = HttpAgent("http://app/", app=caller.app, connect_url="http://app/connect", thread_id="t")
     with anyio.fail_after(_SECONDS):
@@ -238,7 +240,7 @@ async def test_a_page_that_connects_to_a_stored_thread_answers_what_waits_in_it(
 @pytest.mark.parametrize("keeps", [True, False])
 async def test_a_request_for_a_thread_begins_no_run_at_a_wrong_address(*, keeps: bool) -> None:
     agent = ScriptedAgent(turn(text("One.")), turn(text("Two.")))
-    app = agent_app(agent, runs=Runs() if keeps else None)
+    app = agent_app(agent, store=Store() if keeps else None, **FOR_ALL)
     caller = HttpAgent("http://app/", app=app, thread_id="t", connect_url="conect")
     await caller.run_agent("Hi")
     with pytest.raises(HTTPStatusError, match=r"this address begins runs; .* with /connect behind it") as refused:
@@ -248,7 +250,7 @@ async def test_a_request_for_a_thread_begins_no_run_at_a_wrong_address(*, keeps:
 
 async def test_a_slash_behind_an_address_changes_nothing() -> None:
     agent = ScriptedAgent(turn(text("One.")), turn(text("Two.")))
-    app = agent_app(agent, runs=Runs())
+    app = agent_app(agent, store=Store(), **FOR_ALL)
     await HttpAgent("http://app/", app=app, thread_id="t").run_agent("Hi")
     page = HttpAgent("http://app/", app=app, thread_id="t", connect_url="connect/")
     assert ((await page.connect_agent()).text, len(agent.inputs)) == ("One.", 1)
@@ -256,7 +258,7 @@ async def test_a_slash_behind_an_address_changes_nothing() -> None:
 
 async def test_a_page_that_connects_before_its_thread_has_a_run_gets_nothing() -> None:
     agent = ScriptedAgent(turn(text("One.")))
-    page = HttpAgent("http://app/", app=agent_app(agent, runs=Runs()), connect_url="connect")
+    page = HttpAgent("http://app/", app=agent_app(agent, store=Store(), **FOR_ALL), connect_url="connect")
     page.add_messages([AssistantMessage(id="g", content="Good day.")])
     connected = await page.connect_agent()
     assert (connected.outcome, connected.warnings) == (None, [])
@@ -265,30 +267,30 @@ async def test_a_page_that_connects_before_its_thread_has_a_run_gets_nothing() -
 
 
 async def test_a_thread_has_one_run_at_a_time_and_a_refused_run_leaves_nothing() -> None:
-    gate, runs = Gate(), Runs()
+    gate, store = Gate(), Store()
 
     def choose(request: Any, input: Any) -> AbstractAgent:
         if input.run_id == "refused":
             raise RequestRefusedError(418, "no")
         return _gated(gate, tools=[look])
 
-    caller = Caller(choose, runs)
+    caller = Caller(choose, store)
     assert (await caller.post(runId="refused")).status_code == 418
     await caller.read(1)
     statuses = [(await caller.post(runId="other")).status_code]
     with pytest.raises(RunInProgressError):
-        await runs.start(lambda thread_id: ScriptedAgent(turn(), thread_id=thread_id), thread_id="t")
+        await store.runs.start(lambda thread_id: ScriptedAgent(turn(), thread_id=thread_id), thread_id="t")
     gate.open()
     statuses += [(await caller.post()).status_code, (await caller.post(runId="other")).status_code]
     assert statuses == [409, 200, 200]
-    assert [(each.run_id, each.status) for each in await runs.list()] == [
+    assert [(each.run_id, each.status) for each in await store.runs.list()] == [
         ("other", RunStatus.FINISHED),
         ("r", RunStatus.FINISHED),
     ]
 
 
 async def test_a_caller_who_connects_does_not_get_the_refusal_of_another_request() -> None:
-    runs, asked, may_answer = Runs(), anyio.Event(), anyio.Event()
+    store, asked, may_answer = Store(), anyio.Event(), anyio.Event()
 
     async def choose(request: ServedRequest, input: RunAgentInput) -> AbstractAgent:
         if input.run_id == "refused":
@@ -297,7 +299,7 @@ async def test_a_caller_who_connects_does_not_get_the_refusal_of_another_request
             raise RequestRefusedError(418, "no")
         return ScriptedAgent(turn(text("Hi")))
 
-    caller, statuses = Caller(choose, runs), dict[str, int]()
+    caller, statuses = Caller(choose, store), dict[str, int]()
 
     async def post(path: str, **body: Any) -> None:
         statuses[path] = (await caller.post(path, **body)).status_code
@@ -314,21 +316,21 @@ async def test_a_caller_who_connects_does_not_get_the_refusal_of_another_request
 
 @pytest.mark.parametrize("by", ["request", "program", "leaving"])
 async def test_a_run_that_is_stopped_ends_cancelled_and_calls_nothing_more(by: str) -> None:
-    gate, runs = Gate(), Runs()
-    caller = Caller(_gated(gate, tools=[look]), runs, when_left="stop" if by == "leaving" else "continue")
+    gate, store = Gate(), Store()
+    caller = Caller(_gated(gate, tools=[look]), store, when_left="stop" if by == "leaving" else "continue")
     await caller.read(3)
     if by == "request":
         stopped = (await caller.post("stop", runId=None)).json()
         assert (stopped["runId"], stopped["status"]) == ("r", "stopped")
     elif by == "program":
-        await runs.stop("r")
+        await store.runs.stop("r")
     with anyio.fail_after(_SECONDS):
-        events = [event async for _, event in runs.follow("r")]
+        events = [event async for _, event in store.runs.follow("r")]
     gate.open()
     last = events[-1]
     assert isinstance(last, RunFinishedEvent)
     assert (last.outcome and last.outcome.type, paid) == ("cancelled", [])
-    assert (await runs.stop("r")).status is RunStatus.STOPPED
+    assert (await store.runs.stop("r")).status is RunStatus.STOPPED
 
 
 def _named(method: str, path: str, headers: Mapping[str, str]) -> object:
@@ -336,13 +338,13 @@ def _named(method: str, path: str, headers: Mapping[str, str]) -> object:
 
 
 async def test_users_neither_see_nor_stop_nor_follow_the_runs_of_others() -> None:
-    gate, runs = Gate(), Runs(owner_of=lambda caller: caller["name"])
+    gate, store = Gate(), Store()
     gate.open()
-    caller = Caller(_gated(gate, tools=[look]), runs, authorize=_named)
+    caller = Caller(_gated(gate, tools=[look]), store, authorize=_named, owner_of=itemgetter("name"))
     await caller.post(headers={"x-user": "bob"}, threadId="b")
     ann, bob = {"x-user": "ann"}, {"x-user": "bob"}
     own = ScriptedAgent(turn(Gate()), thread_id="t")
-    await runs.start(own, "Hi", run_id="r", owner="ann")
+    await store.runs.start(own, "Hi", run_id="r", owner="ann")
     assert [each["threadId"] for each in (await caller.post("runs", headers=bob)).json()] == ["b"]
     assert [each["threadId"] for each in (await caller.post("runs", headers=ann)).json()] == ["t"]
     refused = [
@@ -355,13 +357,13 @@ async def test_users_neither_see_nor_stop_nor_follow_the_runs_of_others() -> Non
     assert refused[0].json()["threadId"] == "b"
     # Ids are the callers' to choose: a run of the same thread and id is another run of bob's.
     assert _last(await caller.post(headers=bob))["type"] == "RUN_FINISHED"
-    assert [each.status.value for each in await runs.list(owner="ann")] == ["running"]
-    await runs.aclose()
+    assert [each.status.value for each in await store.runs.list(owner="ann")] == ["running"]
+    await store.aclose()
 
 
 async def test_a_request_that_is_refused_gets_the_reason() -> None:
-    gate, runs = Gate(), Runs()
-    caller = Caller(_gated(gate, tools=[look]), runs)
+    gate, store = Gate(), Store()
+    caller = Caller(_gated(gate, tools=[look]), store)
     await caller.read(1)
     place: dict[str, Any] = {"threadId": None, "runId": None}
     requests: list[tuple[int, str, httpx.Response]] = [
@@ -386,53 +388,53 @@ async def test_a_request_that_is_refused_gets_the_reason() -> None:
         assert (response.status_code, response.json()) == (status, {"detail": detail})
     malformed = await caller.post(headers={"last-event-id": "r"})
     assert (malformed.status_code, malformed.json()["detail"].startswith("Last-Event-ID: ")) == (422, True)
-    await runs.aclose()
+    await store.aclose()
 
 
 async def test_a_caller_who_does_not_read_is_served_from_the_log_and_never_slows_the_run() -> None:
-    runs = Runs()
+    store = Store()
     many = [text(f"{number} ") for number in range(400)]
-    caller = Caller(ScriptedAgent(turn(*many)), runs)
+    caller = Caller(ScriptedAgent(turn(*many)), store)
     client = httpx.AsyncClient(transport=ASGITransport(caller.app))
     async with client, client.stream("POST", "http://app/", json=_input()) as response:
         # The transport holds back the app until its chunk is read.
-        await until_ended(runs, "r")
+        await until_ended(store, "r")
         body = await response.aread()
-    assert len(_frames(body)) == (await runs.list())[0].event_count == 2 + 3 * len(many)
+    assert len(_frames(body)) == (await store.runs.list())[0].event_count == 2 + 3 * len(many)
 
 
-async def until_ended(runs: Runs, run_id: str) -> None:
+async def until_ended(store: Store, run_id: str) -> None:
     with anyio.fail_after(_SECONDS):
         # Following the run would keep its log from being dropped.
-        while any(each.run_id == run_id and each.status is RunStatus.RUNNING for each in await runs.list()):  # noqa: ASYNC110
+        while any(each.run_id == run_id and each.status is RunStatus.RUNNING for each in await store.runs.list()):  # noqa: ASYNC110
             await anyio.sleep(0.005)
 
 
 async def test_a_server_that_stops_ends_its_runs() -> None:
-    runs = Runs()
-    async with ASGITransport(agent_app(ScriptedAgent(turn()), runs=runs), lifespan=True):
-        run = await runs.start(ScriptedAgent(turn(Gate())), "Hi")
+    store = Store()
+    async with ASGITransport(agent_app(ScriptedAgent(turn()), store=store, **FOR_ALL), lifespan=True):
+        run = await store.runs.start(ScriptedAgent(turn(Gate())), "Hi")
     with anyio.fail_after(_SECONDS):
-        events = [event async for _, event in runs.follow(run.run_id)]
+        events = [event async for _, event in store.runs.follow(run.run_id)]
     assert events[-1] == RunErrorEvent(
         message="The server is shutting down, and has stopped this run.", code="shutting_down"
     )
 
 
 async def test_ended_runs_are_dropped_when_their_time_has_passed_or_their_memory_is_needed() -> None:
-    runs = Runs(keep=0)
-    run = await runs.start(ScriptedAgent(turn(text("Hi"))), "Hi")
-    await until_ended(runs, run.run_id)
+    store = Store(keep=0)
+    run = await store.runs.start(ScriptedAgent(turn(text("Hi"))), "Hi")
+    await until_ended(store, run.run_id)
     with pytest.raises(UsageError, match=r"no run .* is kept here"):
-        await anext(runs.follow(run.run_id))
+        await anext(store.runs.follow(run.run_id))
 
-    runs, agent = Runs(max_bytes=200_000), ScriptedAgent(turn(text("x" * 70_000)))
+    store, agent = Store(max_bytes=200_000), ScriptedAgent(turn(text("x" * 70_000)))
     for number in range(5):
         with anyio.fail_after(_SECONDS):
-            await runs.start(agent, "Hi", thread_id=f"t{number}", run_id=f"r{number}")
-            async for _ in runs.follow(f"r{number}"):
+            await store.runs.start(agent, "Hi", thread_id=f"t{number}", run_id=f"r{number}")
+            async for _ in store.runs.follow(f"r{number}"):
                 pass
-    assert [each.run_id for each in await runs.list()] == ["r4", "r3"]
+    assert [each.run_id for each in await store.runs.list()] == ["r4", "r3"]
 
 
 async def test_runs_are_dropped_in_time_when_the_clock_was_set_back(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -441,74 +443,74 @@ async def test_runs_are_dropped_in_time_when_the_clock_was_set_back(monkeypatch:
         def now(cls, tz: Any = None) -> Any:
             return datetime.now(tz) + timedelta(days=1)
 
-    runs, agent = Runs(keep=0), ScriptedAgent(turn(text("Hi")))
+    store, agent = Store(keep=0), ScriptedAgent(turn(text("Hi")))
     monkeypatch.setattr(run_log, "datetime", Tomorrow)
-    run = await runs.start(agent, "Hi")
+    run = await store.runs.start(agent, "Hi")
     with anyio.fail_after(_SECONDS):
-        while any(each.run_id == run.run_id for each in await runs.list()):  # noqa: ASYNC110 # it ends in its task
+        while any(each.run_id == run.run_id for each in await store.runs.list()):  # noqa: ASYNC110 # it ends in its task
             await anyio.sleep(0.005)
 
 
 async def test_a_run_that_writes_more_than_all_memory_ends_with_an_error() -> None:
-    runs = Runs(max_bytes=100_000)
+    store = Store(max_bytes=100_000)
     parts = [text("x" * 1000) for _ in range(1000)]
     small, large = ScriptedAgent(turn(Gate())), ScriptedAgent(turn(*parts))
-    await runs.start(small, "Hi", run_id="small")
-    await runs.start(large, "Hi", run_id="large")
-    await until_ended(runs, "large")
-    infos = {each.run_id: each.status.value for each in await runs.list()}
+    await store.runs.start(small, "Hi", run_id="small")
+    await store.runs.start(large, "Hi", run_id="large")
+    await until_ended(store, "large")
+    infos = {each.run_id: each.status.value for each in await store.runs.list()}
     assert infos == {"small": "running", "large": "failed"}
-    *_, (_, last) = [each async for each in runs.follow("large")]
+    *_, (_, last) = [each async for each in store.runs.follow("large")]
     assert last == RunErrorEvent(message="The run has more events than the server can keep.", code="log_full")
-    await runs.stop("small")
+    await store.runs.stop("small")
 
 
 async def test_runs_beyond_a_limit_wait_for_their_turn_and_may_be_stopped_while_they_wait() -> None:
-    gate, runs = Gate(), Runs(at_once=1)
-    first = await runs.start(_gated(gate), "Hi", thread_id="t1")
+    gate, store = Gate(), Store(at_once=1)
+    first = await store.runs.start(_gated(gate), "Hi", thread_id="t1")
     later: dict[str, list[str]] = {"t2": [], "t3": []}
 
     async def follow(thread_id: str) -> None:
-        await runs.start(ScriptedAgent(turn(text("Hello."))), "Hi", thread_id=thread_id, run_id=thread_id)
-        later[thread_id] = [event.type.value async for _, event in runs.follow(thread_id)]
+        await store.runs.start(ScriptedAgent(turn(text("Hello."))), "Hi", thread_id=thread_id, run_id=thread_id)
+        later[thread_id] = [event.type.value async for _, event in store.runs.follow(thread_id)]
 
     with anyio.fail_after(_SECONDS):
         async with anyio.create_task_group() as tasks:
             for thread_id in later:
                 tasks.start_soon(follow, thread_id)
-            while len(await runs.list()) < 3:
+            while len(await store.runs.list()) < 3:
                 await anyio.lowlevel.checkpoint()
-            assert (await runs.stop("t3")).status is RunStatus.STOPPED
+            assert (await store.runs.stop("t3")).status is RunStatus.STOPPED
             assert later["t2"] == []
             gate.open()
-        assert [event.type async for _, event in runs.follow(first.run_id)][-1] == "RUN_FINISHED"
+        assert [event.type async for _, event in store.runs.follow(first.run_id)][-1] == "RUN_FINISHED"
     assert (later["t2"][-1], later["t3"]) == ("RUN_FINISHED", ["RUN_ERROR"])
 
 
 async def test_an_owner_with_many_runs_takes_no_turns_of_others() -> None:
-    runs, gate = Runs(at_once=3, at_once_per_owner=2), Gate()
+    store, gate = Store(at_once=3, at_once_per_owner=2), Gate()
     begun: list[str] = []
     ends: list[list[Event]] = []
     with anyio.fail_after(_SECONDS):
         async with anyio.create_task_group() as tasks:
             for number in range(5):
-                tasks.start_soon(partial(runs.start, _gated(gate), "Hi", run_id=f"a{number}", owner="ann"))
-            while len(await runs.list()) < 5:
+                tasks.start_soon(partial(store.runs.start, _gated(gate), "Hi", run_id=f"a{number}", owner="ann"))
+            while len(await store.runs.list()) < 5:
                 await anyio.lowlevel.checkpoint()
-            await runs.start(ScriptedAgent(turn(text("Hello."))), "Hi", run_id="b", owner="bob")
-            ends.append([each async for _, each in runs.follow("b")])
-            begun += [each.run_id for each in await runs.list(owner="ann") if each.event_count]
+            await store.runs.start(ScriptedAgent(turn(text("Hello."))), "Hi", run_id="b", owner="bob")
+            ends.append([each async for _, each in store.runs.follow("b")])
+            begun += [each.run_id for each in await store.runs.list(owner="ann") if each.event_count]
             gate.open()
-        ends += [[each async for _, each in runs.follow(f"a{number}")] for number in range(5)]
+        ends += [[each async for _, each in store.runs.follow(f"a{number}")] for number in range(5)]
     assert (len(begun), [each[-1].type for each in ends]) == (2, ["RUN_FINISHED"] * 6)
 
 
 async def test_the_owner_who_takes_most_memory_loses_runs_and_questions_go_last() -> None:
-    runs = Runs(max_bytes=100_000)
+    store = Store(max_bytes=100_000)
 
     async def run(agent: ScriptedAgent, run_id: str, owner: str) -> None:
-        await runs.start(agent, "Hi", run_id=run_id, thread_id=run_id, owner=owner)
-        async for _ in runs.follow(run_id):
+        await store.runs.start(agent, "Hi", run_id=run_id, thread_id=run_id, owner=owner)
+        async for _ in store.runs.follow(run_id):
             pass
 
     asking = ScriptedAgent(turn(text("x" * 10_000), interrupt("Proceed?", interrupt_id="i")), turn(text("Done.")))
@@ -517,25 +519,25 @@ async def test_the_owner_who_takes_most_memory_loses_runs_and_questions_go_last(
             await run(asking.clone(), f"{owner} asks", owner)
         for number in range(9):
             await run(ScriptedAgent(turn(text("x" * 20_000))), f"r{number}", "bob")
-        assert [each.run_id for each in await runs.list()] == ["r8", "r7", "bob asks", "ann asks"]
+        assert [each.run_id for each in await store.runs.list()] == ["r8", "r7", "bob asks", "ann asks"]
         # Questions pay where an owner has nothing else.
         for number in range(9):
             await run(asking.clone(), f"q{number}", "bob")
-        infos = await runs.list()
+        infos = await store.runs.list()
         assert {each.run_id for each in infos if each.status is RunStatus.WAITING} >= {"ann asks", "q8", "q7"}
         assert "bob asks" not in {each.run_id for each in infos}
-        assert (await runs.answer("ann asks", {"i": Resolve(True)})).owner == "ann"
+        assert (await store.runs.answer("ann asks", {"i": Resolve(True)})).owner == "ann"
 
 
 async def test_a_run_that_is_stopped_before_it_has_begun_ends_with_an_error() -> None:
-    runs, waits = Runs(), anyio.Event()
+    store, waits = Store(), anyio.Event()
 
     async def choose(request: ServedRequest, input: RunAgentInput) -> AbstractAgent:
         waits.set()
         await anyio.sleep_forever()
         raise AssertionError
 
-    caller = Caller(choose, runs)
+    caller = Caller(choose, store)
     bodies: list[str] = []
 
     async def post() -> None:
@@ -545,7 +547,7 @@ async def test_a_run_that_is_stopped_before_it_has_begun_ends_with_an_error() ->
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(post)
             await waits.wait()
-            assert (await runs.stop("r")).status is RunStatus.STOPPED
+            assert (await store.runs.stop("r")).status is RunStatus.STOPPED
     assert '"message":"The run was stopped before it had begun."' in bodies[0]
 
 
@@ -555,10 +557,10 @@ async def test_an_exception_in_the_block_of_a_run_is_logged_and_ends_the_run(cap
         yield ScriptedAgent(turn(text("Hi")), thread_id=thread_id)
         raise LookupError("no database")
 
-    runs = Runs()
+    store = Store()
     with caplog.at_level(logging.ERROR), anyio.fail_after(_SECONDS):
-        run = await runs.start(opened, "Hi", thread_id="t", run_id="r")
-        events = [event async for _, event in runs.follow(run.run_id)]
+        run = await store.runs.start(opened, "Hi", thread_id="t", run_id="r")
+        events = [event async for _, event in store.runs.follow(run.run_id)]
     assert events[-1] == RunErrorEvent(
         message="The agent failed; the server's log has the reason.", code="agent_failed"
     )
@@ -568,53 +570,53 @@ async def test_an_exception_in_the_block_of_a_run_is_logged_and_ends_the_run(cap
 
 
 async def test_a_run_is_found_by_its_thread_and_owner_where_others_have_its_id() -> None:
-    runs = Runs()
+    store = Store()
     places = [("t", "ann"), ("u", "ann"), ("u", "bob")]
     for thread_id, owner in places:
-        await runs.start(
+        await store.runs.start(
             ScriptedAgent(turn(text(f"{thread_id} {owner}"))), thread_id=thread_id, owner=owner, run_id="r"
         )
     found: list[list[str]] = []
     with anyio.fail_after(_SECONDS):
         for named in ({"thread_id": "t"}, {"owner": "bob"}, {"thread_id": "u", "owner": "ann"}):
-            events = [event async for _, event in runs.follow("r", **named)]
+            events = [event async for _, event in store.runs.follow("r", **named)]
             found.append([each.delta for each in events if isinstance(each, TextMessageContentEvent)])
-            info = await runs.info("r", **named)
+            info = await store.runs.info("r", **named)
             assert [f"{info.thread_id} ", info.owner] == found[-1]
-            assert info in await runs.list()
+            assert info in await store.runs.list()
     assert found == [["t ", "ann"], ["u ", "bob"], ["u ", "ann"]]
     for named, many in (({}, 3), ({"owner": "ann"}, 2)):
         with pytest.raises(UsageError, match=rf"^{many} runs have the id 'r'; name one with thread_id= and owner=$"):
-            await runs.stop("r", **named)
-    for ask in (runs.stop, runs.info):
+            await store.runs.stop("r", **named)
+    for ask in (store.runs.stop, store.runs.info):
         with pytest.raises(
-            UsageError, match=r"^no run 'r' is kept here; a run that has ended is kept for Runs\(keep=\)"
+            UsageError, match=r"^no run 'r' is kept here; a run that has ended is kept for Store\(keep=\)"
         ):
             await ask("r", owner="eve")
 
 
 async def test_a_run_that_is_still_read_is_kept_when_its_time_has_passed() -> None:
-    runs = Runs(keep=0)
+    store = Store(keep=0)
     gate = Gate()
     with anyio.fail_after(_SECONDS):
         for run_id in ("followed", "other"):
-            await runs.start(ScriptedAgent(turn(gate, text("Hi"))), thread_id=run_id, run_id=run_id)
-        followed = runs.follow("followed")
+            await store.runs.start(ScriptedAgent(turn(gate, text("Hi"))), thread_id=run_id, run_id=run_id)
+        followed = store.runs.follow("followed")
         seen = [(await anext(followed)).event]
         gate.open()
-        while [each.run_id for each in await runs.list()] != ["followed"]:  # noqa: ASYNC110 # they end in their tasks
+        while [each.run_id for each in await store.runs.list()] != ["followed"]:  # noqa: ASYNC110 # they end in their tasks
             await anyio.sleep(0.005)
         seen += [each.event async for each in followed]
         assert [each.type.value for each in seen][:: len(seen) - 1] == ["RUN_STARTED", "RUN_FINISHED"]
-        assert await runs.list() == []
+        assert await store.runs.list() == []
 
 
 async def test_inputs_count_as_memory_and_neither_long_ids_nor_large_commands_make_the_server_grow() -> None:
-    runs = Runs(max_bytes=100_000)
-    caller = Caller(ScriptedAgent(turn(text("Hi"))), runs)
+    store = Store(max_bytes=100_000)
+    caller = Caller(ScriptedAgent(turn(text("Hi"))), store)
     for number in range(3):
         await caller.post(threadId=f"t{number}", runId=f"r{number}", forwardedProps={"x": "x" * 40_000})
-    assert [each.run_id for each in await runs.list()] == ["r2", "r1"]
+    assert [each.run_id for each in await store.runs.list()] == ["r2", "r1"]
     # The id is in the cursor of each event.
     statuses = [(await caller.post(runId=run_id)).status_code for run_id in ("r" * 256, "r" * 257, "")]
     assert statuses == [200, 422, 422]
@@ -625,23 +627,23 @@ async def test_inputs_count_as_memory_and_neither_long_ids_nor_large_commands_ma
 
 async def test_a_program_follows_a_run_and_answers_what_it_waits_for(caplog: pytest.LogCaptureFixture) -> None:
     waiting: list[WaitingRun] = []
-    runs = Runs()
+    store = Store()
 
-    @runs.on_waiting
+    @store.runs.on_waiting
     def fail(run: WaitingRun) -> None:
         raise LookupError("no mail today")
 
-    runs.on_waiting(waiting.append)
+    store.runs.on_waiting(waiting.append)
     agent = ScriptedAgent(
         turn(tool_call("pay", {"amount": 3})),
         turn(outcome=interrupt("Which hotel?", interrupt_id="hotel")),
         turn(text("Done.")),
     )
-    first = await runs.start(agent, "Book", tools=[pay], owner="ann", thread_id="t")
+    first = await store.runs.start(agent, "Book", tools=[pay], owner="ann", thread_id="t")
     with anyio.fail_after(_SECONDS):
-        events = [each async for each in runs.follow(first.run_id, owner="ann")]
+        events = [each async for each in store.runs.follow(first.run_id, owner="ann")]
         await until(lambda: waiting)
-        behind = [each async for each in runs.follow(first.run_id, after=events[1].cursor)]
+        behind = [each async for each in store.runs.follow(first.run_id, after=events[1].cursor)]
     [asked] = waiting
     assert (behind, asked.thread_id, asked.owner, asked.query) == (
         events[2:],
@@ -650,22 +652,22 @@ async def test_a_program_follows_a_run_and_answers_what_it_waits_for(caplog: pyt
         f"thread=t&run={first.run_id}",
     )
     with pytest.raises(InterruptsNotCoveredError):
-        await runs.answer(first.run_id, {"other": Approve()})
+        await store.runs.answer(first.run_id, {"other": Approve()})
     [approval] = asked.interrupts
-    second = await runs.answer(first.run_id, {approval.id: Approve({"amount": 2})})
+    second = await store.runs.answer(first.run_id, {approval.id: Approve({"amount": 2})})
     await until(lambda: len(waiting) == 2)
-    third = await runs.answer(second.run_id, {"hotel": Resolve("Grand")}, owner="ann", thread_id="t")
+    third = await store.runs.answer(second.run_id, {"hotel": Resolve("Grand")}, owner="ann", thread_id="t")
     with anyio.fail_after(_SECONDS):
-        events = [each async for each in runs.follow(third.run_id)]
+        events = [each async for each in store.runs.follow(third.run_id)]
     assert "Done." in [getattr(each.event, "delta", None) for each in events]
     assert paid == [2]
     assert [each.content for each in agent.inputs[0].messages] == ["Book"]
-    assert [each.status.value for each in await runs.list()] == ["finished"] * 3
+    assert [each.status.value for each in await store.runs.list()] == ["finished"] * 3
     assert [(each.name, each.getMessage()) for each in caplog.records] == [
         ("agui_client.runs", f"a function of on_waiting failed for run {each.run_id!r}") for each in waiting
     ]
     with pytest.raises(UsageError, match="waits for no answer"):
-        await runs.answer(first.run_id, {approval.id: Approve()})
+        await store.runs.answer(first.run_id, {approval.id: Approve()})
 
 
 async def test_the_run_that_answers_has_the_keywords_of_the_run_that_asked() -> None:
@@ -678,43 +680,43 @@ async def test_the_run_that_answers_has_the_keywords_of_the_run_that_asked() -> 
             return super().run(input)
 
     seen: list[tuple[object, object, object]] = []
-    runs = Runs()
+    store = Store()
     agent = Remote(turn(outcome=interrupt("Which hotel?", interrupt_id="hotel")), turn(text("Done.")))
     keywords = {"headers": {"x-tenant": "acme"}, "timeout": 7.0, "forwarded_props": {"a": 1}}
-    first = await runs.start(agent, "Book", **cast("Any", keywords))
+    first = await store.runs.start(agent, "Book", **cast("Any", keywords))
     with anyio.fail_after(_SECONDS):
-        assert [each async for each in runs.follow(first.run_id)]
-        second = await runs.answer(first.run_id, {"hotel": Resolve("Grand")})
-        assert [each async for each in runs.follow(second.run_id)]
+        assert [each async for each in store.runs.follow(first.run_id)]
+        second = await store.runs.answer(first.run_id, {"hotel": Resolve("Grand")})
+        assert [each async for each in store.runs.follow(second.run_id)]
     assert seen == [tuple(keywords.values())] * 2
 
 
 @pytest.mark.parametrize("place", ["stored", "in the caller's input"])
 async def test_a_served_run_that_waits_is_answered_at_its_address_without_its_caller(place: str) -> None:
-    runs, threads = Runs(), Threads()
+    store, threads = Store(), Store().threads
     agent = SequentialAgent(
         ScriptedAgent(turn(text("Planned.")), agent_id="planner"),
         ScriptedAgent(turn(tool_call("pay", {"amount": 3})), turn(text("Done.")), agent_id="payer", tools=[pay]),
     )
     is_stored = place == "stored"
-    caller = Caller(_stored(threads, agent) if is_stored else agent, runs, secret=_SECRET)
+    caller = Caller(_stored(threads, agent) if is_stored else agent, store, secret=_SECRET)
     await caller.read(1)
-    await until_ended(runs, "r")
+    await until_ended(store, "r")
     [waiting] = (await caller.post("runs")).json()
     [asked] = waiting["interrupts"]
     entry = {"interruptId": asked["id"], "status": "resolved", "payload": {"approved": True}}
     refused = await caller.post("answer", resume=[{**entry, "interruptId": "made up"}])
     begun = (await caller.post("answer", resume=[entry])).json()
     with anyio.fail_after(_SECONDS):
-        events = [event async for _, event in runs.follow(begun["runId"])]
+        events = [event async for _, event in store.runs.follow(begun["runId"])]
     assert (waiting["status"], refused.status_code, paid) == ("waiting", 422, [3])
     assert [each.delta for each in events if isinstance(each, TextMessageContentEvent)] == ["Done."]
-    assert [each.status.value for each in await runs.list()] == ["finished", "finished"]
+    assert [each.status.value for each in await store.runs.list()] == ["finished", "finished"]
 
 
 async def test_an_answer_to_a_server_that_stops_may_be_given_again() -> None:
-    runs = Runs()
-    caller = Caller(ScriptedAgent(turn(tool_call("pay", {"amount": 3})), tools=[pay]), runs)
+    store = Store()
+    caller = Caller(ScriptedAgent(turn(tool_call("pay", {"amount": 3})), tools=[pay]), store)
     [asked] = _last(await caller.post())["outcome"]["interrupts"]
     await caller.app.shutdown()
     entry = {"interruptId": asked["id"], "status": "resolved", "payload": {"approved": True}}
@@ -723,13 +725,13 @@ async def test_an_answer_to_a_server_that_stops_may_be_given_again() -> None:
 
 
 async def test_runs_that_are_closed_end_with_an_error_and_give_back_their_threads() -> None:
-    runs, threads = Runs(), Threads()
+    store, threads = Store(), Store().threads
     agent = _gated(Gate(), tools=[look])
-    caller = Caller(_stored(threads, agent), runs)
+    caller = Caller(_stored(threads, agent), store)
     seen = await caller.read(3)
     with anyio.fail_after(_SECONDS):
-        await runs.aclose()
-        events = [event async for _, event in runs.follow("r")]
+        await store.aclose()
+        events = [event async for _, event in store.runs.follow("r")]
     ended = RunErrorEvent(message="The server is shutting down, and has stopped this run.", code="shutting_down")
     assert (len(seen), events[-1]) == (3, ended)
     assert (await caller.post(runId="another")).status_code == 503
@@ -738,8 +740,8 @@ async def test_runs_that_are_closed_end_with_an_error_and_give_back_their_thread
 
 
 async def test_runs_that_are_closed_let_functions_end_for_a_while_and_begin_nothing_new() -> None:
-    runs, may_end, begun = Runs(), Gate(), list[str]()
-    app = agent_app(ScriptedAgent(turn()), runs=runs, stop_within=0.5)
+    store, may_end, begun = Store(), Gate(), list[str]()
+    app = agent_app(ScriptedAgent(turn()), store=store, **FOR_ALL, stop_within=0.5)
 
     @tool
     async def end() -> str:
@@ -758,13 +760,13 @@ async def test_runs_that_are_closed_let_functions_end_for_a_while_and_begin_noth
     with anyio.fail_after(_SECONDS):
         for name in ("end", "stay"):
             agent = ScriptedAgent(turn(tool_call(name)), turn(text("Never.")), tools=[end, stay])
-            await runs.start(agent, "Hi", run_id=name)
+            await store.runs.start(agent, "Hi", run_id=name)
         await until(lambda: len(begun) == 2, _SECONDS)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(app.shutdown)
             await anyio.lowlevel.checkpoint()
             may_end.open()
-        ends = {name: [event.type.value async for _, event in runs.follow(name)] for name in begun}
+        ends = {name: [event.type.value async for _, event in store.runs.follow(name)] for name in begun}
     assert {name: ends[name][-2:] for name in ends} == {
         "end": ["TOOL_CALL_RESULT", "RUN_ERROR"],
         "stay": ["TOOL_CALL_END", "RUN_ERROR"],
@@ -777,7 +779,6 @@ async def test_runs_that_are_closed_let_functions_end_for_a_while_and_begin_noth
         ({"keep": -1}, "keep= is a number of seconds from 0 up, not -1"),
         ({"max_bytes": 0}, "max_bytes= is a whole number above zero, not 0"),
         ({"keep": "long"}, "keep= is a number of seconds from 0 up, not 'long'"),
-        ({"owner_of": "name"}, "owner_of= is a function of what authorize= returned, not 'name'"),
         ({"at_once": 0}, "at_once= is a whole number above zero, or None for no limit, not 0"),
         ({"at_once_per_owner": 1.5}, "at_once_per_owner= is a whole number above zero, or None for no limit, not 1.5"),
         ({"answer_within": 0}, "answer_within= is a number of seconds above zero or None, not 0"),
@@ -785,15 +786,15 @@ async def test_runs_that_are_closed_let_functions_end_for_a_while_and_begin_noth
 )
 def test_bounds_that_are_none_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError) as refused:
-        Runs(**options)
+        Store(**options)
     assert str(refused.value) == message
 
 
 async def test_arguments_of_a_wrong_kind_are_refused_with_what_to_give() -> None:
-    runs, agent = Runs(), ScriptedAgent(turn(text("Hi")))
-    given: Any = runs
-    runs.add("helper", agent)
-    info = await runs.start("helper", "Hi")
+    store, agent = Store(), ScriptedAgent(turn(text("Hi")))
+    given: Any = store.runs
+    store.runs.add("helper", agent)
+    info = await store.runs.start("helper", "Hi")
     ways: dict[str, Any] = {
         r"^run_id= is the id of a run, such as info\.run_id, not a RunInfo$": lambda: anext(given.follow(info)),
         r"^after= is the cursor that came with an event, a text, not 3$": lambda: anext(
@@ -814,7 +815,7 @@ async def test_arguments_of_a_wrong_kind_are_refused_with_what_to_give() -> None
     named = "^the name of an agent of runs is a text that is not empty, not "
     for name in ("", 3):
         with pytest.raises(UsageError, match=named):
-            agent_app(agent, runs=runs, name=name)  # type: ignore[arg-type]
+            agent_app(agent, store=store, **FOR_ALL, name=name)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match=r"^runs take an agent, or a function of a thread id"):
         given.add("wrong", "helper")
     with pytest.raises(UsageError, match=r"^on_waiting takes a function of a WaitingRun, not 'x'$"):
@@ -822,16 +823,16 @@ async def test_arguments_of_a_wrong_kind_are_refused_with_what_to_give() -> None
 
 
 async def test_an_answer_that_is_left_out_is_asked_for_in_the_words_of_runs() -> None:
-    runs, agent = Runs(), ScriptedAgent(turn(outcome=interrupt("Proceed?", interrupt_id="i")))
-    asking = await runs.start(agent, "Hi")
-    _ = [each async for each in runs.follow(asking.run_id)]
+    store, agent = Store(), ScriptedAgent(turn(outcome=interrupt("Proceed?", interrupt_id="i")))
+    asking = await store.runs.start(agent, "Hi")
+    _ = [each async for each in store.runs.follow(asking.run_id)]
     message = r"^nothing was sent: no answer to 'i'; give each id its answer, Resolve\(answer\), Approve\(\), "
     with pytest.raises(InterruptsNotCoveredError, match=message + r"Deny\(reason\) or Cancel\(\)$"):
-        await runs.answer(asking.run_id, {})
+        await store.runs.answer(asking.run_id, {})
 
 
 async def test_runs_that_were_closed_are_not_opened_again() -> None:
-    async with Runs() as runs:
+    async with Store() as store:
         pass
-    with pytest.raises(UsageError, match=r"^these runs were closed"):
-        await runs.open()
+    with pytest.raises(UsageError, match=r"^the store of these runs was closed"):
+        await store.runs.start(ScriptedAgent(turn()))

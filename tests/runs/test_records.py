@@ -10,9 +10,10 @@ from ag_ui.core import Interrupt
 
 from agui_client import UsageError
 from agui_client.asgi import agent_app
-from agui_client.store import RunInfo, Runs, RunStatus, WaitingRun
+from agui_client.store import RunInfo, RunStatus, Store, WaitingRun
 from agui_client.store.runs.records import Place, StoredRequest, cursor_of, read_cursor
 from agui_client.testing import ScriptedAgent, turn
+from support.stores import FOR_ALL
 
 ASKED = Interrupt(id="i", reason="confirmation", message="Proceed?")
 
@@ -98,13 +99,13 @@ def test_a_request_is_stored_as_json_that_each_process_reads() -> None:
 
 
 def test_what_becomes_of_a_run_whose_process_ends_is_one_of_two() -> None:
-    runs, agent = Runs(), ScriptedAgent(turn())
-    runs.add("again", agent, on_crash="again")
+    store, agent = Store(), ScriptedAgent(turn())
+    store.runs.add("again", agent, on_crash="again")
     for make in (
-        lambda: runs.add("fail", agent, on_crash="fail"),
-        lambda: agent_app(agent, runs=runs, on_crash="fail"),
+        lambda: store.runs.add("fail", agent, on_crash="fail"),
+        lambda: agent_app(agent, store=store, **FOR_ALL, on_crash="fail"),
     ):
-        with pytest.raises(UsageError, match=r'^on_crash="fail" is for Runs\(URL\)'):
+        with pytest.raises(UsageError, match=r'^on_crash="fail" is for Store\(URL\)'):
             make()
     with pytest.raises(UsageError, match=r'^on_crash= is "again" or "fail", not \'never\'$'):
-        runs.add("never", agent, on_crash="never")  # type: ignore[arg-type]
+        store.runs.add("never", agent, on_crash="never")  # type: ignore[arg-type]

@@ -31,9 +31,10 @@ from fastapi import FastAPI
 from agui_client import FunctionAgent, HttpAgent, UsageError, tool
 from agui_client.asgi import agent_app, served_run
 from agui_client.reconnect import stop_run
-from agui_client.store import Runs, Threads
+from agui_client.store import Store
 from agui_client.teams import SequentialAgent
 from agui_client.testing import Gate, ScriptedAgent, events_of, text, tool_call, turn
+from support.stores import FOR_ALL
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
@@ -115,35 +116,35 @@ def _subject(event: Any) -> tuple[str, str]:
     return event.type.value, next((value for name in names if (value := getattr(event, name, None))), "")
 
 
-def _kept(place: str, folder: Path) -> Runs:
+def _kept(place: str, folder: Path) -> Store:
     if place == "memory":
-        return Runs()
-    return Runs(f"sqlite:///{folder / 'runs.db'}")
+        return Store()
+    return Store(f"sqlite:///{folder / 'runs.db'}")
 
 
-async def _stop_behind(runs: Runs, number: int) -> None:
+async def _stop_behind(store: Store, number: int) -> None:
     """Stop the run `r` when it has a number of events."""
     seen = 0
-    async for _ in runs.follow("r"):
+    async for _ in store.runs.follow("r"):
         seen += 1
         if seen == number:
-            await runs.stop("r")
+            await store.runs.stop("r")
 
 
 @pytest.mark.parametrize("place", ["memory", "database"])
 @pytest.mark.parametrize("cut", _OPEN)
 async def test_what_a_stopped_run_has_open_is_closed_before_its_end(cut: str, place: str, tmp_path: Path) -> None:
     events, ends = _OPEN[cut]
-    runs = _kept(place, tmp_path)
-    app = agent_app(_stuck(*events), runs=runs, name="stuck")
+    store = _kept(place, tmp_path)
+    app = agent_app(_stuck(*events), store=store, **FOR_ALL, name="stuck")
     caller = HttpAgent("http://app/", app=app, thread_id="t", tools=[look])
     seen: list[Event] = []
-    async with runs:
+    async with store:
         with anyio.fail_after(_SECONDS):
             async with caller.stream("Hi", run_id="r") as run, asyncio.TaskGroup() as tasks:
                 async for event in run:
                     if isinstance(event, RunStartedEvent):
-                        tasks.create_task(_stop_behind(runs, 1 + _count(events)))
+                        tasks.create_task(_stop_behind(store, 1 + _count(events)))
                     seen += [event]
             page = HttpAgent("http://app/", app=app, thread_id="t", tools=[look], connect_url="connect")
             connected = await page.connect_agent()
@@ -163,14 +164,14 @@ def _count(events: tuple[Event, ...]) -> int:
 
 async def test_a_run_that_ends_with_an_error_closes_nothing_that_was_cut() -> None:
     events, _ = _OPEN["a call"]
-    runs = Runs()
-    begun = await runs.start(_stuck(*events), "Hi")
+    store = Store()
+    begun = await store.runs.start(_stuck(*events), "Hi")
     seen: list[Event] = []
     with anyio.fail_after(_SECONDS):
-        async for _, event in runs.follow(begun.run_id):
+        async for _, event in store.runs.follow(begun.run_id):
             seen.append(event)
             if isinstance(event, ToolCallArgsEvent):
-                await runs.aclose()
+                await store.aclose()
     assert [each.type.value for each in seen[-2:]] == ["TOOL_CALL_ARGS", "RUN_ERROR"]
     assert isinstance(seen[-1], RunErrorEvent)
     assert seen[-1].code == "shutting_down"
@@ -188,11 +189,11 @@ async def test_a_member_and_an_agent_that_is_asked_end_with_the_run_that_is_stop
 
     async def stop() -> None:
         await begun.wait()
-        await runs.stop("r")
+        await store.runs.stop("r")
 
-    helper, runs = FunctionAgent(play), Runs()
+    helper, store = FunctionAgent(play), Store()
     asking = ScriptedAgent(turn(tool_call("helper", {"prompt": "Hi"})), tools=[helper.as_tool("helper", "Helps.")])
-    app = agent_app(SequentialAgent(helper) if kind == "team" else asking, runs=runs)
+    app = agent_app(SequentialAgent(helper) if kind == "team" else asking, store=store, **FOR_ALL)
     with anyio.fail_after(_SECONDS):
         async with asyncio.TaskGroup() as tasks, HttpAgent("http://app/", app=app).stream("Hi", run_id="r") as run:
             tasks.create_task(stop())
@@ -202,7 +203,7 @@ async def test_a_member_and_an_agent_that_is_asked_end_with_the_run_that_is_stop
     assert (result.outcome, result.warnings) == (_CANCELLED, [])
     assert [event.type.value for event in about] == ["SUBAGENT_STARTED", "SUBAGENT_ERROR"]
     assert len({event.subagent_run_id for event in about}) == 1
-    await runs.aclose()
+    await store.aclose()
 
 
 async def test_a_served_run_that_its_program_stops_is_whole_for_its_caller() -> None:
@@ -219,8 +220,8 @@ async def test_a_served_run_that_its_program_stops_is_whole_for_its_caller() -> 
 
 async def test_a_stored_thread_goes_on_without_the_call_that_a_stop_cut() -> None:
     agent = ScriptedAgent(turn(*_CALL, Gate()), turn(text("Sun.")), tools=[look])
-    threads, runs = Threads(), Runs()
-    app = agent_app(lambda _, asked: threads.open(asked.thread_id, agent), runs=runs)
+    threads, store = Store().threads, Store()
+    app = agent_app(lambda _, asked: threads.open(asked.thread_id, agent), store=store, **FOR_ALL)
     caller = HttpAgent("http://app/", app=app, thread_id="t", connect_url="connect", on_abort=stop_run)
     with anyio.fail_after(_SECONDS):
         async with caller.stream("Look at it") as run:
@@ -233,7 +234,7 @@ async def test_a_stored_thread_goes_on_without_the_call_that_a_stop_cut() -> Non
     # The agent is told that the call has no result, as it is for each call that was given up (TOOL-10).
     *_, answered, asked = agent.inputs[-1].messages
     assert (answered.role, asked.content) == ("tool", "And now?")
-    await runs.aclose()
+    await store.aclose()
 
 
 def _of_user(_: str, path: str, headers: Mapping[str, str]) -> object:
@@ -243,9 +244,9 @@ def _of_user(_: str, path: str, headers: Mapping[str, str]) -> object:
 
 @pytest.mark.parametrize("url", ["http://app/house/agents/planner/", "http://app/house/agents/planner"])
 async def test_a_prompt_that_interrupts_takes_the_place_of_a_kept_run(url: str) -> None:
-    runs, agent = Runs(), ScriptedAgent(turn(text("One."), Gate()), turn(text("Two.")))
+    store, agent = Store(), ScriptedAgent(turn(text("One."), Gate()), turn(text("Two.")))
     house = FastAPI()
-    house.mount("/house", agent_app(agent, runs=runs, authorize=_of_user))
+    house.mount("/house", agent_app(agent, store=store, threads="transcripts", authorize=_of_user))
     caller = HttpAgent(url, app=house, thread_id="t", on_abort=stop_run, headers={"x-user": "bob"})
     with anyio.fail_after(_SECONDS):
         async with caller.stream("First", headers={"x-user": "ann"}) as run:
@@ -255,7 +256,10 @@ async def test_a_prompt_that_interrupts_takes_the_place_of_a_kept_run(url: str) 
             second = asyncio.ensure_future(caller.run_agent("Second", when_busy="interrupt", headers={"x-user": "ann"}))
             first = await run.result()
         assert (first.aborted, (await second).text) == (True, "Two.")
-    assert [(each.owner, each.status.value) for each in await runs.list()] == [("ann", "finished"), ("ann", "stopped")]
+    assert [(each.owner, each.status.value) for each in await store.runs.list()] == [
+        ("ann", "finished"),
+        ("ann", "stopped"),
+    ]
 
 
 async def test_a_run_that_nobody_posted_cannot_be_stopped_at_a_server(caplog: pytest.LogCaptureFixture) -> None:

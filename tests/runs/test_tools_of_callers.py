@@ -15,8 +15,9 @@ from ag_ui.core import RunAgentInput, TextMessageContentEvent, Tool
 from agui_client import HttpAgent
 from agui_client.asgi import AgentApp, ASGITransport, ServedRequest, agent_app
 from agui_client.reconnect import LastEventId
-from agui_client.store import Runs, RunStatus, Threads
+from agui_client.store import RunStatus, Store
 from agui_client.testing import Gate, ScriptedAgent, text, tool_call, turn
+from support.stores import FOR_ALL
 from support.waiting import LIMIT
 
 pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
@@ -28,18 +29,18 @@ _WHOLE = ["Hi", "One. ", "Two.", None, "blue", "Three. ", "Four."]
 @asynccontextmanager
 async def _served(
     agent: ScriptedAgent, runs_url: str | None, stored_in: Path | None
-) -> AsyncGenerator[tuple[AgentApp, Runs]]:
+) -> AsyncGenerator[tuple[AgentApp, Store]]:
     """Serve an agent whose runs are kept, and its threads in a file, if one is given."""
     async with AsyncExitStack() as stack:
-        runs, threads = Runs(runs_url), Threads(f"sqlite:///{stored_in}" if stored_in else None)
-        await stack.enter_async_context(threads)
+        store, other = Store(runs_url), Store(f"sqlite:///{stored_in}" if stored_in else None)
+        await stack.enter_async_context(other)
 
         def choose(request: ServedRequest, input: RunAgentInput) -> Any:
-            return agent if stored_in is None else threads.open(input.thread_id, agent, wait=0)
+            return agent if stored_in is None else other.threads.open(input.thread_id, agent, wait=0)
 
-        app = agent_app(choose, runs=runs)
-        await stack.enter_async_context(runs)
-        yield app, runs
+        app = agent_app(choose, store=store, **FOR_ALL)
+        await stack.enter_async_context(store)
+        yield app, store
 
 
 def _page(app: AgentApp, **options: Any) -> HttpAgent:
@@ -56,7 +57,7 @@ async def test_a_call_for_the_caller_waits_in_the_thread_and_each_page_that_conn
     )
     stored_in = tmp_path / "threads.db" if is_stored else None
     with anyio.fail_after(LIMIT):
-        async with _served(agent, runs_url, stored_in) as (app, runs):
+        async with _served(agent, runs_url, stored_in) as (app, store):
             # A page begins the run, and is closed in the middle of it.
             async with _page(app, tools=[_ASK]).stream("Hi", run_id="r") as run:
                 async for _ in run.text_stream:
@@ -68,7 +69,7 @@ async def test_a_call_for_the_caller_waits_in_the_thread_and_each_page_that_conn
                     if isinstance(event, TextMessageContentEvent):
                         before.open()
                 [call] = (await run.result()).pending_tool_calls
-            assert [(each.run_id, each.status) for each in await runs.list()] == [("r", RunStatus.FINISHED)]
+            assert [(each.run_id, each.status) for each in await store.runs.list()] == [("r", RunStatus.FINISHED)]
             async with page.stream(tool_results={call.id: "blue"}, run_id="s") as run:
                 async for _ in run.text_stream:
                     run.detach()
@@ -79,7 +80,7 @@ async def test_a_call_for_the_caller_waits_in_the_thread_and_each_page_that_conn
                     if isinstance(event, TextMessageContentEvent):
                         behind.open()
                 result = await run.result()
-            statuses = [(each.run_id, each.status) for each in await runs.list()]
+            statuses = [(each.run_id, each.status) for each in await store.runs.list()]
     assert [each.content for each in last.messages] == _WHOLE
     assert (result.pending_tool_calls, result.warnings) == ([], [])
     assert (len(agent.inputs), statuses) == (2, [("s", RunStatus.FINISHED), ("r", RunStatus.FINISHED)])

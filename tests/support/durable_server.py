@@ -36,8 +36,9 @@ from ag_ui.core import (
 
 from agui_client import FunctionAgent, ToolContext, ToolLimits, tool
 from agui_client.asgi import agent_app
-from agui_client.store import Runs, Threads
+from agui_client.store import Store
 from agui_client.teams import ParallelAgent, SequentialAgent
+from support.stores import FOR_ALL
 
 folder = Path(sys.argv[2])
 PIECES = 6
@@ -127,19 +128,16 @@ async def said(run_input: RunAgentInput, name: str) -> AsyncGenerator[Event]:
 
 
 how: Any = "fail" if (folder / "fail").exists() else "again"
-runs, secret = Runs(sys.argv[1], lease=1.5), "a secret of these tests"
+store, secret = Store(sys.argv[1], lease=1.5), "a secret of these tests"
 limits = ToolLimits(at_once=1) if (folder / "alone").exists() else ToolLimits()
 agent = FunctionAgent(planner, tools=[pay, pay2, look, book], agent_id="planner", tool_limits=limits)
 both = ParallelAgent(member("b"), member("c"), agent_id="both")
 team = SequentialAgent(member("a"), both, agent.clone(), agent_id="team")
-alone = agent_app(agent, runs=runs, secret=secret, on_crash=how)
-as_team = agent_app(team, runs=runs, secret=secret, name="team")
-threads = Threads(sys.argv[1], lease=1.5)
-as_stored = agent_app(
-    lambda _, asked: threads.open(asked.thread_id, agent, wait=0), runs=runs, name="stored", on_crash=how
-)
-without_runs = agent_app(lambda _, asked: threads.open(asked.thread_id, agent, wait=0))
-as_stored_team = agent_app(lambda _, asked: threads.open(asked.thread_id, team, wait=0), runs=runs, name="both")
+alone = agent_app(agent, store=store, **FOR_ALL, secret=secret, on_crash=how)
+as_team = agent_app(team, store=store, **FOR_ALL, secret=secret, name="team")
+as_stored = agent_app(agent, store=store, owner_of=lambda _: "", name="stored", on_crash=how)
+without_runs = agent_app(lambda _, asked: store.threads.open(asked.thread_id, agent, wait=0))
+as_stored_team = agent_app(team, store=store, owner_of=lambda _: "", name="both")
 
 
 async def app(scope: Any, receive: Any, send: Any) -> None:

@@ -17,7 +17,7 @@ import anyio
 import httpx
 
 from agui_client import HttpAgent, RetryPolicy
-from agui_client.store import Threads
+from agui_client.store import Store
 from support.programs import ROOT, Program
 
 if TYPE_CHECKING:
@@ -80,7 +80,8 @@ class Servers:
 
     async def stored_messages(self, thread_id: str) -> list[Message]:
         """The messages of a stored thread, as the database has them."""
-        async with Threads(self.url) as threads:
+        async with Store(self.url) as store:
+            threads = store.threads
             saved = await threads.get(thread_id)
         assert saved is not None
         return saved.conversation.messages

@@ -15,7 +15,7 @@ from ag_ui.core import Event, RunAgentInput, RunFinishedEvent, RunStartedEvent, 
 
 from agui_client import FunctionAgent
 from agui_client.batch import run_many
-from agui_client.store import Runs
+from agui_client.store import Store
 
 folder = Path(sys.argv[2])
 
@@ -33,9 +33,9 @@ async def answer(run_input: RunAgentInput) -> AsyncGenerator[Event]:
 
 
 async def main() -> None:
-    runs = Runs(sys.argv[1], lease=1.5)
-    runs.add("answerer", FunctionAgent(answer))
-    async for done in run_many("answerer", [str(number) for number in range(1, 10)], on=runs, name="b", at_once=3):
+    store = Store(sys.argv[1], lease=1.5)
+    store.runs.add("answerer", FunctionAgent(answer))
+    async for done in run_many("answerer", [str(number) for number in range(1, 10)], on=store, name="b", at_once=3):
         sys.stdout.write(f"{done.text or done.error}\n")
         sys.stdout.flush()
 

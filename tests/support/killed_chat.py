@@ -12,7 +12,7 @@ import sys
 from typing import Any
 
 from agui_client import ApprovalRequest, Approve, HttpAgent, ToolContext, tool
-from agui_client.store import Threads
+from agui_client.store import Store, Threads
 
 LEASE = 0.4
 TURNS = 2
@@ -85,7 +85,7 @@ if __name__ == "__main__":
     _ledger = os.open(ledger, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     note("started")
     agent = HttpAgent(url, tools=[look, pay], approve=approve)
-    threads = Threads(database, lease=LEASE)
+    threads = Store(database, lease=LEASE).threads
     if verb == "sync":
         chat_sync(threads, agent, thread_id)
     else:

@@ -13,7 +13,7 @@ from typing import Any
 
 from ag_ui.core import RunAgentInput
 
-from agui_client.store import Threads
+from agui_client.store import Store
 from agui_client.teams import SequentialAgent, Team, TeamAgent
 from agui_client.testing import ScriptedAgent, pause, text, turn
 
@@ -49,7 +49,7 @@ async def main() -> None:
     """Run the team, or go on with it."""
     inner = SequentialAgent(member("b"), member("c"), agent_id="inner")
     team = TeamAgent(lead, a=member("a"), inner=inner, d=member("d"))
-    async with Threads(_database, lease=0.4) as threads, threads.open(_thread_id, team, wait=30) as agent:
+    async with Store(_database, lease=0.4) as store, store.threads.open(_thread_id, team, wait=30) as agent:
         result = await agent.run_agent(*([] if agent.messages else ["Hi"]))
         note(f"ended {result.state} {[each.content for each in agent.messages]}")
 

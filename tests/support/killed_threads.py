@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agui_client.store import MemoryStore, Threads
+from agui_client.store import MemoryStore, Store, Threads
 
 
 async def left_by_a_killed_program(threads: Threads, thread_id: str = "t") -> Threads:
@@ -19,4 +19,4 @@ async def left_by_a_killed_program(threads: Threads, thread_id: str = "t") -> Th
         await copy.lease("", thread_id, 0, number)
         return copy
 
-    return Threads(await threads._loop.call(copied))
+    return Store(await threads._loop.call(copied)).threads

@@ -33,7 +33,7 @@ from sqlalchemy.engine.default import DefaultDialect
 
 from agui_client import AbstractAgent, Approve, FunctionAgent, HttpAgent, ToolContext, tool
 from agui_client.asgi import agent_app
-from agui_client.store import Runs, Threads
+from agui_client.store import Store
 from agui_client.store.runs import database_keeper
 from agui_client.teams import SequentialAgent
 
@@ -112,24 +112,25 @@ AGENTS: dict[str, AbstractAgent[Any]] = {
 
 async def main() -> None:
     """Carry the turn out."""
-    threads, runs, commits = Threads(URL, lease=LEASE), Runs(URL, lease=LEASE), Commits()
-    runs.add("helper", lambda thread_id: threads.open(thread_id, AGENTS[AGENT], wait=0))
-    app = agent_app(lambda _, asked: threads.open(asked.thread_id, AGENTS[AGENT], wait=0), runs=runs, name="served")
-    async with asyncio.timeout(30), threads, runs:
+    store, commits = Store(URL, lease=LEASE), Commits()
+    threads = store.threads
+    store.runs.add("helper", lambda thread_id: threads.open(thread_id, AGENTS[AGENT], wait=0))
+    app = agent_app(AGENTS[AGENT], store=store, owner_of=lambda _: "", name="served")
+    async with asyncio.timeout(30), store:
         await threads.list()
         commits.is_counting = True
         if COMMIT >= 0:
             if AGENT == "served":
                 await HttpAgent("http://app/", app=app, thread_id="t").run_agent("Go.", run_id="r")
             else:
-                await runs.start("helper", "Go.", run_id="r", thread_id="t")
+                await store.runs.start("helper", "Go.", run_id="r", thread_id="t")
         while True:
-            found = await runs.list()
+            found = await store.runs.list()
             if all(each.status != "running" for each in found):
                 waiting = next((each for each in found if each.status == "waiting"), None)
                 if waiting is None:
                     break
-                await runs.answer(waiting.run_id, {each.id: Approve() for each in waiting.interrupts})
+                await store.runs.answer(waiting.run_id, {each.id: Approve() for each in waiting.interrupts})
             await asyncio.sleep(0.01)
     print(commits.count, *sorted(f"{each.run_id == 'r'}:{each.status}" for each in found))  # noqa: T201
 

@@ -31,7 +31,7 @@ from ag_ui.core import (
 from agui_client import AbstractAgent, AGUIError, Approve, ConversationSnapshot, HttpAgent, Resolve, tool, validate
 from agui_client.asgi import agent_app
 from agui_client.errors import ThreadStoreError
-from agui_client.store import MemoryStore, Threads, ThreadStore
+from agui_client.store import MemoryStore, Store, ThreadStore
 from agui_client.teams import LoopAgent, Member, ParallelAgent, RouterAgent, SequentialAgent, Team, TeamAgent
 from agui_client.testing import ScriptedAgent, interrupt, pause, text, tool_call, turn
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from ag_ui.core import Event, Interrupt, Message, RunAgentInput, ToolCall
 
     from agui_client import RunResult
-    from agui_client.store import ThreadInfo
+    from agui_client.store import Store, ThreadInfo
 
 PLACES = ("here", "served", "stored")
 """Where a team runs: in this program, on a server, and on a server that stores its threads; each may be killed."""
@@ -346,7 +346,7 @@ class _Caller:
     ) -> None:
         self._seed, self._place, self._random, self._world, self._streams = seed, place, random, world, streams
         self._saved: ConversationSnapshot | None = None
-        self._store, self._threads, self._server = MemoryStore(), list[Threads](), _Server()
+        self._store, self._stores, self._server = MemoryStore(), list[Store](), _Server()
         self._sent: list[str] = []
         self._was_killed = self._is_over = False
         self._app = around(self._server)
@@ -354,7 +354,7 @@ class _Caller:
         self._begin_process()
 
     async def close(self) -> None:
-        for each in self._threads:
+        for each in self._stores:
             await each.aclose()
 
     def _page(self, thread_id: str | None) -> HttpAgent:
@@ -372,8 +372,10 @@ class _Caller:
             self._server.app = agent_app(team, secret=_SECRET)
         else:
             self._connection = _Connection(self._store, process)
-            self._threads.append(threads := Threads(self._connection))
-            self._server.app = agent_app(lambda _request, input: threads.open(input.thread_id, team), secret=_SECRET)
+            self._stores.append(store := Store(self._connection))
+            self._server.app = agent_app(
+                lambda _request, input: store.threads.open(input.thread_id, team), secret=_SECRET
+            )
 
     async def run_to_the_end(self) -> End | None:
         """Run the team, go on after failures and kills, and answer all that it asks; None if it does not end."""

@@ -32,8 +32,9 @@ from ag_ui.core import (
 
 from agui_client import FunctionAgent, tool
 from agui_client.asgi import agent_app
-from agui_client.store import Runs, Threads
+from agui_client.store import Store
 from agui_client.teams import SequentialAgent
+from support.stores import FOR_ALL
 
 folder = Path(sys.argv[2])
 PAYMENTS = 5
@@ -72,14 +73,15 @@ async def payer(run_input: RunAgentInput) -> AsyncGenerator[Event]:
 
 
 agent = FunctionAgent(payer, tools=[pay], agent_id="payer")
-runs, secret = Runs(sys.argv[1]), "a secret of these tests"
-threads = Threads(sys.argv[1].replace("postgresql:", "postgresql+psycopg:"), lease=5.0)
+store, secret = Store(sys.argv[1]), "a secret of these tests"
 apps = {
     "plain": agent_app(agent, secret=secret),
-    "kept": agent_app(lambda _, asked: threads.open(asked.thread_id, agent, wait=0)),
-    "durable": agent_app(agent, runs=runs, name="durable", secret=secret),
-    "stored": agent_app(lambda _, asked: threads.open(asked.thread_id, agent, wait=0), runs=runs, name="stored"),
-    "team": agent_app(SequentialAgent(agent.clone(), agent_id="team"), runs=runs, name="team", secret=secret),
+    "kept": agent_app(lambda _, asked: store.threads.open(asked.thread_id, agent, wait=0)),
+    "durable": agent_app(agent, store=store, **FOR_ALL, name="durable", secret=secret),
+    "stored": agent_app(agent, store=store, owner_of=lambda _: "", name="stored"),
+    "team": agent_app(
+        SequentialAgent(agent.clone(), agent_id="team"), store=store, **FOR_ALL, name="team", secret=secret
+    ),
 }
 
 
@@ -88,7 +90,7 @@ async def app(scope: Any, receive: Any, send: Any) -> None:
     if scope["type"] != "lifespan":
         await apps.get(scope["path"].split("/")[1], apps["plain"])(scope, receive, send)
         return
-    async with threads, apps["plain"].lifespan(), apps["kept"].lifespan(), apps["durable"].lifespan():
+    async with apps["plain"].lifespan(), apps["kept"].lifespan(), apps["durable"].lifespan():
         await receive()
         await send({"type": "lifespan.startup.complete"})
         await receive()

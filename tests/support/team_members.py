@@ -10,7 +10,7 @@ from ag_ui.core import Event, Message, TokenUsage
 
 from agui_client import AbstractAgent, ConversationSnapshot, FunctionTool, HttpAgent, RunFailedError, tool
 from agui_client.asgi import agent_app
-from agui_client.store import Threads
+from agui_client.store import Store
 from agui_client.teams import SequentialAgent
 from agui_client.testing import ScriptedAgent, Turn, text, tool_call, turn
 
@@ -52,7 +52,8 @@ async def placed(team: AbstractAgent, place: str) -> AsyncGenerator[AbstractAgen
     elif place == "served":
         yield HttpAgent("http://team/", app=agent_app(team), strict=True)
     else:
-        async with Threads() as threads:
+        async with Store() as store:
+            threads = store.threads
             app = agent_app(lambda _request, input: threads.open(input.thread_id, team))
             yield HttpAgent("http://team/", app=app, strict=True)
 

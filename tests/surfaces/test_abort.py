@@ -315,15 +315,15 @@ def test_a_server_that_a_slow_sync_reader_holds_back_sees_an_abort_at_once() -> 
 
 @every_result_verb
 def test_an_abort_while_a_tool_runs_ends_the_call_at_once_and_asks_nothing_more(verb: Verb) -> None:
-    runs, told, moments = threading.Event(), list[HookContext](), list[float]()
+    store, told, moments = threading.Event(), list[HookContext](), list[float]()
 
     @tool
     async def hold() -> None:
-        runs.set()
+        store.set()
         await anyio.sleep_forever()
 
     def abort() -> None:
-        assert runs.wait(LIMIT)
+        assert store.wait(LIMIT)
         moments.append(aborted_now(agent))
 
     with serve_bytes(sse(turn(tool_call("hold"))), FRAMES) as server:

@@ -13,6 +13,7 @@ import agui_client
 from agui_client import HttpAgent, ToolError, UsageError, attach, tool
 from agui_client.asgi import agent_app
 from agui_client.testing import ScriptedAgent, interrupt, text, tool_call, turn
+from support.stores import FOR_ALL
 from support.tool_rounds import results_in
 
 PIXEL = b"\x89PNG\r\n\x1a\n"
@@ -77,9 +78,9 @@ async def serves_a_function_of_nothing() -> None:
     agent_app(choose)
 
 
-async def serves_with_runs_as_at_the_command_line() -> None:
-    runs: Any = "memory"
-    agent_app(agent(), runs=runs)
+async def serves_with_a_store_as_at_the_command_line() -> None:
+    store: Any = "memory"
+    agent_app(agent(), store=store, **FOR_ALL)
 
 
 @pytest.mark.anyio
@@ -97,7 +98,7 @@ async def serves_with_runs_as_at_the_command_line() -> None:
         (gives_text_as_context, r'context= takes a list, such as \[Context\(description="time"'),
         (gives_text_as_a_number_of_bytes, "max_run_bytes= is a whole number from 1 up, not '1'"),
         (serves_a_function_of_nothing, r"is called with \(request, input\), and has to return an agent"),
-        (serves_with_runs_as_at_the_command_line, r"runs= takes Runs\(\) of agui_client.store, .* not 'memory'"),
+        (serves_with_a_store_as_at_the_command_line, r"store= takes Store\(\) of agui_client.store, .* not 'memory'"),
     ],
 )
 async def test_a_slip_is_refused_with_what_to_write(slip: Callable[[], Any], said: str) -> None:

@@ -23,7 +23,7 @@ from agui_client import (
     tool,
 )
 from agui_client.asgi import agent_app
-from agui_client.store import Threads
+from agui_client.store import Store
 from agui_client.teams import SequentialAgent, TeamLimits
 from agui_client.testing import ScriptedAgent, interrupt, text, tool_call, turn
 from support.team_members import FIVE, agent, events_of, nested, pay_tool, resumed, says, shown, told
@@ -241,7 +241,8 @@ async def test_the_conversation_of_the_asked_agent_is_in_no_id_where_the_convers
         asker.tools = [helper.as_tool("ask", "Knows.")]
         return asker
 
-    async with Threads() as threads:
+    async with Store() as store:
+        threads = store.threads
         saved = make()
         apps = (agent_app(make()), agent_app(lambda _request, input: threads.open(input.thread_id, saved)))
         are_readable: list[bool] = []

@@ -41,7 +41,7 @@ from agui_client import (
 )
 from agui_client._protocol.schema import is_array, is_object
 from agui_client.asgi import agent_app
-from agui_client.store import Threads
+from agui_client.store import Store
 from agui_client.teams import Member, ParallelAgent, RouterAgent, SequentialAgent, Team, TeamAgent
 from agui_client.testing import Gate, ScriptedAgent, interrupt, pause, state, text, tool_call, turn
 from support.team_members import FIVE, agent, events_of, pay_tool, payer, resumed, says, shown
@@ -448,7 +448,8 @@ async def test_calls_of_members_are_answered_when_another_one_of_the_same_gather
 async def test_a_team_that_is_saved_takes_the_notes_about_its_members_from_no_caller() -> None:
     secret, open_to_all = says("secret", "S"), asks("open_to_all")
     team = RouterAgent(lambda _: "open_to_all", secret=secret, open_to_all=open_to_all)
-    async with Threads() as threads:
+    async with Store() as store:
+        threads = store.threads
         app = agent_app(lambda _request, input: threads.open(input.thread_id, team))
         http = HttpAgent("http://team/", app=app, strict=True)
         (asked,) = (await http.run_agent("Hi")).interrupts

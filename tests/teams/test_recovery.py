@@ -11,7 +11,7 @@ from ag_ui.core import RunAgentInput, RunErrorEvent
 
 from agui_client import AbstractAgent, AGUIError, Approve, HttpAgent, Resolve, RunFailedError, UsageError
 from agui_client.asgi import agent_app
-from agui_client.store import Threads
+from agui_client.store import Store
 from agui_client.teams import Member, ParallelAgent, SequentialAgent, Team, TeamAgent
 from agui_client.testing import ScriptedAgent, interrupt, patch, pause, state, text, tool_call, turn
 from support.team_members import agent, pay_tool, resumed, says, shown, told
@@ -149,7 +149,8 @@ async def test_a_failure_that_the_function_caught_is_caught_again_and_the_later_
 async def test_a_member_whose_server_is_not_reachable_is_asked_when_it_is_in_a_stored_thread() -> None:
     first, asker, last = says("first", "F"), asks(), says("last", "L")
     away = HttpAgent("http://127.0.0.1:9/", agent_id="last")
-    async with Threads() as threads:
+    async with Store() as store:
+        threads = store.threads
         async with threads.open("t", SequentialAgent(first, asker, away, strict=True)) as team:
             (asked,) = (await team.run_agent("Hi")).interrupts
             with pytest.raises(AGUIError, match="nothing listens there"):

@@ -12,7 +12,7 @@ from ag_ui.core import RunAgentInput, RunErrorEvent
 
 from agui_client import AbstractAgent, tool
 from agui_client.asgi import agent_app
-from agui_client.store import Threads
+from agui_client.store import Store
 from agui_client.teams import ParallelAgent, SequentialAgent
 from agui_client.testing import ScriptedAgent, interrupt, pause, serve, state, text, tool_call, turn
 from support.typescript import run_typescript
@@ -57,9 +57,9 @@ _RECOVERY = Path(__file__).with_name("typescript_recovery.mjs")
 
 def _recovered(team: AbstractAgent, place: str) -> Any:
     """Return what the client sees of a team that fails, until it is done."""
-    threads = Threads()
-    app = agent_app(team if place != "stored" else lambda _request, input: threads.open(input.thread_id, team))
-    with threads, serve(app) as server:
+    store = Store()
+    app = agent_app(team if place != "stored" else lambda _request, input: store.threads.open(input.thread_id, team))
+    with store, serve(app) as server:
         return run_typescript(_RECOVERY, server.url)
 
 

@@ -12,11 +12,12 @@ from typing import Any
 import anyio
 import pytest
 
-pytest.importorskip("sqlalchemy", reason="needs the extra threads: pip install 'agui-client[threads]'")
+pytest.importorskip("sqlalchemy", reason="needs the extra store: pip install 'agui-client[store]'")
 
 from agui_client import ThreadStoreError
-from agui_client.store import SQLStore, ThreadInfo, Threads
+from agui_client.store import Store, ThreadInfo, Threads
 from agui_client.testing import ScriptedAgent, text, turn
+from support.stores import sql_store
 from support.waiting import LIMIT
 
 pytestmark = pytest.mark.anyio
@@ -72,7 +73,8 @@ async def test_a_damaged_description_harms_its_own_thread_only(
     fault: str, file: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     change, column = _DESCRIPTIONS[fault]
-    async with Threads(f"sqlite:///{file}") as threads:
+    async with Store(f"sqlite:///{file}") as store:
+        threads = store.threads
         await _make(threads, "first", "bad", "last")
         assert await threads.fork("bad", new_id="fork") == "fork"
         _change(file, f"update agui_threads set {change} where thread_id = 'bad'")
@@ -97,7 +99,8 @@ async def test_a_damaged_description_harms_its_own_thread_only(
 @pytest.mark.parametrize("date", ["'yesterday'", "x'00'", "-5", "0", "9000000000000000000"])
 async def test_pages_of_a_list_have_every_thread_once_also_those_without_a_date(date: str, file: Path) -> None:
     names = [f"t{number}" for number in range(7)]
-    async with Threads(f"sqlite:///{file}") as threads:
+    async with Store(f"sqlite:///{file}") as store:
+        threads = store.threads
         await _make(threads, *names)
         _change(file, f"update agui_threads set updated_at = {date} where thread_id in ('t1', 't4', 't6')")
         for limit in (1, 2, 3, 7, 50):
@@ -137,7 +140,8 @@ _ENTRIES: dict[str, str] = {
 
 @pytest.mark.parametrize("fault", _ENTRIES)
 async def test_damaged_entries_and_lines_harm_their_own_thread_only(fault: str, file: Path) -> None:
-    async with Threads(f"sqlite:///{file}") as threads:
+    async with Store(f"sqlite:///{file}") as store:
+        threads = store.threads
         await _make(threads, "first", "bad", "last")
         _change(file, _ENTRIES[fault].format(line=_LINE))
         with anyio.fail_after(LIMIT):
@@ -161,7 +165,8 @@ async def test_damaged_entries_and_lines_harm_their_own_thread_only(fault: str, 
 
 
 async def test_lines_in_a_circle_are_an_error_for_those_whose_lines_they_are(file: Path) -> None:
-    async with Threads(f"sqlite:///{file}") as threads:
+    async with Store(f"sqlite:///{file}") as store:
+        threads = store.threads
         await _make(threads, "a", "other")
         for fork, thread_id in (("b", "a"), ("c", "b")):
             await threads.fork(thread_id, new_id=fork)
@@ -180,7 +185,8 @@ async def test_lines_in_a_circle_are_an_error_for_those_whose_lines_they_are(fil
 
 
 async def test_forks_keep_what_they_share_with_a_thread_that_was_damaged_behind_it(file: Path) -> None:
-    async with Threads(f"sqlite:///{file}") as threads:
+    async with Store(f"sqlite:///{file}") as store:
+        threads = store.threads
         await _make(threads, "bad")
         await threads.fork("bad", new_id="fork")
         await _make(threads, "bad")
@@ -195,7 +201,8 @@ async def test_forks_keep_what_they_share_with_a_thread_that_was_damaged_behind_
 
 
 async def test_a_thread_that_has_the_line_of_another_is_deleted_without_it(file: Path) -> None:
-    async with Threads(f"sqlite:///{file}") as threads:
+    async with Store(f"sqlite:///{file}") as store:
+        threads = store.threads
         await _make(threads, "first", "bad")
         _change(
             file,
@@ -207,7 +214,8 @@ async def test_a_thread_that_has_the_line_of_another_is_deleted_without_it(file:
 
 
 async def test_a_lease_until_no_date_is_over(file: Path) -> None:
-    async with Threads(f"sqlite:///{file}") as threads:
+    async with Store(f"sqlite:///{file}") as store:
+        threads = store.threads
         await _make(threads, "bad", "other")
         for until in ("'never'", "9000000000000000000"):
             _change(file, f"update agui_threads set leased_until = {until} where thread_id = 'bad'")
@@ -217,17 +225,18 @@ async def test_a_lease_until_no_date_is_over(file: Path) -> None:
 
 async def test_a_write_that_fails_undoes_itself_and_none_of_those_in_its_transaction(file: Path) -> None:
     names = ("good", "bad", "fine")
-    async with Threads(f"sqlite:///{file}") as threads:
+    async with Store(f"sqlite:///{file}") as store:
+        threads = store.threads
         await _make(threads, *names)
     # The next entry of this thread is there already.
     stray = "select owner, line, entries + 1, 'stray' from agui_threads where thread_id = 'bad'"
     _change(file, f"insert into agui_entries (owner, line, number, body) {stray}")
-    store = SQLStore(f"sqlite:///{file}")
-    taken = [await store.lease_and_read("", name, 30) for name in names]
+    threads_of_file = sql_store(f"sqlite:///{file}")
+    taken = [await threads_of_file.lease_and_read("", name, 30) for name in names]
     found = [(each.number, each.found[0]) for each in taken if each is not None and each.found is not None]
-    writes = [store.append("", info, "more", number, 2) for number, info in found]
+    writes = [threads_of_file.append("", info, "more", number, 2) for number, info in found]
     good, bad, fine = await asyncio.gather(*writes, return_exceptions=True)
     assert (good, isinstance(bad, ThreadStoreError), fine) == (True, True, True)
-    after = [await store.read("", name) for name in names]
+    after = [await threads_of_file.read("", name) for name in names]
     assert [len(each[1]) for each in after if each is not None] == [3, 2, 3]
-    await store.aclose()
+    await threads_of_file.aclose()

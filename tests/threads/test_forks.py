@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("sqlalchemy", reason="needs the extra threads: pip install 'agui-client[threads]'")
+pytest.importorskip("sqlalchemy", reason="needs the extra store: pip install 'agui-client[store]'")
 if not hasattr(os, "fork"):
     pytest.skip("this system does not fork", allow_module_level=True)
 
@@ -17,7 +17,9 @@ BEGIN = """
 import asyncio, gc, os, sys, threading, time, warnings
 from agui_client import UsageError
 from agui_client.testing import ScriptedAgent, text, turn
-from agui_client.store import MemoryStore, SQLStore, Threads
+from agui_client.store import MemoryStore, Store
+from agui_client.store.sql.database import Database
+from agui_client.store.sql.sql_store import SQLStore
 
 def fork():
     sys.stdout.flush()
@@ -39,7 +41,8 @@ def ids():
 """
 
 USED = """
-threads = Threads(sys.argv[1])
+store = Store(sys.argv[1])
+threads = store.threads
 turns("before")
 if (child := fork()) == 0:
     turns("child")
@@ -48,12 +51,12 @@ if (child := fork()) == 0:
         turns("grandchild")
         sys.exit(0)  # with threads that are not closed
     assert end(grandchild) == 0
-    threads.close()
-    threads.close()
+    store.close()
+    store.close()
     sys.exit(7)
 print(end(child), ids())
 turns("after")
-threads.close()
+store.close()
 if (child := fork()) == 0:
     try:
         threads.list()
@@ -67,14 +70,15 @@ end(child)
 def test_threads_that_were_used_work_in_a_forked_child_and_its_child(tmp_path: Path) -> None:
     printed = run_program("-c", BEGIN + USED, f"sqlite:///{tmp_path}/threads.db", flags=STRICT)
     assert printed == (
-        "7 ['before', 'child', 'grandchild']\nthese threads were closed: make another Threads(...)\n",
+        "7 ['before', 'child', 'grandchild']\nthe store was closed: make another Store(...)\n",
         "",
         0,
     )
 
 
 OPEN = """
-threads = Threads(sys.argv[1], lease=60)
+store = Store(sys.argv[1], lease=60)
+threads = store.threads
 agent = ScriptedAgent(turn(text("Yes.")))
 with threads.open("t", agent) as ours:
     ours.run_agent_sync("first")
@@ -88,19 +92,20 @@ with threads.open("t", agent) as ours:
             except UsageError as error:
                 print(error)
         ours.add_message({"role": "user", "content": "nor this"})
-        with Threads(sys.argv[1]) as others:
+        with Store(sys.argv[1]) as other:
+            others = other.threads
             try:
                 others.delete("t", wait=0).result()
             except Exception as error:
                 print(type(error).__name__)
-        threads.close()
-        del ours, begun, threads
+        store.close()
+        del ours, begun, threads, store
         gc.collect()
         sys.exit(7)  # leaves the block
     print(end(child))
     ours.run_agent_sync("second")
 print([each.content for each in threads.get("t").result().conversation.messages], ids())
-threads.close()
+store.close()
 """
 
 
@@ -119,7 +124,8 @@ def test_a_child_neither_saves_nor_leaves_the_blocks_of_its_parent(tmp_path: Pat
 
 # With connections that a parent had open when it forked, SQLite loses what the child wrote to a log that is deleted.
 CLOSED = """
-threads = Threads(sys.argv[1])
+store = Store(sys.argv[1])
+threads = store.threads
 turns("before")
 closed, go_on = os.pipe(), os.pipe()
 if (child := fork()) == 0:
@@ -129,17 +135,18 @@ if (child := fork()) == 0:
     turns("child")
     os.write(go_on[1], b"x")
     os.read(closed[0], 1)
-    threads.close()
+    store.close()
     sys.exit(0)
 os.read(go_on[0], 1)
-threads.close()
+store.close()
 os.write(closed[1], b"x")
 os.read(go_on[0], 1)
-threads = Threads(sys.argv[1])
+store = Store(sys.argv[1])
+threads = store.threads
 turns("after")
 os.write(closed[1], b"x")
 print(end(child), ids())
-threads.close()
+store.close()
 """
 
 
@@ -150,26 +157,27 @@ def test_what_a_child_saves_on_sqlite_outlives_the_connections_of_its_parent(tmp
 
 # In a child that was forked in the middle of one, SQLite would have its lock for writers for ever.
 WRITING = """
-from sqlalchemy import text as sql
+from sqlalchemy import text as statement
 
-store = SQLStore(sys.argv[1])
-threads = Threads(store)
+sql = SQLStore(Database(sys.argv[1]))
+store = Store(sql)
+threads = store.threads
 turns("before")
 begun = threading.Event()
 
 def write(database):
-    database.execute(sql("update agui_threads set title = 'written'"))
+    database.execute(statement("update agui_threads set title = 'written'"))
     begun.set()
     time.sleep(0.1)  # in which the process begins to fork
 
-written = threads._loop.call(lambda: store._database.write(write))
+written = threads._loop.call(lambda: sql._database.write(write))
 begun.wait()
 if (child := fork()) == 0:
     turns("child")
     sys.exit(7)
 written.result()
 print(end(child), [each.title for each in threads.list().result()])
-threads.close()
+store.close()
 """
 
 
@@ -179,21 +187,22 @@ def test_a_fork_waits_for_the_end_of_a_transaction(tmp_path: Path) -> None:
 
 
 MEMORY = """
-class Store(MemoryStore):
+class Resting(MemoryStore):
     async def before_fork(self):
         print("rests", flush=True)
 
     def after_fork(self, *, is_child):
         print("goes on", "in the child" if is_child else "in the parent")
 
-threads = Threads(Store())
+store = Store(Resting())
+threads = store.threads
 turns("before")
 if (child := fork()) == 0:
     turns("child")
     assert ids() == ["before", "child"]
     sys.exit(7)
 print(end(child), ids())
-threads.close()
+store.close()
 """
 
 

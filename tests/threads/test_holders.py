@@ -13,24 +13,26 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-pytest.importorskip("sqlalchemy", reason="needs the extra threads: pip install 'agui-client[threads]'")
+pytest.importorskip("sqlalchemy", reason="needs the extra store: pip install 'agui-client[store]'")
 
 from agui_client import UsageError
-from agui_client.store import SQLStore, StoreCall, Threads, ThreadStore
+from agui_client.store import Store, StoreCall, Threads, ThreadStore
 from agui_client.store.threads.memory import MemoryStore
 from agui_client.testing import ScriptedAgent, text, turn
 from support.programs import STRICT, Program
+from support.stores import sql_store
 from support.waiting import LIMIT
 
 HAMMER = """
 import sys
 from agui_client.testing import ScriptedAgent, text, turn
-from agui_client.store import Threads
+from agui_client.store import Store, Threads
 
 url, name, count = sys.argv[1:]
 print("ready", flush=True)
 sys.stdin.readline()
-with Threads(url) as threads:
+with Store(url) as store:
+    threads = store.threads
     for number in range(int(count)):
         with threads.open("t", ScriptedAgent(turn(text("Yes.", message_id=f"{name}{number}"))), wait=60) as agent:
             agent.run_agent_sync(f"{name} {number}")
@@ -40,12 +42,13 @@ STOPPED = """
 import sys
 from agui_client import ThreadBusyError
 from agui_client.testing import ScriptedAgent, text, turn
-from agui_client.store import Threads
+from agui_client.store import Store, Threads
 from agui_client.store.threads import opened
 
 # Stopped in the middle of a renewal, it would have SQLite's only lock for writers.
 opened._RENEWALS = 0.001
-with Threads(sys.argv[1], lease=0.3) as threads:
+with Store(sys.argv[1], lease=0.3) as store:
+    threads = store.threads
     try:
         with threads.open("t", ScriptedAgent(turn(text("Mine.")))) as agent:
             agent.run_agent_sync("first")
@@ -68,7 +71,8 @@ def test_two_processes_that_hammer_one_thread_lose_no_turn(tmp_path: Path) -> No
             assert each.stdout.readline() == "ready\n"
         told = [each.communicate("go\n", 60) for each in (a, b)]
         assert (told, a.wait(), b.wait()) == ([("done\n", "")] * 2, 0, 0)
-    with Threads(url) as threads:
+    with Store(url) as store:
+        threads = store.threads
         found = threads.get("t").result()
     assert found is not None
     messages = found.conversation.messages
@@ -81,7 +85,8 @@ def test_two_processes_that_hammer_one_thread_lose_no_turn(tmp_path: Path) -> No
 
 def test_a_holder_that_was_stopped_past_its_lease_writes_nothing(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/threads.db"
-    with Program("-c", STOPPED, url, flags=STRICT, stdin=subprocess.PIPE) as program, Threads(url) as threads:
+    with Program("-c", STOPPED, url, flags=STRICT, stdin=subprocess.PIPE) as program, Store(url) as store:
+        threads = store.threads
         assert program.stdout is not None
         assert program.stdout.readline() == "open\n"
         program.send_signal(signal.SIGSTOP)
@@ -119,9 +124,10 @@ _NAMES = st.one_of(
 def test_an_owner_reaches_no_thread_of_another_by_any_method(
     kind: str, owner: str, other: str, moves: list[tuple[bool, int]]
 ) -> None:
-    store: ThreadStore = MemoryStore() if kind == "memory" else SQLStore("sqlite://")
+    store: ThreadStore = MemoryStore() if kind == "memory" else sql_store("sqlite://")
     agent = ScriptedAgent(turn(text("Secret.", message_id="m1")))
-    with Threads(store) as threads:
+    with Store(store) as whole:
+        threads = whole.threads
         with threads.open("t", agent, owner=owner) as opened:
             opened.run_agent_sync("Prompt")
         before = threads.get("t", owner=owner).result()

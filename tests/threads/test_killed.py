@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("sqlalchemy", reason="needs the extra threads: pip install 'agui-client[threads]'")
+pytest.importorskip("sqlalchemy", reason="needs the extra store: pip install 'agui-client[store]'")
 pytest.importorskip("pydantic_ai.ui.ag_ui", reason="needs pydantic-ai: pip install 'pydantic-ai-slim[ag-ui]'")
 from pydantic_ai import Agent
 from pydantic_ai.ui.ag_ui import AGUIAdapter
@@ -28,7 +28,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from agui_client import HttpAgent
-from agui_client.store import Threads
+from agui_client.store import Store
 from agui_client.testing import serve
 from support.offline_model import Heard, OfflineModel, Saying, returned
 from support.postgres import postgres_server
@@ -88,7 +88,8 @@ def check(database: str, agency: Agency, thread_id: str, ledger: Path, url: str)
     lines = ledger_of(ledger)
     called = [line["id"] for line in lines if line["what"] == "called"]
     assert len(called) == len(set(called)), "a function was called twice"
-    with Threads(database) as threads:
+    with Store(database) as store:
+        threads = store.threads
         block = threads.open(thread_id, HttpAgent(url), wait=3 * LIMIT)
         with block as agent:
             messages = {message.id: message.model_dump(by_alias=True, exclude_none=True) for message in agent.messages}
@@ -130,7 +131,7 @@ def check(database: str, agency: Agency, thread_id: str, ledger: Path, url: str)
 
 def go_on(database: str, thread_id: str, url: str) -> None:
     """Go on with the conversation, as a person would."""
-    with Threads(database) as threads, threads.open(thread_id, HttpAgent(url), wait=3 * LIMIT) as agent:
+    with Store(database) as store, store.threads.open(thread_id, HttpAgent(url), wait=3 * LIMIT) as agent:
         result = agent.run_agent_sync("Go on")
         assert result.text
         assert agent.pending_tool_calls == []

@@ -8,14 +8,16 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-pytest.importorskip("psycopg", reason="needs the extra durable: pip install 'agui-client[durable]'")
+pytest.importorskip("psycopg", reason="needs the extra store: pip install 'agui-client[store]'")
 from psycopg import AsyncConnection
 
 from agui_client import ThreadStoreError
-from agui_client.store import SQLStore, ThreadInfo, Threads
+from agui_client.store import Store, ThreadInfo, Threads
+from agui_client.store.sql.sql_store import SQLStore
 from agui_client.testing import ScriptedAgent, text, turn
 from support.postgres import PostgresServer
 from support.statements import counted
+from support.stores import sql_store
 from support.waiting import LIMIT
 
 pytestmark = pytest.mark.anyio
@@ -40,9 +42,10 @@ async def _say_hello(threads: Threads, thread_id: str) -> None:
 @asynccontextmanager
 async def _leased(url: str) -> AsyncGenerator[tuple[SQLStore, dict[str, tuple[int, ThreadInfo]]]]:
     """A store with threads of two entries each, and their leases."""
-    async with Threads(url) as threads:
+    async with Store(url) as made:
+        threads = made.threads
         await asyncio.gather(*(_say_hello(threads, name) for name in NAMES))
-    store = SQLStore(url)
+    store: SQLStore = sql_store(url)
     try:
         taken = {name: await store.lease_and_read("", name, 60) for name in NAMES}
         found = {name: (each.number, each.found[0]) for name, each in taken.items() if each and each.found}

@@ -15,7 +15,7 @@ import anyio
 import httpx
 import pytest
 
-pytest.importorskip("sqlalchemy", reason="needs the extra threads: pip install 'agui-client[threads]'")
+pytest.importorskip("sqlalchemy", reason="needs the extra store: pip install 'agui-client[store]'")
 import anyio.lowlevel
 import anyio.to_thread
 import psycopg
@@ -24,7 +24,7 @@ from sqlalchemy import create_engine, event, exc
 
 from agui_client import ThreadStoreUnavailableError, UsageError
 from agui_client.asgi import agent_app
-from agui_client.store import MemoryStore, Runs, Threads
+from agui_client.store import MemoryStore, Store, Threads
 from agui_client.store.runs.records import RunsUnavailableError
 from agui_client.store.sql.database_errors import translated
 from agui_client.store.sql.database_faults import Fault, fault_of
@@ -116,7 +116,8 @@ async def test_an_outage_is_an_error_of_its_own_when_the_patience_is_over(
     postgresql: PostgresServer, patience: float
 ) -> None:
     url = f"postgresql://{postgresql.new_database()}"
-    async with Threads(url, patience=patience) as threads, Runs(url, patience=patience) as runs:
+    async with Store(url, patience=patience) as store:
+        threads = store.threads
         async with threads.open("open", hello()) as agent:
             await agent.run_agent("Before")
             postgresql.stop()
@@ -127,19 +128,20 @@ async def test_an_outage_is_an_error_of_its_own_when_the_patience_is_over(
                 with pytest.raises(ThreadStoreUnavailableError):
                     await agent.run_agent("Meanwhile")
                 assert await _status(threads, "served") == (503, "5")
-                assert not await threads.ready()
+                assert not await store.ready()
                 with anyio.fail_after(LIMIT), pytest.raises(RunsUnavailableError):
-                    await runs.list()
+                    await store.runs.list()
             finally:
                 postgresql.start()
             await agent.run_agent("After")
             assert await _status(threads, "served") == (200, None)
-            assert await threads.ready()
+            assert await store.ready()
         assert await prompts(threads, "open") == ["Before", "After"]
 
 
 async def test_an_outage_is_waited_for(postgresql: PostgresServer) -> None:
-    async with Threads(f"postgresql://{postgresql.new_database()}") as threads:
+    async with Store(f"postgresql://{postgresql.new_database()}") as store:
+        threads = store.threads
         async with threads.open("open", hello()) as agent:
             await agent.run_agent("Before")
             postgresql.stop()
@@ -176,7 +178,7 @@ class _AnswerLostStore(MemoryStore):
 
 async def test_an_entry_whose_answer_was_lost_is_not_written_twice() -> None:
     store = _AnswerLostStore()
-    threads = Threads(store)
+    threads = Store(store).threads
     async with threads.open("t", hello()) as agent:
         store.is_answer_lost = True
         with pytest.raises(ThreadStoreUnavailableError):
@@ -204,7 +206,7 @@ class _LateStore(MemoryStore):
 
 async def test_a_write_that_arrives_late_does_not_come_between_others() -> None:
     store = _LateStore()
-    threads = Threads(store)
+    threads = Store(store).threads
     async with threads.open("t", hello()) as agent:
         await agent.run_agent("Before")
         store.is_late = True
@@ -238,7 +240,8 @@ class _SlowRenewals(MemoryStore):
 async def test_a_lease_is_not_renewed_after_it_was_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agui_client.store.threads.opened._RENEWALS", 1000)
     store = _SlowRenewals()
-    async with Threads(store, lease=60) as threads:
+    async with Store(store, lease=60) as whole:
+        threads = whole.threads
         async with threads.open("t", hello()) as agent:
             await agent.run_agent("Hi")
             store.has_begun.clear()
@@ -249,7 +252,8 @@ async def test_a_lease_is_not_renewed_after_it_was_given_back(monkeypatch: pytes
 
 
 async def test_connections_that_the_database_closed_are_replaced_unnoticed(postgresql: PostgresServer) -> None:
-    async with Threads(f"postgresql://{postgresql.address}") as threads:
+    async with Store(f"postgresql://{postgresql.address}") as store:
+        threads = store.threads
         await _say_hello(threads, "killed")
         with psycopg.connect(f"postgresql://{postgresql.address}") as other:
             every = "select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid()"
@@ -270,7 +274,8 @@ async def test_an_engine_of_the_application_lends_its_options_and_none_of_its_co
         options["user"] = "agui"
         made.append(options["user"])
 
-    async with Threads(engine) as threads:
+    async with Store(engine) as store:
+        threads = store.threads
         await _say_hello(threads, "shared")
         with engine.connect():
             await _say_hello(threads, "shared")
@@ -283,7 +288,8 @@ async def test_a_locked_database_is_waited_for_as_long_as_the_caller_says(tmp_pa
     said = "OperationalError: database is locked"
     what = f"the database of the threads stays locked by another program ({said})"
     locked = f"{what}; end its transaction, or wait longer with wait="
-    async with Threads(f"sqlite:///{tmp_path}/threads.db") as threads:
+    async with Store(f"sqlite:///{tmp_path}/threads.db") as store:
+        threads = store.threads
         await _say_hello(threads, "t")
         with closing(sqlite3.connect(tmp_path / "threads.db", isolation_level=None)) as other:
             other.execute("begin immediate")
@@ -307,8 +313,9 @@ async def test_a_locked_database_is_waited_for_as_long_as_the_caller_says(tmp_pa
 
 
 async def test_of_an_engine_for_sqlite_the_url_is_used(tmp_path: Path) -> None:
-    async with Threads(create_engine(f"sqlite:///{tmp_path}/threads.db")) as threads:
+    async with Store(create_engine(f"sqlite:///{tmp_path}/threads.db")) as store:
+        threads = store.threads
         await _say_hello(threads, "t")
     assert (tmp_path / "threads.db").exists()
     with pytest.raises(UsageError, match="Engine of SQLAlchemy with psycopg"):
-        Threads(object())  # type: ignore[arg-type]
+        Store(object())  # type: ignore[arg-type]

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("sqlalchemy", reason="needs the extra threads: pip install 'agui-client[threads]'")
+pytest.importorskip("sqlalchemy", reason="needs the extra store: pip install 'agui-client[store]'")
 from agui_client import tool
-from agui_client.store import SQLStore, Threads
+from agui_client.store import Store, Threads
+from agui_client.store.sql.sql_store import SQLStore
 from agui_client.testing import ScriptedAgent, text, tool_call, turn
 from support.postgres import PostgresServer
 from support.statements import counted
@@ -18,12 +19,12 @@ from support.statements import counted
 @pytest.fixture(params=["sqlite", "postgresql"])
 def threads(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Threads]:
     if request.param == "sqlite":
-        with Threads(f"sqlite:///{tmp_path}/threads.db") as threads:
-            yield threads
+        with Store(f"sqlite:///{tmp_path}/threads.db") as store:
+            yield store.threads
         return
     server: PostgresServer = request.getfixturevalue("postgresql")
-    with Threads(f"postgresql://{server.new_database()}") as threads:
-        yield threads
+    with Store(f"postgresql://{server.new_database()}") as store:
+        yield store.threads
 
 
 def costs_of(threads: Threads, agent: ScriptedAgent) -> dict[str, int]:

@@ -9,12 +9,13 @@ from uuid import uuid4
 
 import pytest
 
-pytest.importorskip("sqlalchemy", reason="needs the extra threads: pip install 'agui-client[threads]'")
+pytest.importorskip("sqlalchemy", reason="needs the extra store: pip install 'agui-client[store]'")
 
 from agui_client import ThreadBusyError, ThreadStoreError
-from agui_client.store import MemoryStore, SQLStore, ThreadInfo, Threads, ThreadStore
+from agui_client.store import MemoryStore, Store, ThreadInfo, ThreadStore
 from agui_client.testing import ScriptedAgent, ThreadStoreContract, text, turn
 from support.postgres import PostgresServer
+from support.stores import sql_store
 
 
 @pytest.fixture
@@ -37,7 +38,8 @@ class TestWhatNoStoreNeedsToOverride(ThreadStoreContract):
 
     @pytest.mark.anyio
     async def test_threads_that_are_in_use_or_of_unknown_owners_are_not_deleted(self) -> None:
-        async with Threads(self.new_store()) as threads:
+        async with Store(self.new_store()) as store:
+            threads = store.threads
             async with threads.open("t", ScriptedAgent(turn(text("Hello.")))) as agent:
                 await agent.run_agent("Hi")
                 with pytest.raises(ThreadBusyError, match="thread 't' is in use elsewhere; 0 were deleted"):
@@ -73,7 +75,7 @@ class TestSQLite(_SQLContract):
     path: Path
 
     def new_store(self) -> ThreadStore:
-        return SQLStore(f"sqlite:///{self.path}")
+        return sql_store(f"sqlite:///{self.path}")
 
 
 class TestPostgreSQL(_SQLContract):
@@ -85,4 +87,4 @@ class TestPostgreSQL(_SQLContract):
         cls.address = postgresql.new_database()
 
     def new_store(self) -> ThreadStore:
-        return SQLStore(f"postgresql://{self.address}")
+        return sql_store(f"postgresql://{self.address}")

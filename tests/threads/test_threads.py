@@ -29,7 +29,7 @@ from ag_ui.core import (
     UserMessage,
 )
 
-pytest.importorskip("sqlalchemy", reason="needs the extra threads: pip install 'agui-client[threads]'")
+pytest.importorskip("sqlalchemy", reason="needs the extra store: pip install 'agui-client[store]'")
 
 from agui_client import (
     Approve,
@@ -46,7 +46,7 @@ from agui_client import (
 )
 from agui_client._conversation import log
 from agui_client._run import ending, engine
-from agui_client.store import MemoryStore, SavedThread, SQLStore, ThreadInfo, Threads, ThreadStore
+from agui_client.store import MemoryStore, SavedThread, Store, ThreadInfo, Threads
 from agui_client.testing import ScriptedAgent, Step, faults, interrupt, serve_bytes, sse, state, text, tool_call, turn
 from support.killed_threads import left_by_a_killed_program
 from support.postgres import PostgresServer
@@ -79,16 +79,15 @@ def anyio_backend(place: str) -> str:
 @pytest.fixture
 def new_threads(request: pytest.FixtureRequest, place: str, tmp_path: Path) -> Iterator[NewThreads]:
     """Makes threads in one place, as several programs would."""
-    made: list[Threads] = []
+    made: list[Store] = []
     shared, url = MemoryStore(), f"sqlite:///{tmp_path}/threads.db"
     if "postgresql" in place:
         server: PostgresServer = request.getfixturevalue("postgresql")
         url = f"postgresql://{server.new_database()}"
 
     def make(**options: Any) -> Threads:
-        store: ThreadStore = shared if "memory" in place else SQLStore(url)
-        made.append(Threads(store, **options))
-        return made[-1]
+        made.append(Store(shared if "memory" in place else url, **options))
+        return made[-1].threads
 
     yield make
     for each in made:
@@ -125,7 +124,7 @@ async def test_a_thread_goes_on_in_another_program(new_threads: NewThreads) -> N
     async with new_threads().open("t", agent) as first:
         await first.run_agent("Hi")
         first.state = {"by": "hand"}
-    async with new_threads() as threads, threads.open("t", agent) as again:
+    async with new_threads().open("t", agent) as again:
         assert (again.thread_id, again.state) == ("t", {"by": "hand"})
         async with again.stream("And?") as run:
             assert [piece async for piece in run.text_stream] == ["Two."]
@@ -267,7 +266,7 @@ async def test_a_result_that_one_program_was_shown_is_shown_to_all_that_follow(n
 async def test_the_log_has_the_place_of_a_call_that_was_cut_also_behind_a_rewind_and_a_turn_of_another_program() -> (
     None
 ):
-    threads, copies = Threads(), list[Threads]()
+    threads, copies = Store().threads, list[Threads]()
 
     @tool
     async def look() -> str:
@@ -529,7 +528,7 @@ class _Stopped(MemoryStore):
 
 async def test_a_lost_lease_overwrites_nothing_and_calls_no_tool() -> None:
     store, calls = _Stopped(), list[str]()
-    threads, other = Threads(store, lease=0.05), Threads(store)
+    threads, other = Store(store, lease=0.05).threads, Store(store).threads
 
     @tool
     async def pay() -> str:
@@ -765,9 +764,9 @@ def test_a_program_that_closes_nothing_ends() -> None:
     program = """
 import sys
 from agui_client.testing import ScriptedAgent, text, turn
-from agui_client.store import Threads
+from agui_client.store import Store, Threads
 
-threads = Threads("sqlite:///" + sys.argv[1])
+threads = Store("sqlite:///" + sys.argv[1]).threads
 agent = threads.open("t", ScriptedAgent(turn(text("Hello.")))).__enter__()
 print(agent.run_agent_sync("Hi").text, threads.list().result()[0].message_count)
 """
@@ -776,12 +775,12 @@ print(agent.run_agent_sync("Hi").text, threads.list().result()[0].message_count)
     assert printed == ("Hello. 2\n", "", 0)
 
 
-async def test_closed_threads_say_so(new_threads: NewThreads) -> None:
-    threads = new_threads()
-    await threads.aclose()
-    await threads.aclose()
-    with pytest.raises(UsageError, match=r"^these threads were closed: make another Threads\(\.\.\.\)$"):
-        await threads.list()
+async def test_closed_threads_say_so() -> None:
+    store = Store()
+    await store.aclose()
+    await store.aclose()
+    with pytest.raises(UsageError, match=r"^the store was closed: make another Store\(\.\.\.\)$"):
+        await store.threads.list()
 
 
 async def test_a_limit_of_a_list_is_a_number_of_threads(new_threads: NewThreads) -> None:
@@ -795,39 +794,45 @@ async def test_a_limit_of_a_list_is_a_number_of_threads(new_threads: NewThreads)
 async def test_a_database_that_cannot_be_used_is_an_error_of_ours(tmp_path: Path) -> None:
     for url in ("mysql://localhost/x", "chats.db", "mongodb://localhost/x"):
         with pytest.raises(UsageError, match="subclass ThreadStore"):
-            Threads(url)
-    async with Threads(f"sqlite:///{tmp_path}/missing/threads.db") as threads:
+            Store(url)
+    async with Store(f"sqlite:///{tmp_path}/missing/threads.db") as store:
+        threads = store.threads
         with pytest.raises(ThreadStoreError, match="unable to open database file"):
             await threads.list()
-    async with Threads("postgresql://ann:secret@127.0.0.1:1/x") as threads:
+    async with Store("postgresql://ann:secret@127.0.0.1:1/x") as store:
+        threads = store.threads
         with pytest.raises(ThreadStoreError) as raised:
             await threads.list()
     assert "secret" not in str(raised.value)
 
 
 async def test_tables_of_a_newer_version_are_left_alone(tmp_path: Path) -> None:
-    async with Threads(f"sqlite:///{tmp_path}/threads.db") as threads:
+    async with Store(f"sqlite:///{tmp_path}/threads.db") as store:
+        threads = store.threads
         await threads.list()
     with closing(sqlite3.connect(tmp_path / "threads.db")) as database:
         database.execute("update agui_version set version = 2")
         database.commit()
-    async with Threads(f"sqlite:///{tmp_path}/threads.db") as threads:
+    async with Store(f"sqlite:///{tmp_path}/threads.db") as store:
+        threads = store.threads
         with pytest.raises(ThreadStoreError, match="of version 2, and this client knows 1"):
             await threads.list()
 
 
 async def test_a_damaged_thread_is_an_error_of_ours() -> None:
-    store = MemoryStore()
-    async with Threads(store) as threads:
+    memory = MemoryStore()
+    async with Store(memory) as store:
+        threads = store.threads
         async with threads.open("t", ScriptedAgent(turn(text("Hello.")))) as agent:
             await agent.run_agent("Hi")
-        store._threads["", "t"].entries.append('{"version": 2}')
+        memory._threads["", "t"].entries.append('{"version": 2}')
         with pytest.raises(ThreadStoreError, match="cannot be read"):
             await threads.get("t")
 
 
 async def test_a_thread_with_lost_entries_is_no_new_thread(tmp_path: Path) -> None:
-    async with Threads(f"sqlite:///{tmp_path}/threads.db") as threads:
+    async with Store(f"sqlite:///{tmp_path}/threads.db") as store:
+        threads = store.threads
         async with threads.open("t", ScriptedAgent(turn(text("Hello.")))) as agent:
             await agent.run_agent("Hi")
         with closing(sqlite3.connect(tmp_path / "threads.db")) as database:
@@ -915,7 +920,7 @@ async def test_a_document_that_nests_too_deeply_is_refused_and_makes_no_thread(n
 
 
 async def test_a_fork_has_nothing_of_a_thread_that_was_made_anew_meanwhile() -> None:
-    class Store(MemoryStore):
+    class Racing(MemoryStore):
         async def append(
             self,
             owner: str,
@@ -934,11 +939,12 @@ async def test_a_fork_has_nothing_of_a_thread_that_was_made_anew_meanwhile() -> 
             number = await self.lease(owner, "t", 60)
             assert number is not None
             await self.delete(owner, "t", number)
-            async with Threads(self).open("t", agent, owner=owner) as another:
+            async with Store(self).threads.open("t", agent, owner=owner) as another:
                 await another.run_agent("Another person's")
 
     agent = ScriptedAgent(turn(text("Hello.")))
-    async with Threads(Store()) as threads:
+    async with Store(Racing()) as store:
+        threads = store.threads
         async with threads.open("t", agent) as opened:
             await opened.run_agent("Hi")
         with pytest.raises(UsageError, match="the thread to fork was deleted meanwhile"):

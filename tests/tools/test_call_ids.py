@@ -33,7 +33,7 @@ from agui_client import (
     tool,
 )
 from agui_client._protocol.placeholders import NO_RESULT, UNKNOWN_RESULT, marked
-from agui_client.store import Threads
+from agui_client.store import Store
 from agui_client.testing import ScriptedAgent, Step, interrupt, text, tool_call, turn
 
 searched: list[str] = []
@@ -289,7 +289,8 @@ def test_a_record_says_who_made_a_call_and_who_answers_it() -> None:
 def test_a_saved_conversation_is_not_taken_for_the_one_that_the_agent_had_of_its_own() -> None:
     asks = turn(tool_call("pay", {"amount": 1}, tool_call_id="call_0"))
     agent = ScriptedAgent(asks, DONE, asks, DONE, tools=[pay])
-    with Threads() as threads:
+    with Store() as store:
+        threads = store.threads
         with threads.open("t", ScriptedAgent(asks, tools=[pay])) as opened:
             opened.run_agent_sync("Pay")
         agent.run_agent_sync("Pay")

@@ -1,9 +1,7 @@
 """Runs that outlive their connection, and with a URL their process: callers come, leave and come back.
 
-    runs = Runs()
-    app = agent_app(planner, runs=runs)             # callers follow the log of the run
-    run = await runs.start(planner, "Plan a trip")  # the same from a program
-    async for cursor, event in runs.follow(run.run_id): ...
+    run = await store.runs.start(planner, "Plan a trip")
+    async for cursor, event in store.runs.follow(run.run_id): ...
 
 The modules, from low to high: `records` (descriptions of runs), `earlier_attempts` (the way of followers from events
 that were cut to those that replace them), `run_log` (the events of one run), `server_run` (the task that writes them),

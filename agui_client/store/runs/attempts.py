@@ -17,7 +17,7 @@ from agui_client.store.runs.records import Place, RunsUnavailableError
 from agui_client.store.runs.remote_runs import MESSAGES
 from agui_client.store.runs.run_log import interrupts_in, status_after
 from agui_client.store.sql.run_database import Claim, RunDatabase, RunLostError
-from agui_client.store.sql.run_tables import EventGroup
+from agui_client.store.sql.run_rows import EventGroup
 
 if TYPE_CHECKING:
     from ag_ui.core import Event, RunAgentInput

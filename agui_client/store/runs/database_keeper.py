@@ -56,7 +56,7 @@ from agui_client.store.runs.remote_runs import Rebuild, RemoteRuns, go_back
 from agui_client.store.runs.run_log import STOPPED, Phase, RunLog
 from agui_client.store.runs.server_run import ServerRun
 from agui_client.store.sql.run_database import Claim, RunDatabase
-from agui_client.store.sql.run_tables import StoredRun
+from agui_client.store.sql.run_rows import StoredRun
 
 if TYPE_CHECKING:
     from agui_client.store.runs.run_registry import RunRegistry
@@ -73,7 +73,7 @@ _MOST_ATTEMPTS = 100
 CRASHED = RunErrorEvent(message="The process of the run ended.", code="process_ended")
 _NO_PROCESS = (
     "run %r is queued: no process of this database has the agent %r; start the program that serves it "
-    "(agui serve --runs, or agent_app(name=)) or adds it (runs.add); runs.stop withdraws the run"
+    "(agui serve --store, or agent_app(name=)) or adds it (runs.add); runs.stop withdraws the run"
 )
 _logger = logging.getLogger("agui_client.runs")
 
@@ -161,7 +161,7 @@ class DatabaseKeeper:
         _ = self._spawn(self._clean())
 
     async def aclose(self, within: float) -> None:
-        """Leave all runs to other processes, and close the database. Idempotent."""
+        """Leave all runs to other processes. Idempotent."""
         if self._is_closing or self._opening is None:
             return
         self._is_closing = True
@@ -173,7 +173,6 @@ class DatabaseKeeper:
             task.cancel()
         self._remote_runs.close()
         self._unwatch()
-        await self._database.close()
 
     def stop_all(self, within: float) -> None:
         """Leave the runs that are going on here to other processes, as soon as no function of theirs is at work."""
@@ -271,15 +270,6 @@ class DatabaseKeeper:
 
     # --- runs
 
-    async def check(self) -> None:
-        """Check that the database answers.
-
-        Raises:
-            RunsUnavailableError: It does not.
-        """
-        await self.open()
-        await self._database.existing(())
-
     async def begin(self, run: ServerRun) -> ServerRun:
         """Begin a run: store it, and carry it out here if this process has its agent.
 
@@ -293,7 +283,7 @@ class DatabaseKeeper:
             UsageError: Another process had the agent, and refused the run.
         """
         if run.stored_request is None:
-            raise UsageError("a run of Runs(URL) needs an agent with a name: runs.add(name, agent), runs.start(name)")
+            raise UsageError("a run in a database needs an agent with a name: runs.add(name, agent), runs.start(name)")
         claim = Claim(row_id_of(run.log.key), 1)
         if run.stored_request.agent not in self._agents:
             await self._database.add(claim.row_id, run.log.key, run.stored_request, is_left=True)

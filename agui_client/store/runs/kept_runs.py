@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from contextvars import Context
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
@@ -18,6 +18,7 @@ from ag_ui.core import ResumeEntry, RunAgentInput
 from agui_client._concurrency import spawn
 from agui_client._interrupts.answers import HOW_BY_ID, cover, is_expired
 from agui_client._protocol.schema import is_a
+from agui_client._transport.timeouts import is_duration
 from agui_client.errors import (
     InterruptsNotCoveredError,
     RequestExpiredError,
@@ -43,8 +44,8 @@ if TYPE_CHECKING:
     from agui_client.store.runs.database_keeper import DatabaseKeeper
     from agui_client.store.runs.records import RunInfo, RunKey, WhenLeft
     from agui_client.store.runs.server_run import Enter, NamedAgent, Reenter
-    from agui_client.store.sql.run_tables import StoredRun
-    from agui_client.store.sql.times import StoreTimes
+    from agui_client.store.sql.database import Database
+    from agui_client.store.sql.run_rows import StoredRun
 
     RunKeeper: TypeAlias = MemoryKeeper | DatabaseKeeper
     """Begins, finds and ends runs, wherever they are kept: the two have the same methods."""
@@ -52,8 +53,8 @@ if TYPE_CHECKING:
 K = TypeVar("K", bound=ServerRun)
 
 _CLOSED = (
-    "these runs were closed, so no run can begin; make another Runs, or put all that uses these into one block: "
-    "async with runs"
+    "the store of these runs was closed, so no run can begin; make another one, or put all that uses it into one "
+    "block: async with store"
 )
 _KEEP, _KEEP_STORED = 300.0, 7 * 86400.0
 """The seconds for which ended runs are kept by default, in memory and in a database."""
@@ -68,59 +69,73 @@ _KEEP_REMOTE = 60.0
 """The seconds for which a process has the events of an ended run at hand that are in a database."""
 
 
+class RunBounds(NamedTuple):
+    """The bounds of the runs of a process, which `Store` explains."""
+
+    keep: float | None = None
+    """Seconds for which ended runs are kept; None for the default."""
+    max_bytes: int = 64 * 1024 * 1024
+    """The bytes that all logs may take."""
+    at_once: int | None = None
+    """The runs that go on in this process at one time; None for no limit."""
+    at_once_per_owner: int | None = None
+    """The same of each owner."""
+    answer_within: float | None = None
+    """Seconds in which a run that waits for a person has to be answered; None for no limit."""
+
+    def check(self) -> None:
+        """Check bounds that a caller gave.
+
+        Raises:
+            UsageError: One of them has a wrong value.
+        """
+        if self.keep not in (None, 0) and not is_duration(self.keep):
+            raise UsageError(f"keep= is a number of seconds from 0 up, not {self.keep!r}")
+        if not is_a(self.max_bytes, int) or self.max_bytes < 1:
+            raise UsageError(f"max_bytes= is a whole number above zero, not {self.max_bytes!r}")
+        for name, bound in (("at_once", self.at_once), ("at_once_per_owner", self.at_once_per_owner)):
+            if bound is not None and (not is_a(bound, int) or bound < 1):
+                raise UsageError(f"{name}= is a whole number above zero, or None for no limit, not {bound!r}")
+        if self.answer_within is not None and not is_duration(self.answer_within):
+            raise UsageError(f"answer_within= is a number of seconds above zero or None, not {self.answer_within!r}")
+
+
 class KeptRuns:
-    """The runs behind a `Runs`, which checks the arguments.
+    """The runs behind a `Runs`.
 
     Args:
-        url: The URL of a database; None keeps runs in memory.
-        keep: Seconds for which ended runs are kept; None for the default.
-        max_bytes: The bytes that all logs may take.
-        at_once: The runs that go on in this process at one time; None for no limit.
-        at_once_per_owner: The same of each owner.
-        answer_within: Seconds in which a run that waits for a person has to be answered; None for no limit.
-        owner_of: Returns the owner of a caller's runs; None if the caller is the owner itself.
-        times: The times with which a database is used.
-
-    Raises:
-        UsageError: The extra is not installed, or the URL is none of a database that can be used.
+        database: The database; None keeps runs in memory.
+        bounds: The bounds of the runs.
     """
 
-    def __init__(
-        self,
-        url: str | None,
-        keep: float | None,
-        max_bytes: int,
-        at_once: int | None,
-        at_once_per_owner: int | None,
-        answer_within: float | None,
-        owner_of: Callable[[Any], str] | None,
-        times: StoreTimes,
-    ) -> None:
+    def __init__(self, database: Database | None, bounds: RunBounds) -> None:
         self.on_waiting: list[WaitingFunction] = []
         """The functions to call with each run that waits for a person."""
         self.named: dict[str, NamedAgent] = {}
         """What enters the runs of agents with names."""
-        self._turns = [] if at_once is None else [anyio.CapacityLimiter(at_once)]
-        self._at_once_per_owner = at_once_per_owner
+        self._turns = [] if bounds.at_once is None else [anyio.CapacityLimiter(bounds.at_once)]
+        self._at_once_per_owner = bounds.at_once_per_owner
         # As long as a run of the owner has it.
         self._turns_by_owner = WeakValueDictionary[str, anyio.CapacityLimiter]()
-        self._answer_within, self._is_watching = answer_within, False
-        self._owner_of, self._is_closed = owner_of, False
-        keep = keep if keep is not None else _KEEP if url is None else _KEEP_STORED
-        self._registry = RunRegistry(keep if url is None else min(keep, _KEEP_REMOTE), max_bytes)
+        self._answer_within, self._is_watching = bounds.answer_within, False
+        self._is_closed = False
+        keep = bounds.keep if bounds.keep is not None else _KEEP if database is None else _KEEP_STORED
+        self._registry = RunRegistry(keep if database is None else min(keep, _KEEP_REMOTE), bounds.max_bytes)
         self.keeper: RunKeeper
         """Begins, finds and ends the runs."""
-        if url is None:
+        if database is None:
             self.keeper = MemoryKeeper(self._registry, self.on_waiting)
             return
-        try:
-            from agui_client.store.runs.database_keeper import DatabaseKeeper
-            from agui_client.store.sql.run_database import RunDatabase
-            from agui_client.store.sql.run_tables import url_of
-        except ImportError as error:
-            raise UsageError("Runs with a URL need SQLAlchemy: pip install 'agui-client[durable]'") from error
-        database = RunDatabase(url_of(url), times)
-        self.keeper = DatabaseKeeper(database, self._registry, self.named, self._rebuilt, self.on_waiting, keep)
+        from agui_client.store.runs.database_keeper import DatabaseKeeper
+        from agui_client.store.sql.run_database import RunDatabase
+
+        tables = RunDatabase(database)
+        self.keeper = DatabaseKeeper(tables, self._registry, self.named, self._rebuilt, self.on_waiting, keep)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether no run can begin any more."""
+        return self._is_closed
 
     @property
     def is_open(self) -> bool:
@@ -139,6 +154,16 @@ class KeptRuns:
         if self._answer_within is not None and not self._is_watching:
             self._is_watching = True
             spawn(partial(self._expire, self._answer_within), Context())
+
+    def close(self) -> None:
+        """Let no run begin, in a program without an event loop. Idempotent.
+
+        Raises:
+            UsageError: The runs are in use in one.
+        """
+        if self.keeper.is_durable and self.is_open:
+            raise UsageError("the runs of this store are in use in an event loop: await store.aclose() there")
+        self._is_closed = True
 
     def stop_all(self, within: float) -> None:
         """End the runs or leave them, as `aclose` does, without waiting for that; let no more begin."""
@@ -307,18 +332,6 @@ class KeptRuns:
             raise UsageError(f"{len(found)} runs have the id {run_id!r}; name one with thread_id= and owner=")
         return found[0]
 
-    def owner_of(self, caller: object) -> str:
-        """Return the owner of a caller's runs.
-
-        Raises:
-            TypeError: The owner is no text.
-        """
-        owner = self._owner_of(caller) if self._owner_of is not None else "" if caller in (None, True) else caller
-        if not isinstance(owner, str):
-            what = f"the owner of a run is a text, not a {type(owner).__name__}"
-            raise TypeError(f"{what}; Runs(owner_of=...) takes a function that makes one of what authorize= returned")
-        return owner
-
     def _turns_of(self, owner: str) -> Sequence[anyio.CapacityLimiter]:
         """Return the limits of the runs of an owner: one that waits for its owner's turn takes none of others."""
         if self._at_once_per_owner is None:
@@ -347,7 +360,7 @@ class KeptRuns:
 
 
 def _none(run_id: str) -> UsageError:
-    return UsageError(f"no run {run_id!r} is kept here; a run that has ended is kept for Runs(keep=) seconds")
+    return UsageError(f"no run {run_id!r} is kept here; a run that has ended is kept for Store(keep=) seconds")
 
 
 def _refusal(log: RunLog) -> RequestRepeatedError:

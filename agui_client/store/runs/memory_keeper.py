@@ -45,9 +45,6 @@ class MemoryKeeper:
     async def open(self) -> None:
         """Do nothing: no process has left runs."""
 
-    async def check(self) -> None:
-        """Do nothing: this memory answers."""
-
     async def begin(self, run: ServerRun) -> ServerRun:
         """Begin a run in a task of its own.
 

@@ -252,4 +252,6 @@ def check_on_crash(on_crash: object, *, is_durable: bool) -> None:
     if on_crash not in ("again", "fail"):
         raise UsageError(f'on_crash= is "again" or "fail", not {on_crash!r}')
     if on_crash == "fail" and not is_durable:
-        raise UsageError('on_crash="fail" is for Runs(URL): of runs in memory, nothing is left when their process ends')
+        raise UsageError(
+            'on_crash="fail" is for Store(URL): of runs in memory, nothing is left when their process ends'
+        )

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from agui_client.serving.caller_input import CutRun
     from agui_client.store.runs.run_registry import RunRegistry
     from agui_client.store.sql.run_database import RunDatabase
-    from agui_client.store.sql.run_tables import EventGroup, StoredRun
+    from agui_client.store.sql.run_rows import EventGroup, StoredRun
 
 K = TypeVar("K", bound=ServerRun)
 

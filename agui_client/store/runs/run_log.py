@@ -279,7 +279,7 @@ class RunLog:
             UsageError: The place is none of this run, or the events are no longer kept.
         """
         if self.phase is Phase.DROPPED:
-            raise UsageError(f"run {self.key.run_id!r} is no longer kept; Runs(keep=, max_bytes=) say for how long")
+            raise UsageError(f"run {self.key.run_id!r} is no longer kept; Store(keep=, max_bytes=) say for how long")
         if self._is_ahead(place) and not (self.is_remote and self.is_going_on):
             raise UsageError(f"run {self.key.run_id!r} has no {place.position} events; the cursor is of another run")
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
-from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, TypeVar, Unpack, cast
 from uuid import uuid4
 
-import anyio
 from ag_ui.core import RunAgentInput
 
 from agui_client._protocol.schema import is_a
-from agui_client._transport.timeouts import is_duration
 from agui_client.agent import AbstractAgent
 from agui_client.errors import UsageError
 from agui_client.messages import prompt_messages
@@ -26,19 +23,14 @@ from agui_client.store.runs.records import (
     RunFilter,
     RunInfo,
     RunKey,
-    RunsClosedError,
-    RunsUnavailableError,
     StoredRequest,
     WaitingRun,
     check_on_crash,
     cursor_of,
     read_cursor,
 )
-from agui_client.store.sql.times import StoreTimes
 
 if TYPE_CHECKING:
-    from typing import Self
-
     from agui_client._interrupts.answers import Resume
     from agui_client.messages import Prompt
     from agui_client.options import RunOptions
@@ -47,78 +39,25 @@ OnWaiting = TypeVar("OnWaiting", bound=Callable[[WaitingRun], object])
 
 _STORED_OPTIONS = frozenset({"run_id", "context", "forwarded_props"})
 """The keywords of a run that can be stored."""
-_DEFAULT_MAX_BYTES = 64 * 1024 * 1024
 
 
 class Runs:
-    """Runs that belong to the server, not to the connection of the caller that asked for them.
+    """Runs that belong to the server, not to the connection of the caller that asked for them: `store.runs`.
 
-        runs = Runs()
-        app = agent_app(planner, runs=runs)
+        store = Store()
+        app = agent_app(planner, store=store, authorize=user_of)
+        run = await store.runs.start(planner, "Plan a trip")
+        async for cursor, event in store.runs.follow(run.run_id): ...
 
-    Each run goes on in a task of its own, which writes its events to a log in memory. Callers follow the log:
-    they may come late, leave, come back, and be slow. Used in one event loop, asyncio's or trio's.
+    Each run goes on in a task of its own, which writes its events to a log. Callers follow the log: they may come late,
+    leave, come back, and be slow. Used in one event loop, asyncio's or trio's.
 
-    With the URL of a database, the runs outlive the process: another one that has the database goes on with them. They
-    need asyncio, and agents with names: `add`, and `name=` of `agent_app`.
-
-    An app opens and closes its runs in `app.lifespan()`, which a framework that it is mounted in has to enter:
-    `FastAPI(lifespan=app.lifespan)`. Programs without an app have a block: `async with runs:`.
-
-    Args:
-        url: The URL of an SQLite or PostgreSQL database, such as `sqlite:///runs.db`; None keeps runs in memory.
-        keep: Seconds for which the events of a run are kept after its end: 300 by default, and seven days with a URL.
-        max_bytes: The approximate bytes that all logs and the inputs of their runs may take. If they take more, the
-            owner who takes most loses ended runs, those that ended first before others, and those that wait for a
-            person last; if that is not enough, the owner's largest run ends with RUN_ERROR (`log_full`).
-        at_once: The runs that go on in this process at one time; further ones wait for their turn, in the order in
-            which they were asked for. None for no limit. A run that waits for a person's answer has ended, and takes
-            no turn.
-        at_once_per_owner: The same for the runs of one owner, so that one with many runs leaves turns to others.
-        answer_within: Seconds in which a run that waits for a person has to be answered; its interrupts have that time
-            as `expires_at`. After it, tool calls that wait for approval are denied, and the run that says so to the
-            thread ends cancelled, without its agent. None for no limit.
-        owner_of: A function that returns the owner of a caller's runs, of what `authorize=` of the app returned. By
-            default that is the owner itself if it is a text, and there is none if it is None or True. Nobody can
-            follow, list, stop or answer runs of another owner over HTTP.
-        lease: With a URL, the seconds after which other processes take over the runs of a process that has stopped. The
-            process renews it, also while its event loop is blocked.
-        hung_after: With a URL, the seconds after which a process whose event loop has not turned is taken for stopped.
-        patience: With a URL, the seconds for which everything waits while the database cannot be reached; 0 fails at
-            once.
-
-    Raises:
-        UsageError: An argument has a wrong value.
+    In a database, the runs outlive the process: another one that has the database goes on with them. They need asyncio,
+    and agents with names: `add`, and `name=` of `agent_app`.
     """
 
-    def __init__(
-        self,
-        url: str | None = None,
-        *,
-        keep: float | None = None,
-        max_bytes: int = _DEFAULT_MAX_BYTES,
-        at_once: int | None = None,
-        at_once_per_owner: int | None = None,
-        answer_within: float | None = None,
-        owner_of: Callable[[Any], str] | None = None,
-        lease: float = 5.0,
-        hung_after: float = 60.0,
-        patience: float = 120.0,
-    ) -> None:
-        if keep not in (None, 0) and not is_duration(keep):
-            raise UsageError(f"keep= is a number of seconds from 0 up, not {keep!r}")
-        if not is_a(max_bytes, int) or max_bytes < 1:
-            raise UsageError(f"max_bytes= is a whole number above zero, not {max_bytes!r}")
-        for name, bound in (("at_once", at_once), ("at_once_per_owner", at_once_per_owner)):
-            if bound is not None and (not is_a(bound, int) or bound < 1):
-                raise UsageError(f"{name}= is a whole number above zero, or None for no limit, not {bound!r}")
-        if answer_within is not None and not is_duration(answer_within):
-            raise UsageError(f"answer_within= is a number of seconds above zero or None, not {answer_within!r}")
-        if owner_of is not None and not callable(cast("object", owner_of)):
-            raise UsageError(f"owner_of= is a function of what authorize= returned, not {owner_of!r}")
-        times = StoreTimes(lease, hung_after, patience)
-        times.check()
-        self._kept = KeptRuns(url, keep, max_bytes, at_once, at_once_per_owner, answer_within, owner_of, times)
+    def __init__(self, kept: KeptRuns) -> None:
+        self._kept = kept
 
     async def start(
         self,
@@ -323,24 +262,11 @@ class Runs:
             raise UsageError(f"limit= is a number of runs from 0 up, not {limit!r}")
         return [*await self._kept.keeper.infos(RunFilter(owner), limit, after)]
 
-    async def ready(self, *, within: float = 2.0) -> bool:
-        """Return whether runs can begin now: they are not closed, and with a URL the database answers.
-
-        Args:
-            within: The most seconds to wait for the answer.
-        """
-        is_ready = False
-        with anyio.move_on_after(within), suppress(RunsUnavailableError, RunsClosedError):
-            await self._kept.open()
-            await self._kept.keeper.check()
-            is_ready = True
-        return is_ready
-
     async def delete(self, *, owner: str | None = None, everybody: bool = False) -> int:
         """Remove all runs of an owner with their events and inputs: those that are going on are stopped before.
 
         Runs that wait for an answer are removed, too, and no link to them can be answered any more. Runs that begin
-        meanwhile go as well. The conversations of stored threads are removed by `Threads.delete(owner=)`.
+        meanwhile go as well. The conversations of stored threads are removed by `store.delete(owner=)`, too.
 
         Args:
             owner: The owner; "" for the runs without one.
@@ -377,33 +303,6 @@ class Runs:
             raise UsageError(f"on_waiting takes a function of a WaitingRun, not {function!r}")
         self._kept.on_waiting.append(function)
         return function
-
-    async def aclose(self) -> None:
-        """End the runs that are going on with RUN_ERROR (`shutting_down`), and let no more begin. Idempotent.
-
-        Functions of tools that are at work have five seconds to end, and their results are kept.
-
-        With a URL, the runs are left to other processes instead, or to the next one.
-        """
-        await self._kept.aclose()
-
-    async def open(self) -> None:
-        """With a URL, begin to run the runs of the database, also those that other processes have left. Idempotent.
-
-        The first use does so, too, and so does `app.lifespan()`. A program without an app calls this, or enters the
-        block.
-
-        Raises:
-            UsageError: These runs were closed.
-        """
-        await self._kept.open()
-
-    async def __aenter__(self) -> Self:
-        await self.open()
-        return self
-
-    async def __aexit__(self, *about: object) -> None:
-        await self.aclose()
 
 
 def kept_by(runs: Runs) -> KeptRuns:

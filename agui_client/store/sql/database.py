@@ -1,4 +1,4 @@
-"""A database of threads or runs: a thread that writes, one that reads, and the lease of this process.
+"""The database of a store: a thread that writes, one that reads, and the lease of this process.
 
 Reads do not wait behind writes, so they may overtake what was asked for before them and is not committed yet.
 
@@ -13,11 +13,12 @@ from contextlib import closing
 from functools import partial
 from typing import Any, TypeVar
 
-import anyio.to_thread
 import sqlalchemy as sa
 from sqlalchemy import event
 from sqlalchemy.exc import ArgumentError
 
+from agui_client._protocol.schema import is_a
+from agui_client.errors import UsageError
 from agui_client.store.sql.process_lease import ProcessLease
 from agui_client.store.sql.times import StoreTimes
 from agui_client.store.sql.transactions import Transactions, Work
@@ -34,6 +35,7 @@ _CONNECT_SECONDS = 5
 """The longest wait for a connection to a PostgreSQL server."""
 _SILENT_MILLISECONDS = 5000
 """The longest wait for a PostgreSQL server that no longer acknowledges what it gets."""
+_KNOWN = "sqlite:///FILE or postgresql://USER@HOST/NAME; for other databases subclass ThreadStore"
 _LOCK_MILLISECONDS = 1000
 """The longest wait for a row that another program has locked, as the lease is not renewed meanwhile."""
 
@@ -42,14 +44,16 @@ class Database:
     """A database, to be used by one process.
 
     Args:
-        database: A URL of `sql_url`; or the engine of an application for PostgreSQL, whose options and events are used
-            for connections of its own.
-        tables: The tables that it needs.
+        given: A URL; or the engine of an application, made with psycopg, whose options and events are used for
+            connections of its own. Of an engine for SQLite, only the URL is used.
         times: The times with which it is used.
+
+    Raises:
+        UsageError: It is no such URL or engine, or its driver is not installed.
     """
 
-    def __init__(self, database: sa.URL | sa.Engine, tables: sa.MetaData, times: StoreTimes = _TIMES) -> None:
-        url = database.url if isinstance(database, sa.Engine) else database
+    def __init__(self, given: str | sa.Engine, times: StoreTimes = _TIMES) -> None:
+        url = url_of(given)
         self.is_sqlite = url.get_backend_name() == "sqlite"
         """Whether it is SQLite."""
         self._is_in_memory = self.is_sqlite and url.database in (None, "", ":memory:")
@@ -58,17 +62,20 @@ class Database:
         """The time of the database in seconds, as an expression."""
         self.lease = ProcessLease(self.now, times.lease, times.hung_after)
         """The lease of this process."""
-        self._tables, self._patience = tables, times.patience
+        self._patience, self._has_tables = times.patience, False
         self._lock_patience = max(_LOCK_PATIENCE, times.patience)
-        if isinstance(database, sa.Engine):
-            options: dict[str, Any] = {"creator": partial(_detached, database.pool.recreate())}
-        elif self.is_sqlite:
-            options = {"connect_args": {"check_same_thread": False}}
+        if self.is_sqlite:
+            options: dict[str, Any] = {"connect_args": {"check_same_thread": False}}
+        elif isinstance(given, sa.Engine):
+            options = {"creator": partial(_detached, given.pool.recreate())}
         else:
             known = {"connect_timeout": _CONNECT_SECONDS, "tcp_user_timeout": _SILENT_MILLISECONDS}
             options = {"connect_args": {key: value for key, value in known.items() if key not in url.query}}
         # Errors would show messages of callers.
-        self._engine = sa.create_engine(url, hide_parameters=True, poolclass=sa.NullPool, **options)
+        try:
+            self._engine = sa.create_engine(url, hide_parameters=True, poolclass=sa.NullPool, **options)
+        except (ArgumentError, ImportError) as error:
+            raise UsageError(f"this database cannot be used: {error}; a store is kept in {_KNOWN}") from None
         event.listen(self._engine, "connect", _set_up_sqlite if self.is_sqlite else _set_up_postgresql)
         self._writes = self._reads = Transactions(self._engine, self.lease)
         if not self._is_in_memory:
@@ -76,15 +83,14 @@ class Database:
             self._reads = Transactions(self._engine.execution_options(isolation_level="AUTOCOMMIT"))
 
     async def make_tables(self) -> None:
-        """Make the tables, if they are not there, and take those of an older version to this one.
+        """Make the tables, if they are not there, and take those of an older version to this one. Idempotent.
 
         Raises:
             TablesRefusedError: They are of a newer version, or not ours.
         """
-        work = partial(advance, tables=self._tables)
         # A database that was never reached may have another address: that is said at once.
-        while not await self._writes.do(work, patience=0.0, lock_patience=self._lock_patience):
-            """The tables are one version further."""
+        while not self._has_tables:
+            self._has_tables = await self._writes.do(advance, patience=0.0, lock_patience=self._lock_patience)
 
     async def write(
         self, work: Work[T], *, again: Work[T] | None = None, is_synced: bool = True, lock_patience: float | None = None
@@ -114,16 +120,13 @@ class Database:
                 self.lease.renew, note=renewed, is_synced=False, patience=self._patience, lock_patience=waits
             )
 
-    async def give_back_lease(self) -> None:
-        """Give the lease of this process back, if it has one, so that others take what it has at once."""
-        if self.lease.is_current:
-            await self._writes.do(self.lease.give_back, patience=0.0)
+    def close(self) -> None:
+        """Give the lease back, so that others take what this process has at once, and close the connections.
 
-    async def close(self) -> None:
-        """Close the connections, when what has begun is done; the lease passes, unless it was given back."""
-        for each in {self._writes, self._reads}:
+        Waits for what has begun, in this thread. Idempotent.
+        """
+        for each in (self._reads, self._writes):
             each.close()
-            await anyio.to_thread.run_sync(each.join)
 
     # --- forks
 
@@ -141,6 +144,7 @@ class Database:
     def start_in_child(self) -> None:
         """Forget what the parent has."""
         self.lease.reset()
+        self._has_tables = not self._is_in_memory
         for each in {self._writes, self._reads}:
             each.start_in_child()
 
@@ -148,14 +152,29 @@ class Database:
 _NOW_OF_POSTGRESQL = "extract(epoch from clock_timestamp())::double precision"
 
 
-def sql_url(text: str) -> sa.URL | None:
-    """Return a URL for SQLAlchemy, with the driver that is used; None if no such database can be used."""
+_DRIVERS = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg"}
+"""The drivers that are used, whichever a URL names."""
+
+
+def url_of(given: str | sa.Engine) -> sa.URL:
+    """Return a URL for SQLAlchemy, with the driver that is used, such as psycopg for one that names asyncpg.
+
+    Raises:
+        UsageError: No such database can be used.
+    """
     try:
-        url = sa.make_url(text)
+        url = given.url if isinstance(given, sa.Engine) else sa.make_url(given)
     except ArgumentError:
-        return None
-    driver = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg"}.get(url.get_backend_name())
-    return None if driver is None else url.set(drivername=driver)
+        url = None
+    driver = None if url is None else _DRIVERS.get(url.get_backend_name())
+    is_of_psycopg = not isinstance(given, sa.Engine) or given.driver in ("pysqlite", "psycopg")
+    if url is None or driver is None or not is_of_psycopg:
+        # A URL may have a password, and is not shown.
+        shown = "this one" if is_a(given, str) else repr(given)
+        raise UsageError(f"a store is kept in {_KNOWN}, or in an Engine of SQLAlchemy with psycopg, not {shown}")
+    if url.drivername == "postgresql+asyncpg" and "ssl" in url.query:
+        url = url.difference_update_query(["ssl"]).update_query_dict({"sslmode": url.query["ssl"]})
+    return url.set(drivername=driver)
 
 
 def _detached(pool: sa.Pool) -> Any:

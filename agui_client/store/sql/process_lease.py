@@ -31,15 +31,10 @@ from uuid import uuid4
 import sqlalchemy as sa
 
 from agui_client._concurrency import LoopThread
+from agui_client.store.sql.tables import PROCESS
 
 _RENEWALS = 5
 """The number of renewals in the time of a lease."""
-PROCESS = sa.Table(
-    "agui_process",
-    sa.MetaData(),
-    sa.Column("process_id", sa.Text, primary_key=True),
-    sa.Column("alive_until", sa.Double, nullable=False),  # in the time of the database
-)
 _THIS = PROCESS.c.process_id == sa.bindparam("of_process")
 
 

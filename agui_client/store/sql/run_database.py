@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Collection, Generator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -26,15 +26,14 @@ from agui_client.store.runs.records import (
     StoredRequest,
     TextRefusedError,
 )
-from agui_client.store.sql.database import Database
 from agui_client.store.sql.database_faults import Fault, fault_of
-from agui_client.store.sql.process_lease import PROCESS
-from agui_client.store.sql.run_tables import GROUP, IS_OVER, IS_WAITING, RUN, SCHEMA, UNNOTIFIED, EventGroup, StoredRun
+from agui_client.store.sql.run_rows import EventGroup, StoredRun
+from agui_client.store.sql.tables import GROUP, IS_OVER, IS_WAITING, PROCESS, RUN, UNNOTIFIED
 from agui_client.store.sql.transactions import TransactionsClosedError
 from agui_client.store.sql.versions import TablesRefusedError
 
 if TYPE_CHECKING:
-    from agui_client.store.sql.times import StoreTimes
+    from agui_client.store.sql.database import Database
     from agui_client.store.sql.transactions import Work
 
 T = TypeVar("T")
@@ -69,15 +68,14 @@ class GoingOn(NamedTuple):
 
 
 class RunDatabase:
-    """The tables of durable runs in one database.
+    """The tables of durable runs in a database.
 
     Args:
-        url: The URL of the database, for SQLAlchemy.
-        times: The times with which it is used.
+        database: The database.
     """
 
-    def __init__(self, url: sa.URL, times: StoreTimes) -> None:
-        self._database = Database(url, SCHEMA, times)
+    def __init__(self, database: Database) -> None:
+        self._database = database
         self.lease = self._database.lease
         """The lease of this process."""
         self.now, is_sqlite = self._database.now, self._database.is_sqlite
@@ -107,20 +105,12 @@ class RunDatabase:
             RunsUnavailableError: The database cannot be reached.
             UsageError: The tables in it are of a newer version, or not ours.
         """
-        # A server may fork between the import of an application and its start.
-        self.lease.reset()
         try:
             with _translated():
                 await self._database.make_tables()
                 await self._database.hold_lease()
         except TablesRefusedError as error:
             raise UsageError(str(error)) from None
-
-    async def close(self) -> None:
-        """Give the lease back, so that other processes take the runs over at once, and close the connections."""
-        with suppress(Exception):
-            await self._database.give_back_lease()
-        await self._database.close()
 
     async def _write(self, work: Work[T], *, again: Work[T] | None = None, is_synced: bool = True) -> T:
         with _translated():
@@ -495,7 +485,7 @@ def _translated() -> Generator[None]:
     try:
         yield
     except TransactionsClosedError:
-        raise RunsClosedError("these runs were closed; make another Runs(URL)") from None
+        raise RunsClosedError("the store of these runs was closed; make another one") from None
     except Exception as error:
         match fault_of(error):
             case Fault.REFUSED if not isinstance(error, IntegrityError):

@@ -1,4 +1,4 @@
-"""The store in a SQL database: the choice of the database, its first use, forks, and the exceptions of databases."""
+"""Threads in a SQL database: its first use, forks, and the exceptions of databases."""
 
 from __future__ import annotations
 
@@ -10,22 +10,19 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sqlalchemy import Engine
-from sqlalchemy.exc import ArgumentError
+import anyio.to_thread
 
 from agui_client._protocol.open_items import quoted
 from agui_client._run.defaults import TAKE_OVERS
-from agui_client.errors import ThreadStoreError, ThreadStoreUnavailableError, UsageError
+from agui_client.errors import ThreadStoreError, ThreadStoreUnavailableError
 from agui_client.store.sql import thread_statements as statements
-from agui_client.store.sql.database import Database, sql_url
 from agui_client.store.sql.database_errors import translated
 from agui_client.store.sql.thread_statements import Taken, Taking, Write
-from agui_client.store.sql.thread_tables import TABLES
-from agui_client.store.sql.times import StoreTimes
 from agui_client.store.sql.versions import TablesRefusedError
 from agui_client.store.threads.thread_store import LeasedThread, ThreadInfo, ThreadStore
 
 if TYPE_CHECKING:
+    from agui_client.store.sql.database import Database
     from agui_client.store.sql.transactions import Work
 
 T = TypeVar("T")
@@ -36,7 +33,6 @@ _ASKED = -1
 """The number of a lease that is asked for, and not taken yet."""
 _BETWEEN_RELEASES = 1.0
 """Seconds between two attempts to give back a lease that no block has."""
-_KNOWN = "sqlite:///FILE or postgresql://USER@HOST/NAME; for other databases subclass ThreadStore"
 _logger = logging.getLogger("agui_client.threads")
 
 
@@ -44,24 +40,11 @@ class SQLStore(ThreadStore):
     """Keeps threads in SQLite or PostgreSQL; the tables are made with the first use.
 
     Args:
-        database: A URL: `sqlite:///chats.db`, `postgresql://user@host/name`; or the `Engine` of an application, made
-            with psycopg, whose address, options and events are used for connections of the store's own. Of an engine
-            for SQLite, only the URL is used.
-        lease: The seconds after which others may take the threads of a process that has stopped.
-        hung_after: The seconds after which a process whose event loop has not turned is taken for stopped.
-        patience: The seconds for which everything waits while the database cannot be reached.
-
-    Raises:
-        UsageError: It is no such URL or engine, or its driver is not installed.
+        database: The database, which this closes.
     """
 
-    def __init__(
-        self, database: str | Engine, *, lease: float = 5.0, hung_after: float = 60.0, patience: float = 120.0
-    ) -> None:
-        try:
-            self._database = _database_of(database, StoreTimes(lease, hung_after, patience))
-        except (ArgumentError, ImportError) as error:
-            raise UsageError(f"this database cannot be used: {error}; threads are kept in {_KNOWN}") from None
+    def __init__(self, database: Database) -> None:
+        self._database = database
         self.process_lease = self._database.lease
         """The lease of this process, which its threads share."""
         self._taking = Taking(self.process_lease)
@@ -69,7 +52,7 @@ class SQLStore(ThreadStore):
 
     def _reset(self) -> None:
         # Locks belong to the event loop that first waits for them, and a child has another loop.
-        self._is_ready, self._lock = False, asyncio.Lock()
+        self._lock = asyncio.Lock()
         self._held: dict[tuple[str, str], int] = {}
         self._releasing: set[asyncio.Task[None]] = set()
 
@@ -133,9 +116,7 @@ class SQLStore(ThreadStore):
         """Give the lease of this process back, and close all connections."""
         for task in self._releasing:
             task.cancel()
-        with suppress(ThreadStoreError):
-            await self._reach(self._database.give_back_lease)
-        await self._database.close()
+        await anyio.to_thread.run_sync(self._database.close)
 
     async def before_fork(self) -> None:
         """Close all connections, when no transaction is going on."""
@@ -246,9 +227,7 @@ class SQLStore(ThreadStore):
         """
         try:
             async with self._lock:
-                if not self._is_ready:
-                    await self._database.make_tables()
-                    self._is_ready = True
+                await self._database.make_tables()
             return await operation()
         except TablesRefusedError as error:
             raise ThreadStoreError(str(error)) from None
@@ -256,14 +235,3 @@ class SQLStore(ThreadStore):
             if (made := translated(error)) is error:
                 raise
             raise made from made.__cause__
-
-
-def _database_of(database: str | Engine, times: StoreTimes) -> Database:
-    """Return the database of a URL, or one with connections of its own to the same place as an engine."""
-    given: Any = database
-    url = sql_url(given) if isinstance(given, str) else given.url if isinstance(given, Engine) else None
-    if url is None or url.drivername not in ("sqlite", "sqlite+pysqlite", "postgresql+psycopg"):
-        shown = "this one" if isinstance(given, str) else repr(given)
-        raise UsageError(f"threads are kept in {_KNOWN}, or in an Engine of SQLAlchemy with psycopg, not {shown}")
-    is_sqlite = url.get_backend_name() == "sqlite"
-    return Database(url if is_sqlite or isinstance(given, str) else given, TABLES, times)

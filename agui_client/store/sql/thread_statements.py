@@ -44,14 +44,11 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql, sqlite
 
 from agui_client.errors import ThreadStoreError
-from agui_client.store.sql.process_lease import PROCESS
-from agui_client.store.sql.thread_tables import (
+from agui_client.store.sql.tables import ENTRIES, LINES, PROCESS, THREADS
+from agui_client.store.sql.thread_rows import (
     DESCRIPTION,
-    ENTRIES,
     LATEST,
-    LINES,
     START,
-    THREADS,
     columns,
     described,
     microseconds,

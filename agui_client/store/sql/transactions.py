@@ -151,12 +151,12 @@ class Transactions:
         return await done
 
     def close(self) -> None:
-        """End the thread when it has done what it has begun; nothing else is carried out. Idempotent."""
+        """End the thread when it has done what it has begun and given the lease back, and wait for its end. Idempotent.
+
+        Nothing else is carried out.
+        """
         self._is_closed = True
         self._queue.put(None)
-
-    def join(self) -> None:
-        """Wait for the end of the thread that was closed."""
         if self._thread is not None:
             self._thread.join()
 
@@ -186,6 +186,9 @@ class Transactions:
             with self._at_work:
                 waiting, pause = self._carry_out(waiting)
             resumes_at = monotonic() + pause
+        if self._lease is not None and self._lease.is_current:
+            with suppress(Exception):  # it passes
+                _ = self._together([_Task(self._lease.give_back, self._lease.give_back, None, None, is_synced=True)])
         self._disconnect()
         # Operations that were asked for just before the end come in front of the last `None`, or are alone.
         with suppress(Empty):

@@ -1,20 +1,21 @@
 """The version of the tables in a database, and the way from an older one to that of this package.
 
-Threads and runs may share a database, so they share the version; each of them makes the tables that it needs. A program
-of an older version that is at work goes on beside one that has migrated the tables, as long as its statements still
-hold: so a migration adds columns that may be left out, and leaves others as they are.
+Threads and runs share the database and the version. A program of an older version that is at work goes on beside one
+that has migrated the tables, as long as its statements still hold: so a migration adds columns that may be left out,
+and leaves others as they are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import sqlalchemy as sa
 
-MIGRATIONS: Sequence[Mapping[str, Sequence[str]]] = ()
-"""What leads from each version to the next one, from version 1 on: statements, by the name of the table they change."""
-_VERSIONS = sa.Table("agui_version", sa.MetaData(), sa.Column("version", sa.Integer, primary_key=True))
+from agui_client.store.sql.tables import TABLES, VERSION
+
+MIGRATIONS: Sequence[Sequence[str]] = ()
+"""The statements that lead from each version to the next one, from version 1 on; new tables are made without them."""
 _LOCK = int.from_bytes(b"agui")
 """The lock of PostgreSQL that a program takes which makes or changes the tables."""
 
@@ -23,14 +24,13 @@ class TablesRefusedError(Exception):
     """The tables in a database are of a newer version, or not ours."""
 
 
-def advance(db: sa.Connection, tables: sa.MetaData) -> bool:
+def advance(db: sa.Connection) -> bool:
     """Take the tables to the next version, or make those that are missing if they are of this one.
 
     Called in a transaction of its own, again and again until it has nothing left to do.
 
     Args:
         db: The connection.
-        tables: The tables that the caller needs, of this version.
 
     Returns:
         Whether the tables are of this version, and all there.
@@ -44,16 +44,14 @@ def advance(db: sa.Connection, tables: sa.MetaData) -> bool:
         what = f"the tables in the database are of version {version}, and this client knows {known}"
         raise TablesRefusedError(f"{what}; upgrade the client")
     if version is not None and version < known:
-        for name, statements in MIGRATIONS[version - 1].items():
-            for statement in statements if sa.inspect(db).has_table(name) else ():
-                db.exec_driver_sql(statement)
-        db.execute(sa.update(_VERSIONS).values(version=version + 1))
+        for statement in MIGRATIONS[version - 1]:
+            db.exec_driver_sql(statement)
+        db.execute(sa.update(VERSION).values(version=version + 1))
         return False
-    _check_columns(db, tables)
-    tables.create_all(db)
+    _check_columns(db, TABLES.sorted_tables)
+    TABLES.create_all(db)
     if version is None:
-        _VERSIONS.create(db, checkfirst=True)
-        db.execute(sa.insert(_VERSIONS).values(version=known))
+        db.execute(sa.insert(VERSION).values(version=known))
     return True
 
 
@@ -70,19 +68,19 @@ def _exclude_others(db: sa.Connection) -> None:
 
 def _version(db: sa.Connection) -> int | None:
     """Return the version of the tables; None if they have none yet."""
-    _check_columns(db, _VERSIONS.metadata)
-    if not sa.inspect(db).has_table(_VERSIONS.name):
+    _check_columns(db, [VERSION])
+    if not sa.inspect(db).has_table(VERSION.name):
         return None
-    version: Any = db.execute(sa.select(sa.func.max(_VERSIONS.c.version))).scalar_one()
+    version: Any = db.execute(sa.select(sa.func.max(VERSION.c.version))).scalar_one()
     if version is not None and (not isinstance(version, int) or version < 1):
-        raise TablesRefusedError(f"table {_VERSIONS.name!r} is not ours: it has the version {version!r}")
+        raise TablesRefusedError(f"table {VERSION.name!r} is not ours: it has the version {version!r}")
     return version
 
 
-def _check_columns(db: sa.Connection, tables: sa.MetaData) -> None:
+def _check_columns(db: sa.Connection, tables: Sequence[sa.Table]) -> None:
     """Check that the tables that are there have the columns of ours."""
     inspector = sa.inspect(db)
-    for table in tables.sorted_tables:
+    for table in tables:
         if not inspector.has_table(table.name):
             continue
         there = {each["name"] for each in inspector.get_columns(table.name)}

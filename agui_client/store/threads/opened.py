@@ -1,7 +1,7 @@
 """A thread that is open: a block that has the lease of the thread, and saves the conversation of its agent.
 
     NEW ── entered ──▶ OPEN ── left, or not opened ──▶ LEFT
-                        └───── its Threads closed ─────┴────▶ CLOSED
+                        └───── its Store closed  ─────┴────▶ CLOSED
 
 In a process that was forked from its own, a block is a copy and does nothing. Only the store knows whether the block
 still has its lease: it refuses writes with the number of a lease that was taken over.
@@ -14,7 +14,7 @@ import logging
 import os
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import Enum
 from functools import partial
@@ -37,6 +37,7 @@ from agui_client.errors import ThreadBusyError, ThreadStoreError, UsageError, se
 from agui_client.store.threads.entries import call_of, document_and_members, is_identical, members_of, reading
 from agui_client.store.threads.leases import take
 from agui_client.store.threads.thread_store import ThreadInfo, ThreadStore
+from agui_client.store.threads.worker import StoreLoop
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from agui_client._run.ending import Checkpoint
     from agui_client._run.observers import RunEnd
     from agui_client._run.scope import RunScope
-    from agui_client.store.threads.worker import StoreCall, StoreLoop
+    from agui_client.store.threads.worker import StoreCall
 
 AgentT = TypeVar("AgentT", bound=AbstractAgent)
 Titler = Callable[[Sequence[Message]], str]
@@ -70,20 +71,37 @@ class CutOffRun(Record):
     interrupts are pending again."""
 
 
-@dataclass(frozen=True, slots=True)
 class Service:
-    """The parts that all threads of one `Threads` share."""
+    """The parts that all threads of one store share.
 
-    store: ThreadStore
-    """The store."""
-    loop: StoreLoop
-    """The event loop of the store."""
-    lease: float
-    """The seconds that a lease lasts; infinite if it lasts as long as the process has its own."""
-    title: Titler
-    """Makes the titles of new threads."""
-    blocks: set[OpenThread[Any]] = field(default_factory=set["OpenThread[Any]"])
-    """The open blocks."""
+    Args:
+        store: The store.
+        lease: The seconds that a lease lasts, in stores of which the process has no lease of its own.
+        title: Makes the titles of new threads.
+    """
+
+    def __init__(self, store: ThreadStore, lease: float, title: Titler) -> None:
+        self.store, self.title = store, title
+        self.loop = StoreLoop(store)
+        """The event loop of the store."""
+        self.lease = lease if store.process_lease is None else inf
+        """The seconds that a lease lasts; infinite if it lasts as long as the process has its own."""
+        self.blocks = set[OpenThread[Any]]()
+        """The open blocks."""
+
+    async def answers(self, within: float) -> bool:
+        """Return whether the store answers within some seconds."""
+        with suppress(ThreadStoreError, TimeoutError):
+            async with asyncio.timeout(within):
+                await self.store.list("", 0)
+            return True
+        return False
+
+    def refuse_calls(self) -> Sequence[StoreCall[Exception | None]]:
+        """Begin to close the open blocks, and refuse all other calls; return the failure of each block. Idempotent."""
+        return self.loop.refuse_calls(
+            lambda: [call for block in self.blocks.copy() if (call := block.close()) is not None]
+        )
 
 
 class _Phase(Enum):
@@ -94,7 +112,7 @@ class _Phase(Enum):
     LEFT = "left"
     """Left, or not opened because an exception came first."""
     CLOSED = "closed"
-    """Left because its `Threads` was closed; leaving the block changes nothing any more."""
+    """Left because its `Store` was closed; leaving the block changes nothing any more."""
 
 
 class OpenThread(Generic[AgentT]):
@@ -169,7 +187,7 @@ class OpenThread(Generic[AgentT]):
             self._report(left.result(), error)
 
     def close(self) -> StoreCall[Exception | None] | None:
-        """Leave the block because its `Threads` is closed.
+        """Leave the block because its `Store` is closed.
 
         Returns:
             The call that saves the thread and gives its lease back, with the failure to do so; None in a forked child,
@@ -200,7 +218,7 @@ class OpenThread(Generic[AgentT]):
             what = f"{thread} is open in the process that this one was forked from"
             raise UsageError(f"{what}, which goes on with it; open it in this one when it is free")
         if self._phase is _Phase.CLOSED:
-            raise UsageError(f"these threads were closed, so nothing more of {thread} is saved; make another Threads()")
+            raise UsageError(f"the store was closed, so nothing more of {thread} is saved; make another Store()")
         if self._phase is _Phase.LEFT:
             raise UsageError(f"the block of {thread} was left, so nothing is saved; open it again")
 

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from math import inf
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+from typing import Any, Literal, TypeVar, overload
 from uuid import uuid4
-
-import anyio
-import anyio.to_thread
 
 from agui_client._conversation.log import add_up, as_text, empty_members, entry_of, members_of_document
 from agui_client._conversation.snapshot import ConversationSnapshot
@@ -21,19 +15,12 @@ from agui_client._field_docs import Record
 from agui_client._protocol.problems import shortened
 from agui_client._protocol.schema import is_a, is_text
 from agui_client.errors import ThreadBusyError, ThreadStoreError, UsageError
-from agui_client.store.sql.times import StoreTimes
 from agui_client.store.threads.documents import Format, exported, imported
 from agui_client.store.threads.entries import cut, document_of, reading
 from agui_client.store.threads.leases import take
-from agui_client.store.threads.memory import MemoryStore
-from agui_client.store.threads.opened import AgentT, OpenThread, Service, Titler, first_prompt
-from agui_client.store.threads.thread_store import ThreadInfo, ThreadStore
-from agui_client.store.threads.worker import StoreCall, StoreLoop
-
-if TYPE_CHECKING:
-    from typing import Self
-
-    from sqlalchemy import Engine
+from agui_client.store.threads.opened import AgentT, OpenThread, Service
+from agui_client.store.threads.thread_store import ThreadInfo
+from agui_client.store.threads.worker import StoreCall
 
 T = TypeVar("T")
 _ALL: Any = object()
@@ -54,49 +41,19 @@ class SavedThread(Record):
 
 
 class Threads:
-    """Conversations that are kept in a database, or in memory.
+    """Conversations that are kept in a database, or in memory: `store.threads`.
 
-        threads = Threads("sqlite:///chats.db")
-        async with threads.open("thread-1", agent, owner="ann") as agent:
+        store = Store("sqlite:///chats.db")
+        async with store.threads.open("thread-1", agent, owner="ann") as agent:
             await agent.run_agent("...")
 
     Methods other than `open` begin their work at once: `await` them, or call `result()` on what they return where there
     is no `await`. An owner sees no thread of another owner. Works with asyncio, with trio, and without either.
-
-    Args:
-        store: A URL, such as `sqlite:///chats.db` or `postgresql://user@host/name`, an `Engine` of SQLAlchemy (extra
-            `threads`), or a store of your own; None keeps threads in memory. Of an engine, the address, the options and
-            the events are used for connections of the store's own.
-        lease: The seconds after which others may take the threads of a program that has stopped without leaving them.
-            The lease is renewed as long as a block is open.
-        hung_after: With a URL or an engine, the seconds after which others may take the threads of a program whose
-            event loop has not turned.
-        patience: With a URL or an engine, the seconds for which everything waits while the database cannot be reached;
-            0 fails at once.
-        title: A function of the messages that makes the title of a new thread; the first prompt if left out.
-
-    Raises:
-        UsageError: The URL is of no database that can be used, or a time is no number of seconds.
     """
 
-    def __init__(
-        self,
-        store: str | Engine | ThreadStore | None = None,
-        *,
-        lease: float = 5.0,
-        hung_after: float = 60.0,
-        patience: float = 120.0,
-        title: Titler = first_prompt,
-    ) -> None:
-        times = StoreTimes(lease, hung_after, patience)
-        times.check()
-        if store is not None and not isinstance(store, ThreadStore):
-            store = _sql_store(store, times)
-        self._store = MemoryStore() if store is None else store
-        self._loop = StoreLoop(self._store)
-        # Threads that the process holds as long as it lives have no seconds.
-        self._lease = lease if self._store.process_lease is None else inf
-        self._service = Service(self._store, self._loop, self._lease, title)
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._store, self._loop, self._lease = service.store, service.loop, service.lease
 
     def open(self, thread_id: str | None, agent: AgentT, *, owner: str = "", wait: float = 5.0) -> OpenThread[AgentT]:
         """Open a thread for a block: `async with threads.open(...) as agent`, or `with` in a program without `await`.
@@ -134,17 +91,6 @@ class Threads:
         if isinstance(limit, bool) or not is_a(limit, int) or limit < 0:
             raise UsageError(f"limit= is a number of threads from 0 up, not {limit!r}")
         return self._call(self._store.list, owner, limit, after)
-
-    def ready(self, *, within: float = 2.0) -> StoreCall[bool]:
-        """Return whether the store answers.
-
-        Args:
-            within: The most seconds to wait for the answer.
-
-        Raises:
-            UsageError: These threads were closed.
-        """
-        return self._loop.call(partial(self._ready, within))
 
     def get(self, thread_id: str, *, owner: str = "") -> StoreCall[SavedThread | None]:
         """Return a thread as it was saved last; None if there is none. It does not wait for the lease."""
@@ -252,54 +198,10 @@ class Threads:
         new_id = None if thread_id is None else _checked_new("thread_id", thread_id)
         return self._call(self._import, owner, document, new_id)
 
-    def close(self) -> None:
-        """Close the open blocks, then the connections, when everything that has begun is done. Idempotent.
-
-        What the agents of open blocks have is saved, and others can have the threads at once. A run that goes on in
-        such a block fails with a `UsageError` before it sends or executes anything more.
-
-        Raises:
-            ThreadStoreError: A thread could not be saved.
-            ThreadBusyError: Another block had taken a thread over, so it was not saved.
-        """
-        closing = self._loop.refuse_calls(self._close_blocks)
-        self._loop.close()
-        _raise_first(closing)
-
-    async def aclose(self) -> None:
-        """Close the open blocks, then the connections, when everything that has begun is done: see `close`."""
-        # Here, as a run of this event loop changes nothing meanwhile.
-        closing = self._loop.refuse_calls(self._close_blocks)
-        with anyio.CancelScope(shield=True):
-            await anyio.to_thread.run_sync(self._loop.close)
-        _raise_first(closing)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *about: object) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *about: object) -> None:
-        await self.aclose()
-
-    def _close_blocks(self) -> Sequence[StoreCall[Exception | None]]:
-        return [call for block in self._service.blocks.copy() if (call := block.close()) is not None]
-
     # --- in the loop of the store
 
     def _call(self, function: Callable[..., Coroutine[Any, Any, T]], owner: str, *args: object) -> StoreCall[T]:
         return self._loop.call(partial(function, _checked("owner", owner), *args))
-
-    async def _ready(self, within: float) -> bool:
-        with suppress(ThreadStoreError, TimeoutError):
-            async with asyncio.timeout(within):
-                await self._store.list("", 0)
-            return True
-        return False
 
     async def _get(self, owner: str, thread_id: str) -> SavedThread | None:
         with reading(thread_id):
@@ -392,12 +294,6 @@ def _no_thread(thread_id: str) -> UsageError:
     return UsageError(f"there is no thread {thread_id!r}")
 
 
-def _raise_first(closing: Sequence[StoreCall[Exception | None]]) -> None:
-    """Raise the first failure of blocks that were closed, if there is one; all of them are in the log."""
-    if failures := [failure for call in closing if (failure := call.result()) is not None]:
-        raise failures[0]
-
-
 def _checked(name: str, value: object) -> str:
     """Return an owner or an id if all databases can hold it and agree on its equals: numbers and None differ there."""
     if not isinstance(value, str) or not is_text(value) or "\0" in value:
@@ -412,11 +308,3 @@ def _checked_new(name: str, value: object) -> str:
     if not (checked := _checked(name, value)):
         raise UsageError(f"{name}= is empty; leave it out, or give the thread an id")
     return checked
-
-
-def _sql_store(database: str | Engine, times: StoreTimes) -> ThreadStore:
-    try:
-        from agui_client.store.sql.sql_store import SQLStore
-    except ImportError as error:
-        raise UsageError(f"threads in a database need {error.name}: pip install 'agui-client[threads]'") from error
-    return SQLStore(database, **times._asdict())

@@ -230,7 +230,7 @@ class StoreLoop:
     def _started(self) -> asyncio.AbstractEventLoop:
         with self._lock:
             if self._is_closed:
-                raise UsageError("these threads were closed: make another Threads(...)")
+                raise UsageError("the store was closed: make another Store(...)")
             if self._thread is None:
                 ready = threading.Event()
                 self._thread = PrivateLoop(lambda: self._hold(ready), "agui_client.store", lambda _: ready.set())

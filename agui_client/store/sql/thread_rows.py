@@ -1,13 +1,4 @@
-"""The tables of threads in a SQL database, and descriptions of threads as rows of them.
-
-Entries belong to lines. A thread has a line of its own; the line of a fork begins with entries of another line. The
-owner is part of every key.
-
-To change
-
-- the tables of threads and runs: this module and `store/sql/run_tables.py`, and the way from the version before in
-  `MIGRATIONS` (`store/sql/versions.py`), each step of which is one transaction
-"""
+"""Descriptions of threads as rows of their table."""
 
 from __future__ import annotations
 
@@ -19,11 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ag_ui.core import TokenUsage
 from pydantic import TypeAdapter
-from sqlalchemy import BigInteger, Column, Index, Integer, MetaData, Table, Text
 
 from agui_client._protocol.open_items import quoted
 from agui_client._protocol.schema import is_text
-from agui_client.store.sql.process_lease import PROCESS
+from agui_client.store.sql.tables import THREADS
 from agui_client.store.threads.thread_store import ThreadInfo
 
 if TYPE_CHECKING:
@@ -33,44 +23,8 @@ T = TypeVar("T")
 
 _logger = logging.getLogger("agui_client.threads")
 
-TABLES = MetaData()
-_ = PROCESS.to_metadata(TABLES)
-THREADS = Table(
-    "agui_threads",
-    TABLES,
-    Column("owner", Text, primary_key=True),
-    Column("thread_id", Text, primary_key=True),
-    Column("line", Text, nullable=False),
-    Column("entries", Integer, nullable=False),  # the shared ones included; none as long as there is only a lease
-    Column("lease", BigInteger, nullable=False),
-    Column("leased_until", BigInteger, nullable=False),  # this and all other times in microseconds since 1970
-    Column("holder", Text, nullable=False, default=""),  # the process that has the lease as long as it lives
-    Column("title", Text, nullable=False, default=""),
-    Column("created_at", BigInteger, nullable=False, default=0),
-    Column("updated_at", BigInteger, nullable=False, default=0),
-    Column("messages", Integer, nullable=False, default=0),
-    Column("usage", Text, nullable=False, default="[]"),
-    Index("agui_threads_by_time", "owner", "updated_at", "thread_id"),
-)
 DESCRIPTION = [THREADS.c[name] for name in ("title", "created_at", "updated_at", "messages", "usage")]
 """The columns that `columns` returns."""
-LINES = Table(
-    "agui_lines",
-    TABLES,
-    Column("owner", Text, primary_key=True),
-    Column("line", Text, primary_key=True),
-    Column("parent", Text),
-    Column("shared", Integer, nullable=False),  # the number of its parent's entries that it begins with
-    Index("agui_lines_by_parent", "owner", "parent"),
-)
-ENTRIES = Table(
-    "agui_entries",
-    TABLES,
-    Column("owner", Text, primary_key=True),
-    Column("line", Text, primary_key=True),
-    Column("number", Integer, primary_key=True),  # counted from 1, the shared ones included
-    Column("body", Text, nullable=False),
-)
 _USAGE = TypeAdapter(list[TokenUsage])
 START = datetime(1970, 1, 1, tzinfo=UTC)
 """The time that columns count from."""

@@ -1,13 +1,4 @@
-"""The tables of durable runs: the description of each run, and the groups of its events.
-
-Who may write: the process that a row of `agui_run` names, in the attempt that it names. Each statement asks for both,
-so that a process that was taken for dead and comes back changes nothing. Times are the database's.
-
-To change
-
-- where a durable run is stored, and the tables: this module, and the statements in `store/sql/run_database.py`, which
-  `store/sql/transactions.py` puts together in transactions; `store/sql/versions.py` makes the tables
-"""
+"""The rows of durable runs: the description of each run, and the groups of its events."""
 
 from __future__ import annotations
 
@@ -25,67 +16,8 @@ from sqlalchemy.exc import OperationalError
 
 from agui_client.errors import UsageError
 from agui_client.store.runs.records import Place, RunKey, RunStatus
-from agui_client.store.sql.database import sql_url
-from agui_client.store.sql.process_lease import PROCESS
-
-SCHEMA = sa.MetaData()
-_ = PROCESS.to_metadata(SCHEMA)
-RUN = sa.Table(
-    "agui_run",
-    SCHEMA,
-    sa.Column("row_id", sa.Text, primary_key=True),
-    sa.Column("owner", sa.Text, nullable=False),
-    sa.Column("thread_id", sa.Text, nullable=False),
-    sa.Column("run_id", sa.Text, nullable=False),
-    sa.Column("agent", sa.Text, nullable=False),
-    sa.Column("stored_request", sa.Text, nullable=False),
-    sa.Column("status", sa.Text, nullable=False, default=RunStatus.RUNNING.value),
-    sa.Column("process_id", sa.Text, nullable=False),
-    sa.Column("attempt", sa.Integer, nullable=False),
-    sa.Column("is_stop_wanted", sa.Boolean, nullable=False, default=False),
-    sa.Column("begun_at", sa.Double, nullable=False),
-    sa.Column("ended_at", sa.Double),
-    sa.Column("event_count", sa.Integer, nullable=False, default=0),
-    sa.Column("interrupts", sa.Text, nullable=False, default="[]"),
-    sa.Column("answers", sa.Text, nullable=False),
-    sa.Column("is_notified", sa.Boolean, nullable=False, default=False),
-    sa.Column("left_input", sa.Text),
-    sa.Column("checkpoint", sa.Text),
-    sa.Column("checkpoint_position", sa.Integer, nullable=False, default=0),
-    sa.Column("place_key", sa.Text),
-    sa.Column("position_before", sa.Integer, nullable=False, default=0),
-)
-GROUP = sa.Table(
-    "agui_run_events",
-    SCHEMA,
-    sa.Column("row_id", sa.Text, primary_key=True),
-    sa.Column("attempt", sa.Integer, primary_key=True),
-    sa.Column("position", sa.Integer, primary_key=True),
-    sa.Column("event_count", sa.Integer, nullable=False),
-    sa.Column("frames", sa.LargeBinary, nullable=False),
-    sa.Column("beginning", sa.Text),
-    sa.Column("is_end", sa.Boolean, nullable=False),
-)
-sa.Index("agui_run_owner", RUN.c.owner, RUN.c.thread_id, RUN.c.begun_at)
-sa.Index("agui_run_begun", RUN.c.owner, RUN.c.begun_at, RUN.c.row_id)
-sa.Index(
-    "agui_run_going_on",
-    RUN.c.owner,
-    RUN.c.thread_id,
-    unique=True,
-    sqlite_where=RUN.c.status == RunStatus.RUNNING.value,
-    postgresql_where=RUN.c.status == RunStatus.RUNNING.value,
-)
-# A literal, as an index with a condition serves no statement with a parameter in its place.
-IS_WAITING = RUN.c.status == sa.literal_column(f"'{RunStatus.WAITING}'")
-"""The condition of a run that waits for a person."""
-sa.Index("agui_run_waiting", RUN.c.ended_at, sqlite_where=IS_WAITING, postgresql_where=IS_WAITING)
-UNNOTIFIED = sa.and_(IS_WAITING, RUN.c.is_notified.is_(False))
-"""The condition of a run that waits for a person, while no function of `on_waiting` has returned."""
-IS_OVER = RUN.c.status.not_in([sa.literal_column(f"'{each}'") for each in (RunStatus.RUNNING, RunStatus.WAITING)])
-"""The condition of a run that has ended, and waits for no answer."""
-sa.Index("agui_run_ended", RUN.c.ended_at, sqlite_where=IS_OVER, postgresql_where=IS_OVER)
-sa.Index("agui_run_unnotified", RUN.c.row_id, sqlite_where=UNNOTIFIED, postgresql_where=UNNOTIFIED)
+from agui_client.store.sql.database import url_of
+from agui_client.store.sql.tables import RUN
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,12 +118,13 @@ class EventGroup:
         return {**about, "frames": zlib.compress(body) if self.is_end else body, "is_end": self.is_end}
 
 
-def has_runs(url: sa.URL) -> bool:
-    """Return whether a database has the tables; makes neither them nor the database.
+def has_runs(given: str) -> bool:
+    """Return whether the database of a URL has the tables; makes neither them nor the database.
 
     Raises:
-        UsageError: The database cannot be reached.
+        UsageError: The database cannot be used or reached.
     """
+    url = url_of(given)
     if url.get_backend_name() == "sqlite" and not Path(url.database or "").exists():
         return False
     engine = sa.create_engine(url)
@@ -201,15 +134,3 @@ def has_runs(url: sa.URL) -> bool:
         raise UsageError(f"the database cannot be reached: {error.orig}") from error
     finally:
         engine.dispose()
-
-
-def url_of(url: str) -> sa.URL:
-    """Return a URL for SQLAlchemy, with the driver that is used.
-
-    Raises:
-        UsageError: It is none of a database that can be used.
-    """
-    if (made := sql_url(url)) is None or not made.database:
-        # It may have a password, and is not shown.
-        raise UsageError("Runs takes the URL of a database: sqlite:///runs.db, or postgresql://user@host/database")
-    return made
