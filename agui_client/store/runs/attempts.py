@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -119,7 +119,7 @@ class Attempt:
                 values: dict[str, Any] = {"status": status_after(last).value, "interrupts": json.dumps(asked)}
                 values["event_count"] = self.run.log.end.position + 1
                 values["answers"] = json.dumps(sorted(self.run.answered_ids))
-                left = None if left_input is None else left_input.model_dump_json(by_alias=True, exclude_none=True)
+                left = left_input and left_input.model_dump(mode="json", by_alias=True, exclude_none=True)
                 assert self.run.stored_request is not None
                 values |= {"left_input": left, "stored_request": self.run.stored_request.of_ended_run().as_text()}
                 await self._store({**values, "checkpoint": None}, last=frame_of(last))
@@ -176,14 +176,14 @@ class Attempt:
             self._has_ended, self._stored = bool(last), position + len(frames) - bool(last)
             log.show(self._stored)
 
-    def _beginning(self) -> str | None:
-        """Return the messages and the state before the run, for its first group."""
+    def _beginning(self) -> Sequence[Any] | None:
+        """Return the messages and the state before the run as JSON values, for its first group."""
         before = self.run.log.before
         # Entries of its thread have it.
         if before is None or self._has_thread:
             return None
         messages, state = before
-        return json.dumps([MESSAGES.dump_python([*messages], mode="json", by_alias=True, exclude_none=True), state])
+        return [MESSAGES.dump_python([*messages], mode="json", by_alias=True, exclude_none=True), state]
 
 
 def _has_journal(checkpoint: Checkpoint) -> bool:

@@ -75,7 +75,7 @@ class RemoteRun(ServerRun):
         position, attempt = group.place.position, group.place.attempt
         if log.phase is Phase.OPENING:
             if group.beginning is not None:
-                messages, state = json.loads(group.beginning)
+                messages, state = group.beginning
                 log.open(MESSAGES.validate_python(messages), state)
             else:
                 log.open([], None)

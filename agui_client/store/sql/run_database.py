@@ -6,6 +6,7 @@ import json
 import logging
 from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -30,6 +31,7 @@ from agui_client.store.sql.database_faults import Fault, fault_of
 from agui_client.store.sql.run_rows import EventGroup, StoredRun
 from agui_client.store.sql.tables import GROUP, IS_OVER, IS_WAITING, PROCESS, RUN, UNNOTIFIED
 from agui_client.store.sql.transactions import TransactionsClosedError
+from agui_client.store.sql.transcripts import packed, remove_unused, unpacked
 from agui_client.store.sql.versions import TablesRefusedError
 
 if TYPE_CHECKING:
@@ -242,13 +244,7 @@ class RunDatabase:
 
     async def remove(self, row_id: str) -> None:
         """Remove a run and its events."""
-
-        def delete(connection: sa.Connection) -> None:
-            """Delete the rows."""
-            for table in (RUN, GROUP):
-                connection.execute(sa.delete(table).where(table.c.row_id == row_id))
-
-        await self._write(delete)
+        await self._write(lambda db: _remove(db, [row_id]))
 
     async def remove_ended(self, *, older_than: float | None = None, owner: str | None = None) -> int:
         """Remove a set of ended runs with their events; return their number.
@@ -270,10 +266,7 @@ class RunDatabase:
 
         def delete(connection: sa.Connection) -> int:
             """Delete the rows."""
-            row_ids = connection.execute(chosen).scalars().all()
-            for table in (GROUP, RUN) if row_ids else ():
-                connection.execute(sa.delete(table).where(table.c.row_id.in_(row_ids)))
-            return len(row_ids)
+            return _remove(connection, connection.execute(chosen).scalars().all())
 
         return await self._write(delete, is_synced=False)
 
@@ -289,7 +282,8 @@ class RunDatabase:
         Args:
             claim: The run and the attempt.
             group: The events.
-            values: The values of the columns that change; the end of the run has its time besides.
+            values: The values of the columns that change, that of `left_input` as a JSON value; the end of the run has
+                its time besides.
             answers: The identity of the run, if what other runs of its thread waited for is answered or abandoned now.
 
         Raises:
@@ -301,7 +295,12 @@ class RunDatabase:
         def write(connection: sa.Connection, *, is_repeated: bool = False) -> bool:
             """Write; return whether the run is this process's."""
             if group is not None:
-                if not connection.execute(self._insert_group, {**group.columns, **mine}).rowcount:
+                beginning = None
+                if group.beginning is not None:
+                    messages, state = group.beginning
+                    beginning = json.dumps([packed(connection, claim.row_id, messages), state])
+                columns = {**group.columns, "beginning": beginning}
+                if not connection.execute(self._insert_group, {**columns, **mine}).rowcount:
                     return is_repeated and self._is_over(connection, mine, values)
                 if group.is_end:
                     connection.execute(_DELETE_GROUPS, mine)
@@ -309,8 +308,12 @@ class RunDatabase:
                 _settle(connection, answers)
             if not values:
                 return True
+            changed = dict(values)
+            if (left := changed.get("left_input")) is not None:
+                kept = packed(connection, claim.row_id, left["messages"])
+                changed["left_input"] = json.dumps({**left, "messages": kept})
             is_end = group is not None and group.is_end
-            return bool(connection.execute(self._end if is_end else _CHANGE, {**values, **mine}).rowcount)
+            return bool(connection.execute(self._end if is_end else _CHANGE, {**changed, **mine}).rowcount)
 
         # If the machine loses power, events without values may be lost, as others are that were not stored yet.
         if not await self._write(write, again=partial(write, is_repeated=True), is_synced=bool(values)):
@@ -336,8 +339,13 @@ class RunDatabase:
 
     async def get(self, row_id: str) -> StoredRun | None:
         """Return the row of a run; None if it is not stored."""
-        found = await self._read(lambda db: db.execute(_SELECT_RUN, {"of_row": row_id}).mappings().all())
-        return StoredRun.of(found[0]) if found else None
+
+        def select(connection: sa.Connection) -> StoredRun | None:
+            """Select the row."""
+            found = connection.execute(_SELECT_RUN, {"of_row": row_id}).mappings().all()
+            return _with_messages(connection, StoredRun.of(found[0])) if found else None
+
+        return await self._read(select)
 
     async def runs(self, wanted: RunFilter, limit: int, after: tuple[str, float] | None = None) -> list[StoredRun]:
         """Return descriptions of runs, those that began last first.
@@ -368,8 +376,13 @@ class RunDatabase:
         """
         wanted = {name: [place.attempt, place.position] for name, place in places.items()}
         asked = {"wanted": json.dumps(wanted), "most": _MOST_GROUPS}
-        rows = await self._read(lambda db: db.execute(self._select_groups, asked).all())
-        return [EventGroup.of(row) for row in rows]
+
+        def select(connection: sa.Connection) -> list[EventGroup]:
+            """Select the rows."""
+            found = [EventGroup.of(row) for row in connection.execute(self._select_groups, asked).all()]
+            return [_with_beginning(connection, each) for each in found]
+
+        return await self._read(select)
 
     async def existing(self, row_ids: Collection[str]) -> set[str]:
         """Return those of some ids whose runs are stored."""
@@ -457,6 +470,33 @@ def _settle(connection: sa.Connection, key: RunKey) -> None:
         if row.run_id != key.run_id:
             status = RunStatus.SUPERSEDED if answered.isdisjoint(_asked_ids(row)) else RunStatus.FINISHED
             connection.execute(_SETTLE, {"of_row": row.row_id, "of_status": status.value})
+
+
+def _remove(connection: sa.Connection, row_ids: Sequence[str]) -> int:
+    """Remove runs with their events, and the messages that no other run of their threads has; return their number."""
+    if row_ids:
+        threads = sa.select(RUN.c.owner, RUN.c.thread_id).where(RUN.c.row_id.in_(row_ids)).distinct()
+        unused = [(row.owner, row.thread_id) for row in connection.execute(threads)]
+        for table in (GROUP, RUN):
+            connection.execute(sa.delete(table).where(table.c.row_id.in_(row_ids)))
+        remove_unused(connection, unused)
+    return len(row_ids)
+
+
+def _with_messages(connection: sa.Connection, run: StoredRun) -> StoredRun:
+    """Return a row with the messages of the conversation that the run has left."""
+    if run.left_input is None:
+        return run
+    left = json.loads(run.left_input)
+    return replace(run, left_input=json.dumps({**left, "messages": unpacked(connection, run.row_id, left["messages"])}))
+
+
+def _with_beginning(connection: sa.Connection, group: EventGroup) -> EventGroup:
+    """Return a group with the messages that its run began with."""
+    if group.beginning is None:
+        return group
+    messages, state = group.beginning
+    return replace(group, beginning=(unpacked(connection, group.row_id, messages), state))
 
 
 def _are_of(column: sa.Column[Any], value: str | None) -> list[sa.ColumnElement[bool]]:

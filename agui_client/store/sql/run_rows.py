@@ -91,8 +91,9 @@ class EventGroup:
     """The place of the first event, and the attempt that wrote it."""
     frames: Sequence[bytes]
     """The frames of the events."""
-    beginning: str | None
-    """The messages and the state that the run began with, as JSON, in the first group; None if its thread has them."""
+    beginning: Sequence[Any] | None
+    """The messages and the state that the run began with, as JSON values, in the first group; None if its thread has
+    them."""
     is_end: bool
     """Whether the last event is the run's terminal one; then the group has all events of the attempt."""
 
@@ -102,7 +103,8 @@ class EventGroup:
         row_id, attempt, position, body, beginning, is_end = row
         frames = (zlib.decompress(body) if is_end else body).split(b"\n\n")[:-1]
         place = Place(position - len(frames) if is_end else position, attempt)
-        return cls(row_id, place, [each + b"\n\n" for each in frames], beginning, bool(is_end))
+        began = None if beginning is None else json.loads(beginning)
+        return cls(row_id, place, [each + b"\n\n" for each in frames], began, bool(is_end))
 
     @property
     def key(self) -> Place:
@@ -114,7 +116,7 @@ class EventGroup:
         """The columns of the row that depend on the events."""
         # Events that are a few characters each repeat all but these.
         body = b"".join(self.frames)
-        about = {"position": self.key.position, "event_count": len(self.frames), "beginning": self.beginning}
+        about = {"position": self.key.position, "event_count": len(self.frames)}
         return {**about, "frames": zlib.compress(body) if self.is_end else body, "is_end": self.is_end}
 
 

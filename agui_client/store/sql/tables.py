@@ -1,4 +1,4 @@
-"""The tables of version 1: the version, processes, threads with their entries, and runs with their events.
+"""The tables of version 1: the version, processes, threads with their entries, runs with their events and messages.
 
 Entries belong to lines. A thread has a line of its own; the line of a fork begins with entries of another line. The
 owner is part of every key.
@@ -97,6 +97,16 @@ GROUP = sa.Table(
     sa.Column("frames", sa.LargeBinary, nullable=False),
     sa.Column("beginning", sa.Text),
     sa.Column("is_end", sa.Boolean, nullable=False),
+)
+SEGMENT = sa.Table(
+    "agui_segment",
+    TABLES,
+    sa.Column("owner", sa.Text, primary_key=True),
+    sa.Column("thread_id", sa.Text, primary_key=True),
+    sa.Column("link", sa.Text, primary_key=True),  # a hash of all messages up to the last one of the segment
+    sa.Column("parent", sa.Text),  # the link of the segment before it
+    sa.Column("body", sa.Text, nullable=False),
+    sqlite_with_rowid=False,
 )
 sa.Index("agui_run_owner", RUN.c.owner, RUN.c.thread_id, RUN.c.begun_at)
 sa.Index("agui_run_begun", RUN.c.owner, RUN.c.begun_at, RUN.c.row_id)
