@@ -108,7 +108,10 @@ _ALL = [
         "microsoft",
         verdicts={
             "reconnect": NotOffered("not without snapshot_store; see microsoft-kept"),
-            "state_up": NotOffered("without state_schema the state is not told to the model; see microsoft-state"),
+            **dict.fromkeys(
+                ("state_up", "state_edited"),
+                NotOffered("without state_schema the state is not told to the model; see microsoft-state"),
+            ),
             "two_tools": _STARTED_TWICE,
         },
     ),
@@ -116,7 +119,7 @@ _ALL = [
         "microsoft-state",
         "microsoft",
         path="/state",
-        stories=("hello", "state_up", "state_down", *_ASKING),
+        stories=("hello", "state_up", "state_down", "state_edited", *_ASKING),
         verdicts=dict.fromkeys(("approved", "approved_elsewhere", "approved_edited"), _STATE_BETWEEN),
     ),
     # With a snapshot_store, the run address answers a request without messages by the thread. The query tells this

@@ -31,11 +31,11 @@ function* history(prompt) {
   }
 }
 
-/** The state, which Mastra's memory puts into a system message. */
+/** The state, which Mastra's memory puts into a system message, behind an empty example of it. */
 function stateOf(prompt) {
   const told = prompt.filter(({ role }) => role === "system").map(({ content }) => content).join("\n");
-  const found = [...told.matchAll(/\{"city":\s*"[^"]*"\}/g)].at(-1);
-  return found ? JSON.parse(found[0]) : {};
+  const found = told.match(/<working_memory_data>\s*(\{[\s\S]*?\})\s*<\/working_memory_data>/);
+  return found ? JSON.parse(found[1]) : {};
 }
 
 async function* parts(prompt) {
