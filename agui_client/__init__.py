@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from agui_client.function_agent import FunctionAgent
     from agui_client.history import Window
     from agui_client.http_agent import HttpAgent
-    from agui_client.langgraph import langgraph_interrupts
     from agui_client.messages import attach
 
 __all__: list[str] = [
@@ -84,7 +83,6 @@ __all__: list[str] = [
     "Window",
     "answer_model",
     "attach",
-    "langgraph_interrupts",
     "tool",
     "validate",
 ]
@@ -116,7 +114,6 @@ _MODULES = {
     "function_agent": ("FunctionAgent",),
     "history": ("Window",),
     "http_agent": ("HttpAgent",),
-    "langgraph": ("langgraph_interrupts",),
     "messages": ("attach",),
 }
 """The names that are loaded at their first use, by their modules."""

@@ -105,7 +105,6 @@ _ROOMS = (
         "batch",
         "doctor",
         "fast",
-        "langgraph",
         "llm",
         "mcp",
         "otel",
@@ -302,7 +301,7 @@ def _is_upward(one: _Import) -> bool:
 
 def _is_of_another_feature(one: _Import) -> bool:
     """Features know nothing of each other, apart from the parts that those for people share."""
-    if _is_or_is_in(one.target, "agui_client._widgets") or _room(one.module) != _room("agui_client.langgraph"):
+    if _is_or_is_in(one.target, "agui_client._widgets") or _room(one.module) != _room("agui_client.asgi"):
         return False
     return _room(one.target) == _room(one.module) and one.target.split(".")[1] != one.module.split(".")[1]
 

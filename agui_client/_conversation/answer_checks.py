@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from agui_client._conversation.ledger import CallStatus
 from agui_client._interrupts.answers import Cancel, cancel_all, cover
+from agui_client._protocol.custom_interrupts import is_custom
 from agui_client._protocol.message_text import tool_calls_in
 from agui_client._protocol.open_items import quoted
 from agui_client._protocol.thread_state import is_same_call
@@ -67,6 +68,9 @@ def resume_entries(conversation: Conversation, resume: Resume | None) -> list[Re
     kept, pending = conversation.kept_answers, conversation.pending_interrupts
     if conversation.is_abandoned and resume is None:
         return kept + cancel_all(pending)
+    if pending and resume is None and all(map(is_custom, pending)):
+        # Their servers ask again, and pages answer them past this client, in forwardedProps.
+        return kept
     asked = pending or _asked_again(conversation, resume)
     entries = cover(asked, resume)
     answers: Mapping[str, Answer] = resume if isinstance(resume, Mapping) else {}

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from agui_client._protocol.custom_interrupts import described
 from agui_client._protocol.schema import is_array, is_object
 from agui_client._tools.approval import DENIED, Approve, Deny
 from agui_client._tools.json_schema import schema_problems
@@ -116,14 +117,6 @@ def in_agents_words(interrupt: Interrupt, entry: ResumeEntry) -> ResumeEntry:
         return entry
     payload = reviewed(interrupt, decision_in(entry))
     return entry if payload is None else entry.model_copy(update={"status": "resolved", "payload": payload})
-
-
-def described(raw: Mapping[str, Any]) -> str | None:
-    """Return the descriptions of the actions that LangChain's human-in-the-loop middleware asks about."""
-    requests = raw.get("action_requests")
-    actions = requests if is_array(requests) else [raw]
-    texts = [each["description"] for each in actions if is_object(each) and isinstance(each.get("description"), str)]
-    return "\n\n".join(filter(None, texts)) or None
 
 
 def shown_decision(entry: ResumeEntry) -> Approve | Deny | None:

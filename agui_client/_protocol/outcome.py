@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from ag_ui import core
 
+from agui_client._protocol import custom_interrupts
 from agui_client._protocol.placeholders import EXTENSION, extension_of
 from agui_client._protocol.schema import is_array
 
@@ -49,7 +50,8 @@ class Outcome:
         self.error: core.RunErrorEvent | None = None
         """Its RUN_ERROR, also one that came after RUN_FINISHED (LIFE-4)."""
         self.outcome: core.RunFinishedOutcome | None = None
-        """The outcome of the run, success when it is absent (LIFE-9); None while open or after RUN_ERROR."""
+        """The outcome of the run, success when it is absent (LIFE-9) and nothing was asked in custom events; None while
+        open or after RUN_ERROR."""
         self.text_message_ids: list[str] = []
         """The assistant messages it streamed into that belong to no subagent, in order."""
         self.restated_ids: set[str] = set()
@@ -72,8 +74,6 @@ class Outcome:
         """The CUSTOM events of all runs of the stream, in order."""
         self.read_custom: Callable[[core.CustomEvent], core.CustomEvent] | None = None
         """Called with each CUSTOM event; returns the one to keep, whose value may be an object of the application."""
-        self.asks_in_custom_events = False
-        """Whether it sent `on_interrupt`, the custom event that older LangGraph adapters send for an interrupt."""
         self.first_event_at: float | None = None
         """`time.perf_counter()` of the first event."""
         self.first_text_at: float | None = None
@@ -94,6 +94,7 @@ class Outcome:
         }
         """The handlers of those events that are about the outcome, by their classes; the pipeline calls them."""
         self._unfinished_before: list[str] = []
+        self._questions: list[core.CustomEvent] = []
 
     @property
     def is_terminal(self) -> bool:
@@ -139,11 +140,12 @@ class Outcome:
         self.started, self.finished, self.error, self.outcome = event, None, None, None
         self.text_message_ids, self.restated_ids = [], set()
         self.tool_call_ids, self.ended_tool_call_ids = {}, set()
-        self.asks_in_custom_events = False
+        self._questions = []
 
     def _finish(self, event: core.RunFinishedEvent) -> None:
         # Made once: the end of a run looks at it a dozen times, and each model costs as much as an event.
-        self.finished, self.outcome = event, event.outcome or core.RunFinishedSuccessOutcome()
+        asked = self._asked(event) if self._questions else None
+        self.finished, self.outcome = event, event.outcome or asked or core.RunFinishedSuccessOutcome()
 
     def _fail(self, event: core.RunErrorEvent) -> None:
         self.first_event_at = self.first_event_at or time.perf_counter()
@@ -171,7 +173,16 @@ class Outcome:
 
     def _custom(self, event: core.CustomEvent) -> None:
         self.custom.append(event if self.read_custom is None else self.read_custom(event))
-        self.asks_in_custom_events |= event.name == "on_interrupt"
+        if event.name == custom_interrupts.ON_INTERRUPT:
+            self._questions.append(event)
+
+    def _asked(self, finished: core.RunFinishedEvent) -> core.RunFinishedInterruptOutcome | None:
+        """Return the outcome of a run that asked in custom events; a subagent that ended has its answer already."""
+        outcomes = {key: getattr(end, "outcome", None) for key, (end, _) in self.subagents_ended.items()}
+        suspended = core.SubagentFinishedSuspendedOutcome
+        answered = {key for key, outcome in outcomes.items() if not isinstance(outcome, suspended)}
+        waiting = [each for each in self._questions if each.subagent_run_id not in answered]
+        return custom_interrupts.outcome_of(finished.run_id, waiting)
 
     def _subagent_start(self, event: core.SubagentStartedEvent) -> None:
         self.subagents_started[event.subagent_run_id] = event, time.perf_counter()

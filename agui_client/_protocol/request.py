@@ -27,6 +27,7 @@ from ag_ui.core import (
 )
 
 from agui_client._protocol.compat import upgraded_messages
+from agui_client._protocol.custom_interrupts import with_answers
 from agui_client._protocol.message_text import content_text
 from agui_client._protocol.placeholders import without_mark
 from agui_client._protocol.plain_json import members_as_json, write
@@ -106,7 +107,7 @@ def prepare_input(
     if isinstance(messages, list | tuple) and not set(map(type, cast("list[Any]", messages))) <= _SENT:
         sent = [message for message in cast("list[Any]", messages) if not _is_activity(message)]
         run_input = run_input.model_copy(update={"messages": sent})
-    prepared = _conforming(run_input, is_copied=is_copied) or _stripped(run_input, warnings)
+    prepared = with_answers(_conforming(run_input, is_copied=is_copied) or _stripped(run_input, warnings))
     filled: dict[str, Any] = {name: make() for name, make in _WHOLE.items() if getattr(prepared, name) is None}
     if peer is None:
         return prepared.model_copy(update={"protocol_version": PROTOCOL_VERSION, **filled})

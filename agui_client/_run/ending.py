@@ -142,9 +142,6 @@ def settle(call: Call, failure: Exception | None, *, is_whole: bool) -> None:
         if not _has_replayed(call.round, has_ended=has_ended):
             return
         conversation.note_replayed(outcome.interrupts, call.warnings)
-    if outcome.asks_in_custom_events and outcome.finished is not None and not outcome.interrupts:
-        what = "the agent asks with the custom event on_interrupt, an interrupt in its older form, and nothing here"
-        call.warnings.add("INT-1", f"{what} answers it; give the agent middleware=[langgraph_interrupts]")
     if request is not None and call.round.source is not None and not outcome.is_finished:
         conversation.note_unfinished(may_have_started=call.round.may_have_started)
     if outcome.started is not None:

@@ -19,6 +19,7 @@ from ag_ui.core import Interrupt
 from pydantic_core import from_json, to_json
 
 from agui_client._interrupts.decisions import decision_in, decision_schemas
+from agui_client._protocol.custom_interrupts import is_custom
 from agui_client._protocol.message_text import tool_calls_in
 from agui_client._protocol.open_items import quoted
 from agui_client._protocol.schema import is_array, is_object
@@ -82,7 +83,8 @@ def stored_interrupts(
         for each, call in records
         if each.is_waiting and each.is_of_application
     ]
-    return _signed([*map(_passed_on, document.pending_interrupts), *questions, *approvals], signer)
+    asked = [_passed_on(each) for each in document.pending_interrupts if not is_custom(each)]
+    return _signed([*asked, *questions, *approvals], signer)
 
 
 def _signed(interrupts: list[Interrupt], signer: Signer | None) -> list[Interrupt]:

@@ -12,6 +12,7 @@ from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from typing import TYPE_CHECKING
 
 from ag_ui.core import (
+    CustomEvent,
     MessagesSnapshotEvent,
     RunAgentInput,
     RunErrorEvent,
@@ -23,6 +24,7 @@ from ag_ui.core import (
     aggregate_token_usage,
 )
 
+from agui_client._protocol.custom_interrupts import ON_INTERRUPT
 from agui_client._protocol.open_items import quoted
 from agui_client._protocol.patch import is_same_json
 from agui_client._protocol.traits import STATE_EVENTS
@@ -114,7 +116,7 @@ async def caller_events(
             for each in () if has_started else beginning_of(run):
                 yield one.feed(each)
             error = stopped_with() if stopped_with else None
-            last = error if error and _is_cut(run) else caller_end(run, last)
+            last = error if error and _is_cut(run) else caller_end(run, last, takes_custom_events=True)
     except Exception as error:
         if not (isinstance(error, RunFailedError) and isinstance(last, RunErrorEvent)):
             last = failure_event(error, run_id, thread_id, expose_errors=expose_errors)
@@ -185,26 +187,33 @@ def beginning_of(run: AgentRun, first: Event | None = None) -> list[Event]:
 async def _in_one_run(run: AgentRun, one: OneRun) -> AsyncGenerator[Event]:
     """Iterate a run as one, with the messages of echoed inputs that its caller does not have.
 
-    What else an input has, this side has sent.
+    What else an input has, this side has sent. Custom events that ask come at the end, without those that the
+    application's `answer=` has answered.
 
     Args:
         run: The run, entered.
         one: The names and owners in the caller's run.
     """
     conversation, is_first = run.call.conversation, True
-    known = conversation.messages
+    known, questions = conversation.messages, list["Event"]()
+    has_answerer = run.call.agent_options.get("answer") is not None
     async with aclosing(_signed_events(run)) as events:
         async for event in events:
             if type(event) is RunStartedEvent:
                 one.begin()
+                questions = []  # of the round before
                 echoed = one.echoed(event, known, run.call.round.input.messages)
                 if is_first:
                     yield event.model_copy(update={"input": _only(echoed, event)})
                 elif echoed:
                     yield MessagesSnapshotEvent(messages=one.messages(conversation.messages))
+            elif has_answerer and type(event) is CustomEvent and event.name == ON_INTERRUPT:
+                questions.append(one.feed(event))
             else:
                 yield one.feed(event)
             is_first = False
+    for event in questions:
+        yield event
 
 
 def _only(messages: list[Message], event: RunStartedEvent) -> RunAgentInput | None:
@@ -259,7 +268,9 @@ def _is_cut(run: AgentRun) -> bool:
     return result.aborted or (run.call.state.is_stopped and is_going_on)
 
 
-def caller_end(run: AgentRun, last: RunFinishedEvent | RunErrorEvent | None) -> RunFinishedEvent:
+def caller_end(
+    run: AgentRun, last: RunFinishedEvent | RunErrorEvent | None, *, takes_custom_events: bool = False
+) -> RunFinishedEvent:
     """Return the caller's RUN_FINISHED for a run that did not fail.
 
     It is cancelled if the run was stopped here, and has interrupts if approvals or questions wait.
@@ -267,9 +278,13 @@ def caller_end(run: AgentRun, last: RunFinishedEvent | RunErrorEvent | None) -> 
     Args:
         run: The run.
         last: The last terminal event of the agent; None if it sent none.
+        takes_custom_events: Whether the caller gets interrupts that came in custom events as these alone: a page that
+            knows them does not answer them once it sees an outcome.
     """
     finished = last if isinstance(last, RunFinishedEvent) else None
     outcome = finished.outcome if finished else None
+    if finished is not None and outcome is None and not takes_custom_events:
+        outcome = run.call.round.outcome.outcome
     interrupts = interrupts_of(run, outcome.interrupts if isinstance(outcome, RunFinishedInterruptOutcome) else [])
     last = finished or RunFinishedEvent(thread_id=run.thread_id, run_id=run.run_id)
     if run.partial.aborted or (finished is None and not interrupts):

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
-
-from agui_client.langgraph import langgraph_interrupts
+from typing import TypeAlias
 
 
 @dataclass(frozen=True)
@@ -63,8 +61,6 @@ class Framework:
     path: str = "/"
     connect: str | None = None
     """The path that sends a thread again."""
-    options: dict[str, Any] = field(default_factory=dict[str, Any])
-    """What a user of this server gives `HttpAgent`."""
     stories: Sequence[str] = ()
     """The stories to tell; all if empty. A second way to serve a framework repeats only what differs."""
     verdicts: Mapping[str, Verdict] = field(default_factory=dict[str, "Verdict"])
@@ -86,7 +82,6 @@ _ALL = [
         "langgraph-older",
         "langgraph",
         path="/older",
-        options={"middleware": [langgraph_interrupts]},
         stories=("hello", *_ASKING),
     ),
     Framework("langchain-review", "langgraph", path="/review", stories=("hello", *_ASKING)),
@@ -94,7 +89,6 @@ _ALL = [
         "langchain-review-older",
         "langgraph",
         path="/review-older",
-        options={"middleware": [langgraph_interrupts]},
         stories=("hello", *_ASKING),
     ),
     Framework("langchain-review-each", "langgraph", path="/review-each", stories=("hello", *_ASKING)),

@@ -65,9 +65,9 @@ class Server:
     url: str
 
     def agent(self, **options: Any) -> HttpAgent:
-        """An agent of this server, with the middleware that its framework needs."""
+        """An agent of this server."""
         url = self.url + self.framework.path
-        given: dict[str, Any] = {"timeout": Timeouts(first_event=30, idle=30, total=40), **self.framework.options}
+        given: dict[str, Any] = {"timeout": Timeouts(first_event=30, idle=30, total=40)}
         if self.framework.connect is not None:
             given["connect_url"] = self.url + self.framework.connect
         return HttpAgent(url, **{**given, **options})

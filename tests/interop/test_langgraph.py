@@ -16,7 +16,6 @@ from fastapi import FastAPI
 from typing_extensions import TypedDict
 
 from agui_client import Cancel, HttpAgent, Resolve, RunFailedError
-from agui_client.langgraph import langgraph_interrupts
 from agui_client.teams import ParallelAgent, SequentialAgent
 from agui_client.testing import serve
 
@@ -150,12 +149,26 @@ def test_an_interrupt_of_the_graph_is_answered_with_resume() -> None:
     assert (done.interrupts, asked.warnings, done.warnings) == ([], [], [])
 
 
-def test_an_interrupt_in_its_older_form_is_a_custom_event() -> None:
-    with served(confirm) as url, HttpAgent(url).stream_sync("Hello") as run:
-        asked = [event for event in run if isinstance(event, CustomEvent)]
-        result = run.result()
+@pytest.mark.parametrize("outcome", [True, False])
+def test_an_interrupt_is_one_with_its_custom_event_and_without_an_outcome(outcome: bool) -> None:
+    with served(confirm, emit_interrupt_outcome=outcome) as url:
+        agent = HttpAgent(url)
+        with agent.stream_sync("Hello") as run:
+            asked = [event for event in run if isinstance(event, CustomEvent)]
+            result = run.result()
     assert [(event.name, event.value) for event in asked] == [("on_interrupt", '{"question": "Proceed?"}')]
-    assert (result.interrupts, [warning.rule for warning in result.warnings]) == ([], ["INT-1"])
+    assert (len(result.interrupts), result.warnings) == (1, [])
+    assert result.interrupts == agent.pending_interrupts
+
+
+def test_a_graph_asks_again_in_a_run_without_an_answer() -> None:
+    with served(confirm) as url:
+        agent = HttpAgent(url)
+        asked = agent.run_agent_sync("Hello").interrupts
+        again = agent.run_agent_sync("Are you there?").interrupts
+        done = agent.run_agent_sync(forwarded_props={"command": {"resume": "yes"}})
+    assert asked == again
+    assert (done.messages[-1].content, done.interrupts) == ("You said yes.", [])
 
 
 @pytest.mark.parametrize(
@@ -171,11 +184,9 @@ def test_an_interrupt_in_its_older_form_is_a_custom_event() -> None:
         (False, Cancel(), "{'__agui_cancelled__': True, 'interrupt_id': 'run-1/0'}"),
     ],
 )
-def test_an_interrupt_in_its_older_form_is_answered_through_the_middleware(
-    raw: bool, answer: Resolve | Cancel, heard: str
-) -> None:
+def test_an_interrupt_in_its_older_form_is_answered(raw: bool, answer: Resolve | Cancel, heard: str) -> None:
     with served(confirm, emit_raw_events=raw) as url:
-        agent = HttpAgent(url, middleware=[langgraph_interrupts])
+        agent = HttpAgent(url)
         asked = agent.run_agent_sync("Hello", run_id="run-1")
         (interrupt,) = asked.interrupts
         done = agent.run_agent_sync(resume={interrupt.id: answer})
@@ -199,7 +210,7 @@ def test_two_interrupts_in_their_older_form_are_answered_at_once() -> None:
         graph.add_node(city, asking(city))
         graph.add_edge(graphs.START, city)
     with hosted(graph) as url:
-        agent = HttpAgent(url, middleware=[langgraph_interrupts])
+        agent = HttpAgent(url)
         asked = agent.run_agent_sync("Hello").interrupts
         answers = {interrupt.id: Resolve(f"yes to {interrupt.message}") for interrupt in asked}
         done = agent.run_agent_sync(resume=answers)
@@ -208,15 +219,28 @@ def test_two_interrupts_in_their_older_form_are_answered_at_once() -> None:
     assert done.interrupts == []
 
 
-def test_a_graph_works_in_a_team_and_its_interrupt_is_answered_through_the_team() -> None:
-    with served(speak) as speaking, served(confirm, emit_interrupt_outcome=True) as asking:
+@pytest.mark.parametrize("is_answered_inside", [True, False])
+@pytest.mark.parametrize("outcome", [True, False])
+def test_a_graph_works_in_a_team_and_its_interrupt_is_answered_through_the_team(
+    outcome: bool, is_answered_inside: bool
+) -> None:
+    yes = Resolve({"approved": True})
+
+    def answer(interrupt: Interrupt) -> Resolve:
+        return yes
+
+    handlers: dict[str, Any] = {"answer": answer} if is_answered_inside else {}
+    with served(speak) as speaking, served(confirm, emit_interrupt_outcome=outcome) as asking:
         speaker, asker = HttpAgent(speaking, agent_id="speaker"), HttpAgent(asking, agent_id="asker")
         judge = HttpAgent(speaking, agent_id="judge")
-        team = ParallelAgent(speaker, SequentialAgent(asker, agent_id="desk"), then=judge, strict=True)
-        (asked,) = team.run_agent_sync("Hello").interrupts
-        done = team.run_agent_sync(resume={asked.id: Resolve({"approved": True})})
+        team = ParallelAgent(speaker, SequentialAgent(asker, agent_id="desk"), then=judge, strict=True, **handlers)
+        done = team.run_agent_sync("Hello")
+        if not is_answered_inside:
+            (asked,) = done.interrupts
+            done = team.run_agent_sync(resume={asked.id: yes})
     # Who is done is not asked again, and the judge is shown both answers.
     assert {each.name: each.text for each in done.subagents} == {
+        **({"speaker": "I heard 1 messages."} if is_answered_inside else {}),
         "desk": "You said {'approved': True}.",
         "asker": "You said {'approved': True}.",
         "judge": "I heard 3 messages.",

@@ -31,7 +31,6 @@ from agui_client import (
     Toolset,
     answer_model,
     attach,
-    langgraph_interrupts,
     tool,
 )
 from agui_client.types import Attempt, BoundCall, RunScope, ToolCalls
@@ -215,7 +214,6 @@ async def loop() -> RunResult:
     assert_type(await there("Oslo"), str)
     agent.add_observer(Progress())
     agent.subscribe(EventLog())
-    agent.use(langgraph_interrupts)
     async with agent.stream("Weather?") as run:
         async for call in run.tool_call_stream:
             assert_type(call, StreamedToolCall)

@@ -1,14 +1,15 @@
-"""Interrupts in custom events, as older AG-UI adapters of LangGraph and CrewAI's send them (INT-1, INT-7).
+"""Interrupts in custom events, as adapters of LangGraph and CrewAI send them (INT-1, INT-7).
 
-Adapters before AG-UI 1.0, and later ones without the option `emit_interrupt_outcome=True`, end an interrupted run as if
-it had succeeded. `langgraph_interrupts` translates their interrupts and the answers from and to that form.
+Adapters before AG-UI 1.0, and later ones without an option such as `emit_interrupt_outcome=True`, send `on_interrupt`
+and finish the run as if it had succeeded. Such a run has an interrupt outcome here, while its events stay as they came:
+pages that know the custom event would not answer an outcome. Answers go out as `forwardedProps.command.resume`.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ag_ui.core import (
@@ -16,89 +17,62 @@ from ag_ui.core import (
     Interrupt,
     ResumeEntry,
     RunAgentInput,
-    RunErrorEvent,
-    RunFinishedEvent,
     RunFinishedInterruptOutcome,
 )
 from pydantic import ValidationError
 from pydantic_core import from_json, to_json
 
-from agui_client._interrupts.decisions import described
-from agui_client._protocol.events import WireEvent
 from agui_client._protocol.schema import is_array, is_object
-from agui_client._run.middleware import Next
 from agui_client.errors import UsageError
 
-_EVENT = "on_interrupt"
+ON_INTERRUPT = "on_interrupt"
+"""The name of the custom event."""
 # The ids of interrupts that are answered in the older way say so themselves, so that a conversation can be saved
 # between question and answer, and an agent that speaks 1.0 is answered as usual.
-_OURS = f"{_EVENT}:"
+_PREFIX = f"{ON_INTERRUPT}:"
+"""The prefix of the ids of interrupts that came in custom events."""
+_OWN_PREFIX = f"{ON_INTERRUPT}/1.0:"
+"""The prefix of those that were interrupts of 1.0, with ids that `resume` names."""
 # LangGraph reads an object as answers by interrupt id only if all of its keys have this shape.
 _LANGGRAPH_ID = re.compile(r"[0-9a-f]{32}")
 
 
-async def langgraph_interrupts(input: RunAgentInput, next: Next) -> AsyncIterator[WireEvent]:
-    """Middleware for servers that send `on_interrupt` events: `HttpAgent(url, middleware=[langgraph_interrupts])`.
-
-    A run with `on_interrupt` custom events ends with an interrupt outcome instead: what the graph passed to
-    `interrupt()` is in the interrupt's `metadata["langgraph"]["raw"]`; if that was text, it is the `message`, and if it
-    was an object, its `message`, `reason`, `toolCallId`, `responseSchema` and `expiresAt` are the interrupt's, as in
-    the adapter's own 1.0 form. The answers given with `resume=` are sent as `forwardedProps.command.resume`, and are
-    what `interrupt()` returns in the graph; for `Cancel()` that is `{"__agui_cancelled__": True, "interrupt_id": ...}`,
-    as from the adapter itself. Runs of servers that speak 1.0 pass unchanged.
-
-    An interrupt of 1.0 that is such an event's value, as CrewAI's adapter sends it, is taken as it is, and its answer
-    is sent as `resume`.
-
-    Several interrupts at once, and answers that are nothing (None or `{}`), need the ids of LangGraph's, which the
-    adapter sends with its raw events (`emit_raw_events=True`, its default, and LangGraph 0.6 or newer).
-
-    Args:
-        input: The input of the run.
-        next: The rest of the chain.
-
-    Yields:
-        The run's events.
-
-    Raises:
-        UsageError: The answers cannot be sent to this server; nothing was sent.
-    """
-    questions: list[CustomEvent] = []
-    async for event in next(_resumed(input)):
-        if isinstance(event, CustomEvent) and event.name == _EVENT:
-            questions.append(event)
-            continue
-        if questions and isinstance(event, RunFinishedEvent) and event.outcome is None:
-            yield event.model_copy(update={"outcome": _outcome(event.run_id, questions)})
-            questions.clear()
-            continue
-        if isinstance(event, RunFinishedEvent | RunErrorEvent):
-            for question in questions:
-                yield question
-            questions.clear()
-        yield event
-    for question in questions:
-        yield question
+def is_custom(interrupt: Interrupt) -> bool:
+    """Return whether an interrupt came in a custom event, so that the next run may come without an answer."""
+    return interrupt.id.startswith((_PREFIX, _OWN_PREFIX))
 
 
 # --- questions
 
 
-def _outcome(run_id: str, questions: Sequence[CustomEvent]) -> RunFinishedInterruptOutcome:
-    interrupts = [_interrupt(question, f"{run_id}/{index}") for index, question in enumerate(questions)]
+def outcome_of(run_id: str, events: Sequence[CustomEvent]) -> RunFinishedInterruptOutcome | None:
+    """Return the outcome of a run that has none, made of its `on_interrupt` events; None if none is an interrupt.
+
+    What the graph passed to `interrupt()` is in the interrupt's `metadata["langgraph"]["raw"]`; if that was text, it is
+    the `message`, and if it was an object, its `message`, `reason`, `toolCallId`, `responseSchema` and `expiresAt` are
+    the interrupt's, as in the adapter's own 1.0 form.
+
+    Args:
+        run_id: The run.
+        events: Its `on_interrupt` events.
+    """
+    found = [_interrupt(event, f"{run_id}/{index}") for index, event in enumerate(events)]
     # An adapter may send one interrupt twice; ids are unique (INT-2).
-    return RunFinishedInterruptOutcome(interrupts=list({interrupt.id: interrupt for interrupt in interrupts}.values()))
+    interrupts = {each.id: each for each in found if each is not None}
+    return RunFinishedInterruptOutcome(interrupts=list(interrupts.values())) if interrupts else None
 
 
-def _interrupt(question: CustomEvent, fallback_id: str) -> Interrupt:
+def _interrupt(question: CustomEvent, fallback_id: str) -> Interrupt | None:
     if (whole := _own_interrupt(question)) is not None:
         return whole
+    if not isinstance(question.value, str) and not is_object(question.raw_event):
+        return None  # adapters send text, so an application of its own uses the name
     raw = _parsed(question.value)
     members: Mapping[str, Any] = raw if is_object(raw) else {"message": raw}
     native: Mapping[str, Any] = question.raw_event if is_object(question.raw_event) else {}
     reason, message = _first(str, members, "reason"), _first(str, members, "message")
     return Interrupt(
-        id=_OURS + (_native_id(native) or fallback_id),
+        id=_PREFIX + (_native_id(native) or fallback_id),
         reason="langgraph:interrupt" if reason is None else reason,
         message=described(members) if message is None else message,
         tool_call_id=_first(str, members, "toolCallId", "tool_call_id"),
@@ -112,14 +86,13 @@ def _interrupt(question: CustomEvent, fallback_id: str) -> Interrupt:
 def _own_interrupt(question: CustomEvent) -> Interrupt | None:
     """Return the interrupt of AG-UI 1.0 that CrewAI's adapter sends as the event's value; None for LangGraph's events.
 
-    It keeps its id, so that its answer goes the way of 1.0, which that adapter reads. LangGraph's adapter sends objects
-    as JSON text.
+    Its answer goes the way of 1.0, which that adapter reads. LangGraph's adapter sends objects as JSON text.
     """
     value = question.value
     if question.raw_event is not None or not is_object(value) or not {"id", "reason"} <= value.keys():
         return None
     try:
-        return Interrupt.model_validate(value)
+        return Interrupt.model_validate({**value, "id": f"{_OWN_PREFIX}{value['id']}"})
     except ValidationError:
         return None
 
@@ -148,6 +121,14 @@ def _is_portable(value: Any) -> bool:
     return True
 
 
+def described(raw: Mapping[str, Any]) -> str | None:
+    """Return the descriptions of the actions that LangChain's human-in-the-loop middleware asks about."""
+    requests = raw.get("action_requests")
+    actions = requests if is_array(requests) else [raw]
+    texts = [each["description"] for each in actions if is_object(each) and isinstance(each.get("description"), str)]
+    return "\n\n".join(filter(None, texts)) or None
+
+
 def _native_id(native: Mapping[str, Any]) -> str | None:
     given = _first(str, native, "id")
     return given if given is not None and _LANGGRAPH_ID.fullmatch(given) else None
@@ -166,24 +147,50 @@ def _first(kind: type[Any], members: Mapping[str, Any], *names: str) -> Any:
 # --- answers
 
 
-def _resumed(run_input: RunAgentInput) -> RunAgentInput:
-    """Return the input with answers where the adapter reads them, if they answer interrupts of an older adapter."""
-    entries = run_input.resume or []
-    if not entries or not all(entry.interrupt_id.startswith(_OURS) for entry in entries):
+def with_answers(run_input: RunAgentInput) -> RunAgentInput:
+    """Return an input with its answers where the adapter reads them, if they answer interrupts in custom events.
+
+    They are what `interrupt()` returns in the graph; for `Cancel()` that is
+    `{"__agui_cancelled__": True, "interrupt_id": ...}`, as from the adapter itself. Several interrupts at once, and
+    answers that are nothing (None or `{}`), need the ids of LangGraph's, which the adapter sends with its raw events
+    (`emit_raw_events=True`, its default, and LangGraph 0.6 or newer).
+
+    Args:
+        run_input: The input.
+
+    Raises:
+        UsageError: The answers cannot be sent to this server; nothing was sent.
+    """
+    if not run_input.resume:
         return run_input
+    entries = [_as_own(each) for each in run_input.resume]
+    if not all(entry.interrupt_id.startswith(_PREFIX) for entry in entries):
+        return run_input.model_copy(update={"resume": entries})
     props: Any = {} if run_input.forwarded_props is None else run_input.forwarded_props
     if not is_object(props):
         raise UsageError(
             "forwarded_props carry the answers to this server, so they must be an object; nothing was sent"
         )
+    answered = run_input.model_copy(update={"resume": None})
+    if len(entries) > 1 and _lacks_ids(entries) and all(entry.status == "cancelled" for entry in entries):
+        return answered  # without an answer the server asks again; there is none that it would read
     command: Any = props.get("command")
     resumed = {**(command if is_object(command) else {}), "resume": _command_resume(entries)}
-    return run_input.model_copy(update={"resume": None, "forwarded_props": {**props, "command": resumed}})
+    return answered.model_copy(update={"forwarded_props": {**props, "command": resumed}})
+
+
+def _as_own(entry: ResumeEntry) -> ResumeEntry:
+    own_id = entry.interrupt_id.removeprefix(_OWN_PREFIX)
+    return entry if own_id == entry.interrupt_id else entry.model_copy(update={"interrupt_id": own_id})
+
+
+def _lacks_ids(entries: Sequence[ResumeEntry]) -> bool:
+    return not all(_LANGGRAPH_ID.fullmatch(entry.interrupt_id.removeprefix(_PREFIX)) for entry in entries)
 
 
 def _command_resume(entries: Sequence[ResumeEntry]) -> Any:
-    answers = {entry.interrupt_id.removeprefix(_OURS): _answer(entry) for entry in entries}
-    if all(_LANGGRAPH_ID.fullmatch(interrupt_id) for interrupt_id in answers):
+    answers = {entry.interrupt_id.removeprefix(_PREFIX): _answer(entry) for entry in entries}
+    if not _lacks_ids(entries):
         # By id every answer arrives as it is; alone, LangGraph takes nothing for no answer and the adapter parses text.
         return answers
     if len(answers) > 1:
@@ -198,7 +205,7 @@ def _command_resume(entries: Sequence[ResumeEntry]) -> Any:
 def _answer(entry: ResumeEntry) -> Any:
     if entry.status == "resolved":
         return entry.payload
-    return {"__agui_cancelled__": True, "interrupt_id": entry.interrupt_id.removeprefix(_OURS)}
+    return {"__agui_cancelled__": True, "interrupt_id": entry.interrupt_id.removeprefix(_PREFIX)}
 
 
 def _alone(answer: Any) -> Any:

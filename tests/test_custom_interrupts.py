@@ -1,4 +1,4 @@
-"""LangGraph's older adapters and CrewAI's: `on_interrupt` events become interrupts, answers what the adapters read.
+"""LangGraph's adapter and CrewAI's: `on_interrupt` events are interrupts, and answers go out as the adapters read them.
 
 The agents here speak as ag-ui-langgraph 0.0.47 was seen to; tests/interop/test_langgraph.py asks the adapter itself.
 """
@@ -9,6 +9,8 @@ import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
+import anyio
+import httpx
 import pytest
 from ag_ui.core import (
     CustomEvent,
@@ -21,7 +23,9 @@ from ag_ui.core import (
     RunFinishedInterruptOutcome,
     RunStartedEvent,
     StateSnapshotEvent,
+    SubagentErrorEvent,
     SubagentFinishedEvent,
+    SubagentFinishedSuspendedOutcome,
     SubagentStartedEvent,
 )
 
@@ -32,6 +36,7 @@ from agui_client import (
     ConversationSnapshot,
     Deny,
     FunctionAgent,
+    HttpAgent,
     IncompleteRunError,
     InterruptsNotCoveredError,
     Resolve,
@@ -39,7 +44,10 @@ from agui_client import (
     UsageError,
 )
 from agui_client._interrupts.answers import Answer
-from agui_client.langgraph import langgraph_interrupts
+from agui_client.asgi import ASGITransport, agent_app
+from agui_client.store import MemoryStore, Store
+from agui_client.teams import ParallelAgent, SequentialAgent
+from agui_client.testing import events_of
 from support.verbs import Verb, every_kind_of_verb, every_result_verb
 
 A, B = "5b02c82efe18cad94db75c0f2d2d065c", "94ceda14649b123cf22f050f87185af5"
@@ -60,7 +68,7 @@ class Graph:
         self.questions = questions
         self.outcome = outcome
         self.inputs: list[RunAgentInput] = []
-        self.agent = FunctionAgent(self.run, thread_id="thread-1", middleware=[langgraph_interrupts])
+        self.agent = FunctionAgent(self.run, thread_id="thread-1")
 
     async def run(self, input: RunAgentInput) -> AsyncIterator[Event]:
         self.inputs.append(input)
@@ -95,7 +103,7 @@ def test_a_question_and_its_answer_go_around(verb: Verb) -> None:
     graph = Graph(question({"message": "Book?", "seat": 7}, A))
     asking = verb(graph.agent, "Book it")
     assert (asking.error, graph.agent.state) == (None, {"resumed": False})
-    assert asking.events is None or asking.types == ["RUN_STARTED", "STATE_SNAPSHOT", "RUN_FINISHED"]
+    assert asking.events is None or asking.types == ["RUN_STARTED", "STATE_SNAPSHOT", "CUSTOM", "RUN_FINISHED"]
     assert graph.agent.pending_interrupts == [
         Interrupt(
             id=f"on_interrupt:{A}",
@@ -139,16 +147,9 @@ def test_a_question_and_its_answer_go_around(verb: Verb) -> None:
     ids=lambda value: repr(value)[:20],
 )
 def test_whatever_a_graph_asks_is_told(value: Any, raw: Any, message: str | None) -> None:
-    (interrupt,) = Graph(CustomEvent(name="on_interrupt", value=value)).asked()
+    native = None if isinstance(value, str) else {"value": value}
+    (interrupt,) = Graph(CustomEvent(name="on_interrupt", value=value, raw_event=native)).asked()
     assert (interrupt.metadata, interrupt.message) == ({"langgraph": {"raw": raw}}, message)
-
-
-def test_what_no_run_can_hold_is_not_in_a_question() -> None:
-    beyond = {"minimum": float("inf")}
-    event = CustomEvent(name="on_interrupt", value=beyond, raw_event={"id": A, "response_schema": beyond})
-    assert Graph(event).asked() == [
-        Interrupt(id=f"on_interrupt:{A}", reason="langgraph:interrupt", metadata={"langgraph": {"raw": None}})
-    ]
 
 
 def test_however_deep_a_question_is_it_can_be_saved_and_answered() -> None:
@@ -201,9 +202,17 @@ def test_an_answer_is_held_against_the_schema_that_langgraph_was_given() -> None
 def test_a_question_of_a_subagent_names_it() -> None:
     event = question("Book?", A).model_copy(update={"subagent_run_id": "sub-1"})
     started = SubagentStartedEvent(subagent_run_id="sub-1", name="booking")
-    finished = SubagentFinishedEvent(subagent_run_id="sub-1")
-    (interrupt,) = Graph(started, finished, event).asked()
+    suspended = SubagentFinishedEvent(subagent_run_id="sub-1", outcome=SubagentFinishedSuspendedOutcome())
+    (interrupt,) = Graph(started, suspended, event).asked()
     assert interrupt.subagent_run_id == "sub-1"
+
+
+def test_a_subagent_that_ended_has_the_answer_to_its_question() -> None:
+    """As in a served team, whose member asked and was answered inside of the run."""
+    event = question("Book?", A).model_copy(update={"subagent_run_id": "sub-1"})
+    started = SubagentStartedEvent(subagent_run_id="sub-1", name="booking")
+    assert Graph(started, event, SubagentFinishedEvent(subagent_run_id="sub-1")).asked() == []
+    assert Graph(started, event, SubagentErrorEvent(subagent_run_id="sub-1", message="full")).asked() == []
 
 
 @pytest.mark.requirement("INT-2")
@@ -221,7 +230,7 @@ def test_without_langgraphs_ids_a_question_has_one_of_its_run_and_place(native_i
     assert ids == ["on_interrupt:run-1/0", "on_interrupt:run-1/1"]
 
 
-# --- what is left as it is
+# --- what is no interrupt
 
 
 def listed(agent: AbstractAgent, **options: Any) -> list[Event]:
@@ -242,12 +251,34 @@ def test_a_server_that_speaks_the_protocol_is_left_alone() -> None:
     assert graph.inputs[-1].forwarded_props == {"a": 1}
 
 
-def test_other_custom_events_and_runs_pass() -> None:
-    other = CustomEvent(name="on_progress", value="50 %")
-    graph = Graph(other)
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("on_progress", "50 %"),
+        ("on_interrupt", None),
+        ("on_interrupt", 42),
+        ("on_interrupt", {"by": "user"}),
+        ("on_interrupt", {"id": "seat-7", "reason": 7}),
+        ("on_interrupt", []),
+    ],
+    ids=repr,
+)
+def test_other_custom_events_pass(name: str, value: Any) -> None:
+    graph = Graph(other := CustomEvent(name=name, value=value))
     assert listed(graph.agent)[2:-1] == [other]
     assert graph.agent.pending_interrupts == []
     assert graph.inputs[0].forwarded_props == {}
+
+
+def test_a_question_needs_no_answer_before_the_next_run() -> None:
+    """Its server asks again; and where it has another name for an answer, that goes in `forwarded_props`."""
+    graph = Graph(question("Book?", A))
+    graph.asked()
+    assert graph.agent.run_agent_sync("Are you there?").interrupts == graph.agent.pending_interrupts
+    graph.agent.run_agent_sync(forwarded_props={"command": {"resume": "yes"}})
+    assert graph.agent.pending_interrupts == []
+    assert graph.inputs[-1].forwarded_props == {"command": {"resume": "yes"}}
+    assert [each.resume for each in graph.inputs] == [None, None, None]
 
 
 async def failing(input: RunAgentInput) -> AsyncIterator[Event]:
@@ -265,7 +296,7 @@ async def cut(input: RunAgentInput) -> AsyncIterator[Event]:
 def test_a_question_of_a_run_that_did_not_finish_stays_an_event(
     function: Callable[[RunAgentInput], AsyncIterator[Event]], error: type[Exception]
 ) -> None:
-    agent = FunctionAgent(function, middleware=[langgraph_interrupts])
+    agent = FunctionAgent(function)
     seen: list[Event] = []
     with pytest.raises(error), agent.stream_sync("Book it") as run:
         seen.extend(run)
@@ -391,8 +422,9 @@ def test_an_interrupt_of_1_0_in_the_custom_event_is_answered_as_one() -> None:
         "responseSchema": {"type": "string"},
     }
     graph = Graph(CustomEvent(name="on_interrupt", value=asked))
-    assert graph.asked() == [Interrupt.model_validate(asked)]
-    graph.agent.run_agent_sync(resume={"pause-1": Resolve("yes")})
+    (interrupt,) = graph.asked()
+    assert interrupt == Interrupt.model_validate({**asked, "id": "on_interrupt/1.0:pause-1"})
+    graph.agent.run_agent_sync(resume={interrupt.id: Resolve("yes")})
     assert [(entry.interrupt_id, entry.payload) for entry in graph.inputs[-1].resume or []] == [("pause-1", "yes")]
     assert graph.inputs[-1].forwarded_props == {}
 
@@ -400,7 +432,7 @@ def test_an_interrupt_of_1_0_in_the_custom_event_is_answered_as_one() -> None:
 def test_what_only_looks_like_an_interrupt_of_1_0_is_langgraphs() -> None:
     value = {"id": "seat-7", "reason": "booking"}
     broken = {"id": "seat-7", "reason": "booking", "message": 7}
-    for event in (question(value, A), CustomEvent(name="on_interrupt", value=broken)):
+    for event in (question(value, A), CustomEvent(name="on_interrupt", value=json.dumps(broken))):
         (interrupt,) = Graph(event).asked()
         assert interrupt.id.startswith("on_interrupt:")
 
@@ -482,19 +514,90 @@ def test_a_decision_that_a_review_does_not_allow_is_refused() -> None:
     assert len(graph.inputs) == 1
 
 
-# --- nobody answers
+# --- passed on
 
 
-@pytest.mark.requirement("INT-1")
-def test_custom_interrupts_that_nobody_handles_make_a_warning_that_names_the_middleware() -> None:
-    (warning,) = FunctionAgent(Graph(question("Book?", A)).run).run_agent_sync("Book it").warnings
-    assert warning.rule == "INT-1"
-    assert warning.message.startswith("the agent asks with the custom event on_interrupt")
-    assert "middleware=[langgraph_interrupts]" in warning.message
+def events_for_a_page(graph: Graph, *, is_stored: bool) -> Callable[..., list[dict[str, Any]]]:
+    """Serve the agent of a graph; returns a page's function that posts an input and gives the events of the answer."""
+    threads = Store(MemoryStore()).threads
+    app = agent_app(lambda _, given: threads.open(given.thread_id, graph.agent) if is_stored else graph.agent)
+
+    async def sent(path: str, body: Any) -> httpx.Response:
+        async with httpx.AsyncClient(transport=ASGITransport(app)) as client:
+            return await client.post(f"http://app/{path}", json=body)
+
+    def post(run_id: str, path: str = "", **members: Any) -> list[dict[str, Any]]:
+        body: dict[str, Any] = {"threadId": "page-1", "runId": run_id, "messages": [], **members}
+        response = anyio.run(sent, path, body)
+        assert response.status_code == 200, response.text
+        return [json.loads(each.removeprefix(b"data: ")) for each in events_of(response.content)]
+
+    return post
 
 
-def test_custom_interrupts_that_are_handled_make_none() -> None:
-    outcome = RunFinishedInterruptOutcome(interrupts=[Interrupt(id=A, reason="langgraph:interrupt")])
-    plain = FunctionAgent(Graph(question("Book?", A), outcome=outcome).run)
-    assert plain.run_agent_sync("Book it").warnings == []
-    assert Graph(question("Book?", A)).agent.run_agent_sync("Book it").warnings == []
+HI = {"id": "u1", "role": "user", "content": "Book it"}
+
+
+@pytest.mark.parametrize("is_stored", [True, False], ids=["stored", "not stored"])
+def test_a_page_that_knows_the_event_gets_no_outcome_and_answers_as_it_does(*, is_stored: bool) -> None:
+    """The TypeScript client refuses a run that answers an outcome in `forwardedProps`; CopilotKit's page answers so."""
+    graph = Graph(question("Book?", A))
+    post = events_for_a_page(graph, is_stored=is_stored)
+    *_, asked, finished = post("r1", messages=[HI])
+    assert (asked["name"], asked["value"], finished.get("outcome")) == ("on_interrupt", "Book?", None)
+    answered = post("r2", messages=[HI], forwardedProps={"command": {"resume": "yes"}})
+    types = [each["type"] for each in answered if each["type"] != "STATE_SNAPSHOT"]
+    assert types == ["RUN_STARTED", "RUN_FINISHED"]
+    assert graph.inputs[-1].forwarded_props == {"command": {"resume": "yes"}}
+
+
+def test_a_page_that_does_not_know_the_event_goes_on_with_a_stored_thread() -> None:
+    post = events_for_a_page(Graph(question("Book?", A)), is_stored=True)
+    post("r1", messages=[HI])
+    assert "outcome" not in post("c1", "connect")[-1]
+    assert post("r2", messages=[{**HI, "id": "u2"}])[-1]["type"] == "RUN_FINISHED"
+
+
+def test_a_question_that_is_answered_by_the_served_agent_is_none_for_its_caller() -> None:
+    graph = Graph(question("Book?", A))
+    asked: list[str | None] = []
+
+    async def answer(interrupt: Interrupt) -> Answer:
+        asked.append(interrupt.message)
+        return Resolve("yes")
+
+    graph.agent = FunctionAgent(graph.run, answer=answer)
+    caller = HttpAgent("http://app/", app=agent_app(graph.agent))
+    seen = listed(caller)
+    assert asked == ["Book?"]
+    assert [event.type for event in seen] == ["RUN_STARTED", "STATE_SNAPSHOT", "STATE_SNAPSHOT", "RUN_FINISHED"]
+    assert (caller.state, caller.pending_interrupts) == ({"resumed": True}, [])
+
+
+@every_result_verb
+def test_a_client_of_a_served_agent_answers_through_it(verb: Verb) -> None:
+    graph = Graph(question("Book?", A))
+    caller = HttpAgent("http://app/", app=agent_app(graph.agent))
+    verb(caller, "Book it")
+    (asked,) = caller.pending_interrupts
+    answered = verb(caller, resume={asked.id: Resolve("yes")})
+    assert (answered.error, caller.pending_interrupts, caller.state) == (None, [], {"resumed": True})
+    assert graph.inputs[-1].forwarded_props == {"command": {"resume": {A: "yes"}}}
+
+
+@pytest.mark.parametrize("is_asked_at_once", [True, False])
+def test_members_of_a_team_ask_and_are_answered(*, is_asked_at_once: bool) -> None:
+    graphs = [Graph(question(f"{name}?", A)) for name in ("Oslo", "Turin")]
+    members = [FunctionAgent(graph.run, agent_id=name) for graph, name in zip(graphs, ("oslo", "turin"), strict=True)]
+
+    def answer(interrupt: Interrupt) -> Answer:
+        return Resolve("yes")
+
+    handlers: dict[str, Any] = {"answer": answer} if is_asked_at_once else {}
+    team = SequentialAgent(ParallelAgent(*members), agent_id="desk", **handlers)
+    result = team.run_agent_sync("Book it")
+    if not is_asked_at_once:
+        assert [each.message for each in result.interrupts] == ["Oslo?", "Turin?"]
+        result = team.run_agent_sync(resume={each.id: Resolve("yes") for each in result.interrupts})
+    assert (result.interrupts, result.warnings) == ([], [])
+    assert [graph.inputs[-1].forwarded_props for graph in graphs] == [{"command": {"resume": {A: "yes"}}}] * 2
