@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 
@@ -76,7 +76,14 @@ _ALL = [
     Framework(
         "langgraph",
         "langgraph",
-        verdicts={"reconnect": _no_connect("POST PATH, GET PATH/health (ag_ui_langgraph/endpoint.py)")},
+        verdicts={
+            "reconnect": _no_connect("POST PATH, GET PATH/health (ag_ui_langgraph/endpoint.py)"),
+            "regenerate": ServerBug(
+                "posted [u1, a1, u2] of a thread [u1, a1, u2, a2], the adapter gives the model [u1, a1, u2, a2], and "
+                "its MESSAGES_SNAPSHOT has a2 and a second answer behind it: the checkpoint is not cut back",
+                "['user', 'assistant', 'user', 'assistant', 'assistant']",
+            ),
+        },
     ),
     Framework(
         "langgraph-older",
@@ -131,6 +138,11 @@ _ALL = [
         path="/agui",
         verdicts={
             "reconnect": _no_connect("POST /agui, GET /status (agno/os/interfaces/agui/router.py)"),
+            "regenerate": ServerBug(
+                "posted [u1, a1, u2] of a thread [u1, a1, u2, a2], the adapter gives the model [u1, a1, u2, a2, u2]: "
+                "it takes the last message alone, and the history from its db",
+                "'Answer 2.' is not in 'Answer 3. '",
+            ),
             "reasoning": NotOffered(
                 "the adapter has events for agno's own reasoning steps, none for a model's thoughts"
             ),
@@ -155,7 +167,12 @@ _ALL = [
         verdicts={
             "reconnect": _no_connect(
                 "POST PATH, GET capabilities, POST /agents/state, which is JSON and no event (ag_ui_adk/endpoint.py)"
-            )
+            ),
+            "regenerate": ServerBug(
+                "posted [u1, a1, u2] of a thread [u1, a1, u2, a2], the adapter answers RUN_STARTED, RUN_FINISHED and "
+                "nothing between: it has processed u2 before, and does not ask the model",
+                "'Answer 2.' is not in ''",
+            ),
         },
     ),
     Framework("ag2", "ag2", verdicts={"reconnect": _no_connect("POST, GET of capabilities (ag2/ag_ui/asgi.py)")}),
@@ -181,4 +198,27 @@ _ALL = [
     ),
     Framework("crewai-review", "crewai", path="/review", stories=("hello", *_ASKING)),
 ]
-FRAMEWORKS = {framework.name: framework for framework in _ALL}
+_BY_NAME = {each.name: each for each in _ALL}
+_OF_PAGES = ("hello", "turns", "server_tool", "tool_here", "two_tools", "denial", "exception", *_ASKING)
+
+
+def _program(name: str, verdicts: Mapping[str, Verdict] | None = None) -> Framework:
+    """The program of docs/frameworks.md for a framework."""
+    shown = _BY_NAME[name]
+    known = {key: verdict for key, verdict in shown.verdicts.items() if key in _OF_PAGES}
+    page = f"/page{shown.path}"
+    return replace(shown, name=f"{name}-page", path=page, stories=_OF_PAGES, verdicts={**known, **(verdicts or {})})
+
+
+_PROGRAMS = [
+    *map(_program, ("pydantic-ai", "agno", "adk", "strands", "llamaindex", "microsoft", "ag2")),
+    _program(
+        "langgraph",
+        dict.fromkeys(
+            ("tool_here", "two_tools", "denial"),
+            NotOffered("tools of the application need a middleware, which the server of `langgraph` has"),
+        ),
+    ),
+    _program("crewai", {"server_tool": NotOffered("a flow executes its tools by code of its own; see crewai")}),
+]
+FRAMEWORKS = {framework.name: framework for framework in (*_ALL, *_PROGRAMS)}

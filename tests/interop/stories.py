@@ -268,6 +268,19 @@ async def reconnect(server: Server) -> None:
     expect((await again.run_agent("hello")).text, "Answer 3.")
 
 
+@story
+async def regenerate(server: Server) -> None:
+    """The thread is cut back to its last question, which is answered anew."""
+    agent = server.agent()
+    await agent.run_agent("hello")
+    await agent.run_agent("hello")
+    agent.set_messages(agent.messages[:-1])
+    expect((await agent.run_agent()).text, "Answer 2.")
+    roles = [message.role for message in agent.messages if message.role != "system"]
+    assert roles == ["user", "assistant"] * 2, roles
+    expect((await agent.run_agent("hello")).text, "Answer 3.")
+
+
 async def interrupted(server: Server) -> HttpAgent:
     """An agent whose server asks whether to send money."""
     agent = server.agent()

@@ -86,4 +86,4 @@ for path, is_asking in (("/", True), ("/older", False)):
     add_adk_fastapi_endpoint(app, served, path)
 
 if __name__ == "__main__":
-    script.serve(app)
+    script.serve(app, "ADK", Model(model="scripted"))

@@ -98,4 +98,4 @@ def move_to(city: str, context: Context) -> str:
 agent = Agent("talk", config=Config(), tools=[lookup, transfer, move_to])
 
 if __name__ == "__main__":
-    script.serve(Starlette(routes=[Route("/", AGUIStream(agent).build_asgi())]))
+    script.serve(Starlette(routes=[Route("/", AGUIStream(agent).build_asgi())]), "AG2", Config())

@@ -93,4 +93,4 @@ app = FastAPI()
 app.include_router(AGUI(agent=agent).get_router())
 
 if __name__ == "__main__":
-    script.serve(app)
+    script.serve(app, "Agno", Scripted(id="scripted"))

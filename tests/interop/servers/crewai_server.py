@@ -137,4 +137,4 @@ add_crewai_flow_fastapi_endpoint(app, Talk(), "/")
 add_crewai_flow_fastapi_endpoint(app, Review(), "/review", emit_interrupt_outcome=True)
 
 if __name__ == "__main__":
-    script.serve(app)
+    script.serve(app, "CrewAI", "scripted/{}")

@@ -145,4 +145,4 @@ add_langgraph_fastapi_endpoint(app, agent(batched, tools=plain), "/review-older"
 add_langgraph_fastapi_endpoint(app, agent(each, tools=plain, emit_interrupt_outcome=True), "/review-each")
 
 if __name__ == "__main__":
-    script.serve(app)
+    script.serve(app, "LangGraph", Model())

@@ -99,4 +99,4 @@ app.include_router(
 )
 
 if __name__ == "__main__":
-    script.serve(app)
+    script.serve(app, "LlamaIndex", Model())

@@ -99,4 +99,4 @@ for path, is_detached in (("/kept", False), ("/detached", True)):
     )
 
 if __name__ == "__main__":
-    script.serve(app)
+    script.serve(app, "Microsoft Agent Framework", Client())

@@ -72,4 +72,4 @@ async def answer(request: Any) -> Any:
 
 
 if __name__ == "__main__":
-    script.serve(Starlette(routes=[Route("/", answer, methods=["POST"])]))
+    script.serve(Starlette(routes=[Route("/", answer, methods=["POST"])]), "pydantic-ai", model(None))

@@ -13,9 +13,12 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 from uuid import uuid4
 
+PAGE = Path(__file__).parents[3] / "docs" / "frameworks.md"
 LONGEST = 900
 """The seconds after which a server ends, whatever happens."""
 
@@ -156,9 +159,55 @@ def _words(text: str) -> list[str | Call | Thought]:
     return [f"{word} " for word in text.split()]
 
 
-def serve(app: Any) -> None:
-    """Serve an ASGI app on a free port of this machine, and print the port; end with whoever holds stdin open."""
+def program(heading: str, model: Any) -> Any:
+    """Execute a program of docs/frameworks.md, and return its app.
+
+    Args:
+        heading: The heading of its section.
+        model: What it imports as the model.
+    """
+    intro, *sections = PAGE.read_text(encoding="utf-8").split("\n## ")
+    given = {"tools": vars_of(intro), "model": {"model": model}}
+    for name, members in given.items():
+        sys.modules[name] = ModuleType(name)
+        sys.modules[name].__dict__.update(members)
+    return vars_of(next(each for each in sections if each.startswith(f"{heading}\n")))["app"]
+
+
+def vars_of(section: str) -> dict[str, Any]:
+    """Execute the Python program of a section, and return what it defines."""
+    # A module of its own, as pydantic and others look up the module of a function.
+    module = sys.modules["server"] = ModuleType("server")
+    exec(section.split("```py\n", maxsplit=2)[1].partition("```")[0], module.__dict__)
+    return vars(module)
+
+
+def beside(app: Any, page: Any) -> Any:
+    """Return an app that answers at `/page` with another one, and else with the first."""
+
+    async def both(scope: Any, receive: Any, send: Any) -> None:
+        path = scope.get("path", "")
+        if not path.startswith("/page/"):
+            await app(scope, receive, send)
+            return
+        path = path.removeprefix("/page")
+        await page({**scope, "path": path, "raw_path": path.encode()}, receive, send)
+
+    return both
+
+
+def serve(app: Any, heading: str = "", model: Any = None) -> None:
+    """Serve an ASGI app on a free port of this machine, and print the port; end with whoever holds stdin open.
+
+    Args:
+        app: The app.
+        heading: The heading of the framework in docs/frameworks.md, whose program is served at `/page`.
+        model: The model of that program.
+    """
     import uvicorn
+
+    if heading:
+        app = beside(app, program(heading, model))
 
     listening = socket.socket()
     listening.bind(("127.0.0.1", 0))

@@ -88,4 +88,5 @@ agent = StrandsAgent(
 )
 
 if __name__ == "__main__":
-    script.serve(create_strands_app(agent, path="/", ping_path=None, origins=["http://localhost"]))
+    app = create_strands_app(agent, path="/", ping_path=None, origins=["http://localhost"])
+    script.serve(app, "Strands", Scripted())
