@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -42,9 +43,11 @@ from agui_client import (
     Resolve,
     RunFailedError,
     UsageError,
+    validate,
 )
 from agui_client._interrupts.answers import Answer
 from agui_client.asgi import ASGITransport, agent_app
+from agui_client.recording import ReplayAgent, record
 from agui_client.store import MemoryStore, Store
 from agui_client.teams import ParallelAgent, SequentialAgent
 from agui_client.testing import events_of
@@ -363,6 +366,14 @@ def test_an_abandoned_interrupt_is_told_as_the_adapter_tells_it() -> None:
     }
 
 
+def test_abandoned_interrupts_that_no_answer_can_name_are_left_to_the_server() -> None:
+    graph = Graph(question("Book?"), question("Pay?"))
+    asked = graph.asked()
+    graph.agent.abandon_interrupts()
+    assert len(graph.agent.run_agent_sync("Never mind").interrupts) == len(asked)
+    assert (graph.inputs[-1].resume, graph.inputs[-1].forwarded_props) == (None, {})
+
+
 def test_the_callers_own_forwarded_props_stay() -> None:
     graph = Graph(question("Book?", A))
     graph.asked()
@@ -514,7 +525,19 @@ def test_a_decision_that_a_review_does_not_allow_is_refused() -> None:
     assert len(graph.inputs) == 1
 
 
-# --- passed on
+# --- passed on, and recorded
+
+
+def test_a_recording_asks_and_takes_the_answer(tmp_path: Path) -> None:
+    graph, path = Graph(question("Book?", A)), tmp_path / "run.jsonl"
+    graph.agent.use(record(path))
+
+    def ask(agent: AbstractAgent) -> tuple[str | None, Any]:
+        (asked,) = agent.run_agent_sync("Book it").interrupts
+        return asked.message, agent.run_agent_sync(resume={asked.id: Resolve("yes")}).state
+
+    assert ask(graph.agent) == ask(ReplayAgent(path)) == ("Book?", {"resumed": True})
+    assert validate(path) == []
 
 
 def events_for_a_page(graph: Graph, *, is_stored: bool) -> Callable[..., list[dict[str, Any]]]:
