@@ -3,6 +3,13 @@
 Adapters before AG-UI 1.0, and later ones without an option such as `emit_interrupt_outcome=True`, send `on_interrupt`
 and finish the run as if it had succeeded. Such a run has an interrupt outcome here, while its events stay as they came:
 pages that know the custom event would not answer an outcome. Answers go out as `forwardedProps.command.resume`.
+
+To change
+
+- how interrupts in custom events are read and answered: `outcome_of` here makes the outcome for
+  `_protocol/outcome.py`, and `with_answers` here the input that `_protocol/request.py` sends; `resume_entries` in
+  `_conversation/answer_checks.py` lets a run go without an answer, `caller_end` in `serving/caller_run.py` keeps the
+  outcome from callers. A server's bytes stand in `tests/interop/test_langgraph.py`
 """
 
 from __future__ import annotations
