@@ -16,10 +16,17 @@ def in_notebook() -> bool:
 
 
 def shown_while(watched: object) -> AbstractContextManager[object]:
-    """Show how far a batch is while a block lasts, if this is a notebook."""
-    if not in_notebook():
+    """Show how far a batch is while a block lasts, if this is a notebook, or stderr a terminal."""
+    is_terminal = sys.stderr is not None and sys.stderr.isatty()
+    if not (is_terminal or in_notebook()):
         return nullcontext()
-    bar: AbstractContextManager[object] = import_module("agui_client.notebook.batch_tables").bar_of(watched)
+    room = "notebook.batch_tables" if in_notebook() else "_cli.batch_bar"
+    try:
+        bar: AbstractContextManager[object] = import_module(f"agui_client.{room}").bar_of(watched)
+    except ModuleNotFoundError as error:
+        if error.name != "rich":  # the extra `cli` is not installed
+            raise
+        return nullcontext()
     return bar
 
 

@@ -20,7 +20,7 @@ from agui_client._cli.lines import one_line, printable
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from agui_client.batch import Batch, Progress, RowResult, Summary
+    from agui_client.batch import Batch, RowResult, Summary
     from agui_client.http_agent import HttpAgent
 
 _EPILOG = f"""{ENVIRONMENT}
@@ -33,8 +33,8 @@ Exit codes:
   4    a budget was spent; the same command goes on
   130  stopped with Ctrl-C; the same command goes on
 """
-_TERMINAL_PAUSE, _FILE_PAUSE = 0.2, 10.0
-"""Seconds between two lines of progress, on a terminal and in a file."""
+_PAUSE = 10.0
+"""Seconds between two lines of progress in a file; on a terminal, the batch draws its bar itself."""
 
 
 @click.command(epilog=_EPILOG)
@@ -122,7 +122,7 @@ def _run_batch(
         complain(f"{many.progress}; the same command goes on with {journal}")
         raise
     if not is_journal:
-        write_table(sorted(finished, key=lambda done: (done.number, done.agent)), path)
+        write_table(sorted(finished), path)
     click.echo(printable(str(many.summary)), err=True)
     return _code_of(many.summary)
 
@@ -142,31 +142,18 @@ async def _follow(batch: Batch, *, is_kept: bool) -> list[RowResult]:
         async for done in batch:
             if is_kept:
                 finished.append(replace(done, result=None))
-            if done.error is not None and not done.from_journal and done.error.type not in complained:
+            if done.error is not None and not done.from_journal and done.error.kind not in complained:
                 # The first of each kind; the summary counts them.
-                complained.add(done.error.type)
-                _clear_line()
+                complained.add(done.error.kind)
                 complain(f"row {done.key} failed: {done.error.type}: {done.error.message}")
     finally:
         ticker.cancel()
         with suppress(asyncio.CancelledError):
             await ticker
-        _clear_line()
     return finished
 
 
 async def _show_progress(batch: Batch) -> None:
-    is_terminal = sys.stderr.isatty()
-    while True:
-        await asyncio.sleep(_TERMINAL_PAUSE if is_terminal else _FILE_PAUSE)
-        _show(batch.progress, is_terminal=is_terminal)
-
-
-def _show(progress: Progress, *, is_terminal: bool) -> None:
-    line = one_line(str(progress))
-    click.echo(f"\r{line}\x1b[K" if is_terminal else line, err=True, nl=not is_terminal)
-
-
-def _clear_line() -> None:
-    if sys.stderr.isatty():
-        click.echo("\r\x1b[K", err=True, nl=False)
+    while not sys.stderr.isatty():
+        await asyncio.sleep(_PAUSE)
+        click.echo(one_line(str(batch.progress)), err=True)

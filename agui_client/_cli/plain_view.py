@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from io import StringIO
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Protocol, TextIO
 
 from agui_client._cli.output import PROGRAM_HEADING, Transcript, summary
 
 if TYPE_CHECKING:
-    from agui_client._cli.live_run import LiveRun
     from agui_client._run.result import RunResult
 
 
-_on_screen: list[LiveRun | PlainRun] = []
+class _View(Protocol):
+    """Something that is drawn."""
+
+    def paused(self) -> AbstractContextManager[None]:
+        """Leave the screen to other code while the block lasts."""
+        ...
+
+
+_on_screen: list[_View] = []
 
 
 @contextmanager
-def on_screen(view: LiveRun | PlainRun) -> Generator[None]:
+def on_screen(view: _View) -> Generator[None]:
     """Count a view among those that questions interrupt, while the block lasts."""
     _on_screen.append(view)
     try:

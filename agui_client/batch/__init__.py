@@ -6,10 +6,11 @@
 
 The modules, from low to high: `rows` (the input), `results` (a finished row), `tables` (files of results), `journal`,
 `pace` (rate, retries, budgets), `progress`, `workers` (rows in another process), `clusters` (Dask's),
-`places` (where rows run), `batch`. Parquet needs the extra `batch`.
+`places` (where rows run), `batch`, and `comparison` (of two batches). Parquet needs the extra `batch`.
 """
 
 from agui_client.batch.batch import Batch, run_many
+from agui_client.batch.comparison import Comparison, RowChange, compare
 from agui_client.batch.pace import Budget, RowRetry
 from agui_client.batch.progress import AgentSummary, Progress, Summary
 from agui_client.batch.results import RowError, RowResult
@@ -21,12 +22,15 @@ __all__ = [
     "Batch",
     "Budget",
     "ClusterError",
+    "Comparison",
     "Progress",
+    "RowChange",
     "RowError",
     "RowResult",
     "RowRetry",
     "Summary",
     "WorkerLostError",
+    "compare",
     "run_many",
     "table",
     "write_table",

@@ -31,7 +31,7 @@ from agui_client.batch.progress import Progress, Summary, Tally
 from agui_client.batch.results import ParsedT, RowResult, count_tokens, error_of, from_line, unfinished
 from agui_client.batch.rows import PromptOf, Row, RowSource, read_rows
 from agui_client.batch.workers import AgentSource, ClusterError
-from agui_client.errors import AGUIError, ParseError, UsageError
+from agui_client.errors import AGUIError, ParseError, UsageError, printable
 from agui_client.options import RunOptions, checked_options, lists_keywords
 
 if TYPE_CHECKING:
@@ -143,7 +143,11 @@ def run_many(
         raise UsageError("rerun_failed= is not for on=Store(...), where failed rows are kept; retry= runs them again")
     return Batch(
         place=place_of(on, name, agents, _options_of_many(options, agents.values())),
-        jobs=[_Job(row, name) for row in read_rows(rows, prompt, key) for name in agents],
+        jobs=[
+            _Job(row, name, number)
+            for row in read_rows(rows, prompt, key)
+            for number, name in enumerate(agents, start=1)
+        ],
         at_once=at_once,
         journal=_journal_opener(journal, rerun_failed=rerun_failed),
         parse=parse,
@@ -160,6 +164,7 @@ class _Job:
 
     row: Row
     name: str
+    agent_number: int
 
 
 @dataclass(slots=True)
@@ -196,7 +201,7 @@ class Batch(Displayed, Generic[ParsedT]):
             None if parse is None else type_adapter(parse, "parse=", is_read_now=True)
         )
         self._journal: Journal | None = None
-        self._tally = Tally(len(jobs))
+        self._tally = Tally(len(jobs), dict.fromkeys(job.name for job in jobs))
         self._is_begun = False
 
     @property
@@ -208,6 +213,10 @@ class Batch(Displayed, Generic[ParsedT]):
     def summary(self) -> Summary:
         """The summary, complete when the loop has ended; `print(batch.summary)` prints a few lines."""
         return self._tally.summary()
+
+    def __repr__(self) -> str:
+        names = ", ".join(name for name in self._tally.agents if name)
+        return f"<Batch{f' of {printable(names)}' if names else ''}: {self.progress}>"
 
     def __aiter__(self) -> AsyncGenerator[RowResult[ParsedT]]:
         return self._results_shown()
@@ -250,7 +259,7 @@ class Batch(Displayed, Generic[ParsedT]):
             line = lines.get((job.row.key, job.name))
             try:
                 if line is not None:
-                    finished.append(from_line(line, job.row, self._adapter))
+                    finished.append(from_line(line, job.row, self._adapter, job.agent_number))
                     continue
             except ParseError as error:
                 misfits.append(error)
@@ -364,6 +373,7 @@ class Batch(Displayed, Generic[ParsedT]):
             number=job.row.number,
             key=job.row.key,
             agent=job.name,
+            agent_number=job.agent_number,
             row=job.row.data,
             prompt=job.row.asked,
             text="" if result is None else result.text,

@@ -19,7 +19,8 @@ from pydantic import TypeAdapter
 
 from agui_client._files import replacing
 from agui_client._protocol.patch import parse_json
-from agui_client.batch.results import JournalLine, error_of
+from agui_client.batch.results import JournalLine, error_of, from_line
+from agui_client.batch.rows import Row
 from agui_client.errors import UsageError
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ _logger = logging.getLogger("agui_client.batch")
 
 
 _ENTRY = TypeAdapter(JournalLine)
+_ANYTHING: TypeAdapter[Any] = TypeAdapter(Any)
 
 
 class Journal:
@@ -140,6 +142,26 @@ class Journal:
         os.close(self._file)
         self._file = os.open(self.path, os.O_RDWR | os.O_APPEND)
         self._lock()
+
+
+def read_journal(path: Path) -> list[RowResult]:
+    """Read the results of a journal, in the order in which rows were finished; parsed answers stay JSON.
+
+    Raises:
+        UsageError: The file cannot be read, or is not a journal.
+    """
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except OSError as error:
+        raise UsageError(f"the journal {path} cannot be read: {error.strerror}") from error
+    entries = {(entry["key"], entry["agent"]): entry for line in lines if (entry := _entry(line)) is not None}
+    if not entries and any(line.strip(_PADDING) for line in lines):
+        raise UsageError(f"{path} is not a journal of agui_client.batch")
+    numbered = enumerate(entries.values(), start=1)
+    return [
+        from_line(each, Row(number, each["key"], {}, each["prompt"], each["prompt"]), _ANYTHING)
+        for number, each in numbered
+    ]
 
 
 def _line_of(done: RowResult) -> bytes:

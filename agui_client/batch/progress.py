@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict, deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from agui_client._display import Displayed
 from agui_client._field_docs import Record
+from agui_client.errors import cut_short
 
 if TYPE_CHECKING:
     from agui_client.batch.results import RowResult
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 _RECENT = 200
 """The number of finished rows that the rate is taken from."""
 _LATE = 0.95
+_MOST_KINDS, _LONGEST_KIND = 10, 200
+"""The kinds of errors that the text of a summary has, and the characters of one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +87,9 @@ class Summary(Displayed, Record):
     stopped_by: str | None = None
     """The budget that stopped the batch: "rows", "tokens", "seconds" or "failures"; None if none did."""
     errors: Mapping[str, int] = field(default_factory=dict[str, int])
-    """The number of failed rows by the type of the error, the most frequent first."""
+    """The number of failed rows by the kind of the error (`RowError.kind`), the most frequent first."""
     agents: Mapping[str, AgentSummary] = field(default_factory=dict[str, AgentSummary])
-    """The rows of each agent by its name; a single agent's name is empty."""
+    """The rows of each agent by its name, in the order in which they were given; a single agent's name is empty."""
 
     @property
     def is_complete(self) -> bool:
@@ -96,7 +99,8 @@ class Summary(Displayed, Record):
     def __str__(self) -> str:
         before = f", {self.from_journal} of them before" if self.from_journal else ""
         lines = [f"{self.finished} of {self.total} rows in {_duration(self.seconds)}{before}: {self.failed} failed"]
-        lines += [f"  {count} {kind}" for kind, count in self.errors.items()]
+        kinds = [f"  {count} {cut_short(kind, _LONGEST_KIND)}" for kind, count in self.errors.items()]
+        lines += kinds if len(kinds) <= _MOST_KINDS else [*kinds[:_MOST_KINDS], f"  {len(kinds) - _MOST_KINDS} others"]
         for name, each in self.agents.items():
             took = (
                 ""
@@ -114,9 +118,11 @@ class Tally:
 
     Args:
         total: The number of rows.
+        agents: The names of the agents in their order.
     """
 
-    def __init__(self, total: int) -> None:
+    def __init__(self, total: int, agents: Iterable[str]) -> None:
+        self.agents = tuple(agents)
         self.total, self.running, self.tokens = total, 0, 0
         self.stopped_by: str | None = None
         self.begun = self.failed_now = 0
@@ -144,7 +150,7 @@ class Tally:
         self._rows[done.agent] += 1
         self._tokens[done.agent] += done.tokens
         if done.error is not None:
-            self._errors[done.error.type] += 1
+            self._errors[done.error.kind] += 1
             self._failed[done.agent] += 1
         elif done.seconds is not None:
             self._times[done.agent].append(done.seconds)
@@ -188,7 +194,7 @@ class Tally:
             seconds=self._now() - self._started,
             stopped_by=self.stopped_by,
             errors=dict(self._errors.most_common()),
-            agents={name: self._of_agent(name) for name in self._rows},
+            agents={name: self._of_agent(name) for name in self.agents if self._rows[name]},
         )
 
     def _of_agent(self, name: str) -> AgentSummary:

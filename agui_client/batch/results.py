@@ -9,6 +9,7 @@ To change
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic
 
@@ -18,7 +19,7 @@ from typing_extensions import TypedDict, TypeVar
 
 from agui_client._display import Displayed
 from agui_client._field_docs import Record
-from agui_client.errors import ParseError, RunFailedError, UsageError, sendable
+from agui_client.errors import ParseError, RunFailedError, UsageError, cut_short, printable, sendable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 ParsedT = TypeVar("ParsedT", default=Any)
 """The type of parsed answers; any value unless `parse=` says more."""
 
+_OF_ONE_RUN = re.compile(r"[\w-]*\d(?:[\w.:-]*\w)?")
+"""Words of messages that differ from run to run: numbers, times, and ids, of which nearly all have a digit."""
 _COUNTS = ("input_tokens", "output_tokens", "total_tokens", "reasoning_tokens", "cached_input_tokens")
 
 
@@ -71,6 +74,13 @@ class RowError(Record):
     code: str | None = None
     """The code of a RUN_ERROR, or the HTTP status; "waiting" if a run that is kept waits for a person."""
 
+    @property
+    def kind(self) -> str:
+        """The type, the code and the message with "…" for ids and numbers, so that equal failures have equal kinds."""
+        message = _OF_ONE_RUN.sub("…", " ".join(self.message.split()))
+        code = f" {self.code}" if self.code and self.code not in message else ""
+        return f"{self.type}{code}: {message}"
+
 
 @dataclass(frozen=True, slots=True)
 class RowResult(Displayed, Record, Generic[ParsedT]):
@@ -104,6 +114,17 @@ class RowResult(Displayed, Record, Generic[ParsedT]):
     """The whole result of the last attempt; None if the row comes from the journal, or nothing was sent."""
     from_journal: bool = False
     """Whether the row was finished by an earlier start."""
+    agent_number: int = 1
+    """The place of the agent among those of the batch, from 1; `sorted(results)` has rows and agents in their order."""
+
+    def __lt__(self, other: RowResult[Any]) -> bool:
+        return (self.number, self.agent_number) < (other.number, other.agent_number)
+
+    def __repr__(self) -> str:
+        agent = f" of {self.agent}" if self.agent else ""
+        took = "" if self.seconds is None else f", {self.seconds:.1f} s"
+        end = repr(self.text) if self.error is None else f"failed, {self.error.kind}"
+        return f"<RowResult {printable(self.key)}{agent}{took}, {self.tokens} tokens: {cut_short(printable(end), 80)}>"
 
     @property
     def tokens(self) -> int:
@@ -129,13 +150,16 @@ class RowResult(Displayed, Record, Generic[ParsedT]):
             return sendable(json.dumps(to_jsonable_python(line, fallback=repr), ensure_ascii=False)).encode() + b"\n"
 
 
-def from_line(line: Mapping[str, Any], row: Row, adapter: TypeAdapter[ParsedT] | None) -> RowResult[ParsedT]:
+def from_line(
+    line: Mapping[str, Any], row: Row, adapter: TypeAdapter[ParsedT] | None, agent_number: int = 1
+) -> RowResult[ParsedT]:
     """Make the result of a row of its line in the journal.
 
     Args:
         line: The line.
         row: The row of the input.
         adapter: Reads the parsed answer; None if answers are not parsed.
+        agent_number: The place of the agent among those of the batch.
 
     Raises:
         UsageError: The row has another prompt now.
@@ -155,7 +179,7 @@ def from_line(line: Mapping[str, Any], row: Row, adapter: TypeAdapter[ParsedT] |
             what = "an answer that was not parsed as this type"
             raise ParseError(f"the journal has row {row.key} with {what}") from misfit
     own: dict[str, Any] = {"parsed": parsed, "error": None if error is None else RowError(**error)}
-    return RowResult(number=row.number, row=row.data, from_journal=True, **{**line, **own})
+    return RowResult(number=row.number, row=row.data, from_journal=True, agent_number=agent_number, **{**line, **own})
 
 
 def error_of(error: Exception) -> RowError:

@@ -16,18 +16,22 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from agui_client._run.story import seconds_text
+from agui_client._run.story import counted, seconds_text
 from agui_client.batch.batch import Batch
+from agui_client.batch.comparison import Comparison, RowChange
 from agui_client.batch.progress import Progress, Summary
 from agui_client.batch.results import RowResult
 from agui_client.notebook.content import beginning, elements_of
-from agui_client.notebook.elements import Bar, Bubble, Element, Fold, Line, Table, bundle
+from agui_client.notebook.elements import Bar, Bubble, Element, Fold, Line, bundle
+from agui_client.notebook.sortable_table import Quantity, SortableTable
 
 if TYPE_CHECKING:
     from agui_client.notebook.elements import Tone
 
 _SECONDS_APART = 0.25
 _MOST_ROWS = 200
+_MOST_KINDS = _MOST_KEYS = 10
+"""The kinds of failures that are listed above a table, and the rows that are named for each."""
 
 
 @contextmanager
@@ -85,32 +89,101 @@ def _(shown: RowResult) -> list[Element]:
 
 
 def table_of_rows(rows: Sequence[RowResult]) -> list[Element]:
-    """Describe rows as a table, failures first; those of several agents stand side by side.
+    """Describe rows as a table, below the kinds of their failures; those of several agents stand side by side.
 
     Args:
-        rows: The rows; of very many only the first are described.
+        rows: The rows; of very many only some are described, first those that failed.
     """
-    agents = list(dict.fromkeys(each.agent for each in rows))
+    ordered = sorted(rows)
     by_key: dict[str, dict[str, RowResult]] = {}
-    for each in rows:
+    for each in ordered:
         by_key.setdefault(each.key, {})[each.agent] = each
-    ordered = sorted(by_key.items(), key=lambda item: all(each.error is None for each in item[1].values()))
-    lines = [_line(key, found, agents) for key, found in ordered[:_MOST_ROWS]]
-    left_out = len(ordered) - len(lines)
-    heads = ["row", "prompt", *(name or "answer" for name in agents), *(["same"] if len(agents) > 1 else [])]
-    return [Table(heads, lines), *([Line(f"{left_out} more rows")] if left_out else [])]
+    agents = list(dict.fromkeys(each.agent for each in sorted(rows, key=lambda each: each.agent_number)))
+    failed_first = sorted(by_key, key=lambda key: all(each.error is None for each in by_key[key].values()))
+    shown = set(failed_first[:_MOST_ROWS])
+    lines = [_line(key, found, agents) for key, found in by_key.items() if key in shown]
+    heads = ["row", "prompt", *(head for name in agents for head in _heads(name))]
+    if len(agents) > 1:
+        heads.append("same")
+    left_out = len(by_key) - len(lines)
+    return [*_failures(ordered), SortableTable(heads, lines), *([Line(f"{left_out} more rows")] if left_out else [])]
+
+
+def _heads(agent: str) -> list[str]:
+    return [agent, f"{agent}: seconds", f"{agent}: tokens"] if agent else ["answer", "seconds", "tokens"]
+
+
+def _failures(rows: Sequence[RowResult]) -> list[Element]:
+    """Describe each kind of failure with the rows that have it, the most frequent first."""
+    keys: dict[str, list[str]] = {}
+    for each in rows:
+        if each.error is not None:
+            keys.setdefault(each.error.kind, []).append(each.key)
+    groups = sorted(keys.items(), key=lambda group: -len(group[1]))
+    lines = [Line(f"{counted(len(found), 'failure')}: {kind} · {_some(found)}", "bad") for kind, found in groups]
+    left_out = len(lines) - _MOST_KINDS
+    return [*lines[:_MOST_KINDS], *([Line(f"{left_out} more kinds of failures", "bad")] if left_out > 0 else [])]
+
+
+def _some(keys: Sequence[str]) -> str:
+    shown = ", ".join(dict.fromkeys(keys[:_MOST_KEYS]))
+    return f"rows {shown}, …" if len(keys) > _MOST_KEYS else f"row{'s' if len(keys) > 1 else ''} {shown}"
 
 
 def _line(key: str, found: dict[str, RowResult], agents: Sequence[str]) -> list[Element]:
-    cells: list[Element] = [Line(key), Line(beginning(next(iter(found.values())).prompt))]
+    first = next(iter(found.values()))
+    cells: list[Element] = [Quantity(first.number, key), Line(beginning(first.prompt))]
     for name in agents:
-        each = found.get(name)
-        cells.append(Line("not finished") if each is None else _cell(each))
+        cells += _cells(found.get(name))
     if len(agents) > 1:
-        texts = {each.text for each in found.values() if each.error is None}
-        is_same = len(found) == len(agents) and len(texts) == 1 and all(each.error is None for each in found.values())
+        ends = {("failed", each.error.kind) if each.error else ("answered", each.text) for each in found.values()}
+        is_same = len(found) == len(agents) and len(ends) == 1
         cells.append(Line("same" if is_same else "differs", "dim" if is_same else "bad"))
     return cells
+
+
+def _cells(shown: RowResult | None) -> list[Element]:
+    """Describe a result: the answer, which unfolds to the chat, the seconds and the tokens."""
+    if shown is None:
+        return [Line("not finished"), Line(""), Line("")]
+    took = Line("") if shown.seconds is None else Quantity(shown.seconds, seconds_text(shown.seconds))
+    return [_cell(shown), took, Quantity(shown.tokens, str(shown.tokens))]
+
+
+@elements_of.register
+def _(shown: Comparison) -> list[Element]:
+    changed = [each for each in shown.rows if each.change != "same"]
+    gravest_first = list(shown.counts)
+    lines = [_change(each, gravest_first.index(each.change)) for each in changed[:_MOST_ROWS]]
+    heads = ["row", "agent", "prompt", "change", "before", "after", "seconds", "tokens"]
+    if not any(each.agent for each in changed):
+        heads, lines = [heads[0], *heads[2:]], [[line[0], *line[2:]] for line in lines]
+    left_out = len(changed) - len(lines)
+    table = [SortableTable(heads, lines)] if lines else []
+    tone: Tone = "bad" if "broken" in shown.counts else "good"
+    return [Line(str(shown), tone), *table, *([Line(f"{left_out} more rows")] if left_out else [])]
+
+
+def _change(row: RowChange, gravity: int) -> list[Element]:
+    """Describe a row of two batches; a head sorts changes by their gravity."""
+    some = row.after or row.before
+    assert some is not None
+    sides = [each for each in (row.before, row.after) if each is not None]
+    tone: Tone = "bad" if row.change == "broken" else "good" if row.change == "fixed" else "dim"
+    seconds = [each.seconds for each in sides if each.seconds is not None]
+    return [
+        Quantity(some.number, row.key),
+        Line(row.agent),
+        Line(beginning(some.prompt)),
+        Quantity(gravity, row.change, tone),
+        *(Line("") if each is None else _cell(each) for each in (row.before, row.after)),
+        _grown(seconds, " → ".join(map(seconds_text, seconds))),
+        _grown([each.tokens for each in sides], " → ".join(str(each.tokens) for each in sides)),
+    ]
+
+
+def _grown(values: Sequence[float], text: str) -> Element:
+    return Quantity(values[-1] - values[0], text) if values else Line("")
 
 
 def _cell(shown: RowResult) -> Element:

@@ -102,6 +102,10 @@ margin:4px 0;overflow:hidden}
 .agui.agui .agui-rows>table>thead>tr>th,.agui.agui .agui-rows>table>tbody>tr>td{
 border-bottom:1px solid var(--agui-line);padding:3px 10px 3px 0;text-align:start;vertical-align:top;min-width:60px}
 .agui.agui .agui-rows tr{background:none}
+.agui-sort{all:unset;cursor:pointer}
+.agui-sort:focus-visible{outline:2px solid var(--agui-key)}
+.agui th[aria-sort=ascending] .agui-sort::after{content:" ▲"/""}
+.agui th[aria-sort=descending] .agui-sort::after{content:" ▼"/""}
 .agui-rows .agui-fold{border:0;margin:3px 0;padding:0}
 .agui-panel{border:1px solid var(--agui-line);border-left:3px solid var(--agui-key);border-radius:6px;padding:10px 12px}
 .agui-question{white-space:pre-wrap}

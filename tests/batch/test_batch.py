@@ -7,8 +7,11 @@ import csv
 import errno
 import json
 import os
+import re
+import sys
 import time
 from collections.abc import AsyncIterator, Callable
+from io import StringIO
 from itertools import count
 from pathlib import Path
 from types import GenericAlias
@@ -458,14 +461,43 @@ def test_several_agents_answer_the_same_rows(tmp_path: Path) -> None:
     first = run_many(agents, ["a", "b"], journal=journal)
     assert sorted((done.key, done.agent, done.text) for done in first) == expected
     batch = run_many(agents, ["a", "b"], journal=journal)
-    results = sorted(batch, key=lambda done: (done.number, done.agent))
-    assert [(done.key, done.agent, done.text) for done in results] == expected
+    results = sorted(batch)
+    in_order = [("1", "old", "old"), ("1", "new", "A"), ("2", "old", "old"), ("2", "new", "")]
+    assert [(done.key, done.agent, done.text) for done in results] == in_order
     assert len(old.inputs) == len(new.inputs) == 2
     summary = batch.summary
     assert (summary.agents["new"].failed, summary.agents["old"].tokens, summary.tokens) == (1, 20, 20)
-    assert summary.errors == {"RunFailedError": 1}
+    assert summary.errors == {"RunFailedError: no idea about b (code stumped)": 1}
+    assert list(summary.agents) == ["old", "new"]
     assert "new: " in str(summary)
-    assert [row["agent"] for row in table(results)] == ["new", "old", "new", "old"]
+    assert [row["agent"] for row in table(results)] == ["old", "new", "old", "new"]
+
+
+def test_failures_are_of_one_kind_apart_from_the_ids_and_numbers_of_their_runs() -> None:
+    messages = ("run 3f2a-77 took 31.5 s at 10:41:07.", "run 9c81-aa0 took 8 s\n at 23:05.", "run 3f2a-77 was cut off.")
+    kinds = [RowError("ReadTimeout", message, "504").kind for message in messages]
+    assert kinds == [*["ReadTimeout 504: run … took … s at …."] * 2, "ReadTimeout 504: run … was cut off."]
+    assert RowError("ReadTimeout", messages[0]).kind == "ReadTimeout: run … took … s at …."
+
+
+def test_a_batch_and_its_rows_say_in_one_line_what_they_are() -> None:
+    batch = run_many({"old": failing("b\nc"), "new": ScriptedAgent(echo)}, ["b\nc"], at_once=1)
+    assert repr(batch) == "<Batch of old, new: 0/2 rows, 0 failed>"
+    failed, answered = (re.sub(r"[0-9.]+ s", "0.1 s", repr(done)) for done in sorted(batch))
+    assert failed == "<RowResult 1 of old, 0.1 s, 0 tokens: failed, RunFailedError: no idea about b c (code stumped)>"
+    assert answered == r"<RowResult 1 of new, 0.1 s, 0 tokens: 'You asked: b\nc'>"
+
+
+def test_a_terminal_has_a_bar_while_the_loop_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = StringIO()
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    printed = sys.stdout
+    for _ in run_many(ScriptedAgent(echo), ["a", "b"]):
+        assert sys.stdout is printed, "a file or a pipe"
+    assert "2/2 rows, 0 failed" in terminal.getvalue()
+    assert terminal.getvalue().endswith("\x1b[2K"), "nothing of it is left"
 
 
 def test_a_prompt_may_be_made_of_a_row() -> None:

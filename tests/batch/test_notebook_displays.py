@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Any
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -11,11 +13,15 @@ pytest.importorskip("IPython", reason="needs the extra notebook: pip install 'ag
 
 from ag_ui.core import RunAgentInput, RunErrorEvent
 
-from agui_client.batch import RowResult, run_many
+from agui_client.batch import RowError, RowResult, run_many
 from agui_client.notebook import show
 from agui_client.notebook.content import bundle_of
 from agui_client.testing import ScriptedAgent, Step, text, turn
+from support.browser import chromium
 from support.cells import Cell, shown_cell
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
 
 
 @pytest.fixture
@@ -52,18 +58,55 @@ def test_a_bar_is_in_the_cell_while_a_batch_runs_and_then_its_summary(cell: Cell
     assert "1 RunFailedError" in shown["text/plain"]
 
 
-def test_rows_are_a_table_with_failures_first_and_agents_side_by_side(cell: Cell) -> None:
-    show(rows_of("a", "b", "c"))
+def test_rows_are_a_table_in_their_order_with_agents_side_by_side(cell: Cell) -> None:
+    show([replace(done, seconds=1.5) for done in reversed(rows_of("a", "b", "c"))])
     assert cell.drawings[-1]["text/plain"].splitlines() == [
-        "row | prompt | old | new | same",
-        "2 | b | RunFailedError: <overloaded> | Bergen | differs",
-        "1 | a | Oslo | Oslo | same",
-        "3 | c | Oslo | Bergen | differs",
+        "1 failure: RunFailedError: <overloaded> · row 2",
+        "row | prompt | old | old: seconds | old: tokens | new | new: seconds | new: tokens | same",
+        "1 | a | Oslo | 1.5 s | 0 | Oslo | 1.5 s | 0 | same",
+        "2 | b | RunFailedError: <overloaded> | 1.5 s | 0 | Bergen | 1.5 s | 0 | differs",
+        "3 | c | Oslo | 1.5 s | 0 | Bergen | 1.5 s | 0 | differs",
     ]
     html = cell.drawings[-1]["text/html"]
     assert html.count("<details") == 6, "each row opens its chat"
     assert "<overloaded>" not in html
     assert "&lt;overloaded&gt;" in html
+
+
+def test_equal_failures_are_one_line_and_the_same_end_of_a_row(cell: Cell) -> None:
+    """Of very many rows, those that failed are shown."""
+    answered = RowResult(number=1, key="1", agent="old", row={}, prompt="hi")
+    rows = [replace(answered, number=number, key=str(number)) for number in range(1, 401)]
+    for number in (300, 320):
+        failed = [RowError("RunFailedError", f"run {number}-{agent} is lost") for agent in ("a", "b")]
+        rows[number - 1] = replace(rows[number - 1], error=failed[0])
+        rows.append(replace(rows[number - 1], agent="new", agent_number=2, error=failed[1]))
+    show(rows)
+    lines = cell.drawings[-1]["text/plain"].splitlines()
+    assert lines[0] == "4 failures: RunFailedError: run … is lost · rows 300, 320"
+    assert [line.split(" | ")[0] for line in lines[-4:]] == ["198", "300", "320", "200 more rows"]
+    assert lines[-2].endswith(" | same")
+
+
+def test_a_click_on_a_head_sorts_the_table_and_the_next_turns_it_round(tmp_path: Path) -> None:
+    took = {"b": 10.0, "a": 9.5, "c": None}
+    rows = [
+        RowResult(number=number, key=key, agent="", row={}, prompt="hi", text=f"row {11 - number}", seconds=seconds)
+        for number, (key, seconds) in enumerate(took.items(), start=9)
+    ]
+    page = tmp_path / "rows.html"
+    page.write_text(bundle_of(rows)["text/html"], encoding="utf-8")
+
+    def look(page: Page) -> list[str]:
+        seen: list[str] = []
+        for head in (None, "seconds", "seconds", "answer", "row"):
+            if head is not None:
+                page.get_by_role("button", name=head, exact=True).click()
+            seen.append("".join(page.locator("tbody tr td:first-child").all_inner_texts()))
+        return seen
+
+    with chromium() as browser:
+        assert browser.visit(page, look) == (["bac", "cab", "bac", "cab", "bac"], [])
 
 
 def test_an_interrupt_in_a_notebook_is_one_short_message(cell: Cell) -> None:

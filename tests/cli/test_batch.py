@@ -54,7 +54,7 @@ def test_a_table_is_made_at_the_end_for_several_agents(
     with out.open(encoding="utf-8", newline="") as file:
         rows = [(row["id"], row["agent"], row["text"]) for row in csv.DictReader(file)]
     assert rows == [
-        (key, agent, f"You said {said}.") for key, said in (("x", "one"), ("y", "two")) for agent in ("new", "old")
+        (key, agent, f"You said {said}.") for key, said in (("x", "one"), ("y", "two")) for agent in ("old", "new")
     ]
 
 
@@ -72,7 +72,7 @@ def test_failures_and_budgets_have_exit_codes_of_their_own(agui: Agui, server: S
     spent = agui("batch", server.url, str(path), "--out", out, "--max-rows", "1", "--at-once", "1")
     assert (spent.returncode, "stopped by the budget of rows; 1 rows are left" in spent.stderr) == (4, True)
     failed = agui("batch", server.url, str(path), "--out", out)
-    assert (failed.returncode, "  1 RunFailedError\n" in failed.stderr) == (1, True)
+    assert (failed.returncode, "  1 RunFailedError: no idea\n" in failed.stderr) == (1, True)
     again = agui("batch", server.url, str(path), "--out", out, "--rerun-failed")
     assert (again.returncode, "agui: row 1 failed: RunFailedError: no idea\n" in again.stderr) == (1, True)
 
