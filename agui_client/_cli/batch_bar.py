@@ -18,7 +18,7 @@ from agui_client._cli.plain_view import is_screen_taken, on_screen
 if TYPE_CHECKING:
     from agui_client.batch import Batch
 
-_WIDTH = 30
+_WIDTH = 20
 
 
 @contextmanager
@@ -68,7 +68,14 @@ class _Bar:
         progress = self._batch.progress
         line = Table.grid(padding=(0, 1))
         line.add_row(
-            ProgressBar(total=max(progress.total, 1), completed=progress.finished, width=_WIDTH),
-            Text(f"{progress}, {progress.tokens} tokens", style="red" if progress.failed else ""),
+            ProgressBar(
+                total=max(progress.total, 1), completed=progress.finished, width=_WIDTH, complete_style="green"
+            ),
+            Text(
+                f"{progress}, {progress.tokens} tokens",
+                style="red" if progress.failed else "",
+                no_wrap=True,
+                overflow="ellipsis",
+            ),
         )
         return line

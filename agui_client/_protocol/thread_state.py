@@ -489,6 +489,15 @@ class Thread:
             self._view, self._is_in_order = [slot.model for slot in self._walk()], True
         return self._view.copy()
 
+    def appended_to(self, count: int) -> Message | None:
+        """Return the last message if it is one more at the end than there were at the last look; None if it is not."""
+        return self.message(self._last) if self._is_in_order and len(self._view) == count + 1 else None
+
+    def place_of_call(self, tool_call_id: str) -> tuple[int, int] | None:
+        """Return the places of the message of a call, and of the call in it; None if messages have moved."""
+        call = self.calls.get(tool_call_id)
+        return (call.owner.index, call.position) if call is not None and self._is_in_order else None
+
     def warn(self, rule: str, event: Event, sentence: str) -> Change:
         """Record a warning about an event that changes nothing; `sentence` goes on from its type."""
         self.log.add(rule, f"{event.type.value} {sentence}", event_type=event.type.value)

@@ -211,7 +211,55 @@ class _Conversation:
                 operations.append({"op": "append", "path": reduce(pointer, path, ""), "value": piece.delta})
                 if not event.metadata:
                     return
-            operations += self._look()
+            added = self._added(event)
+            operations += self._look() if added is None else (added,)
+
+    def _added(self, event: Event) -> Operation | None:
+        """Return the operation for an event that did nothing but add a message or a call; None if it may have done more.
+
+        To compare all messages at each of thousands of calls would take minutes.
+        """
+        thread, at = self._reducer.thread, len(self.written)
+        match event:
+            case core.ToolCallResultEvent() if not self._is_first(event):
+                return None
+            case core.TextMessageStartEvent() | core.ReasoningMessageStartEvent() | core.ToolCallResultEvent():
+                message = thread.appended_to(at)
+            case core.ToolCallStartEvent():
+                message = thread.appended_to(at)
+                if message is None:
+                    return self._added_call(event.tool_call_id)
+            case _:
+                return None
+        if message is None:
+            return None
+        self._messages.append(message)
+        self.written.append(_written(message))
+        self._find_texts((at,))
+        return {"op": "add", "path": "/messages/-", "value": self.written[at]}
+
+    def _is_first(self, event: core.ToolCallResultEvent) -> bool:
+        """Return whether a result is that of the only call of its id: a result of another may withdraw a call."""
+        call = self._reducer.thread.calls.get(event.tool_call_id)
+        return call is not None and call.ordinal == 1 and event.message_id != event.tool_call_id
+
+    def _added_call(self, tool_call_id: str) -> Operation | None:
+        """Return the operation for a call that was added behind the others of its message; None if it was not."""
+        place, call = self._reducer.thread.place_of_call(tool_call_id), self._reducer.tool_call(tool_call_id)
+        if place is None or call is None:
+            return None
+        at, number = place
+        calls = self.written[at].get("toolCalls", ())
+        if number == 0 or number != len(calls):
+            return None
+        written = _written(call)
+        self.written[at] = {**self.written[at], "toolCalls": [*calls, written]}
+        self._note_arguments(tool_call_id, at, number, 0)
+        return {"op": "add", "path": f"/messages/{at}/toolCalls/{number}", "value": written}
+
+    def _note_arguments(self, tool_call_id: str, at: int, number: int, size: int) -> None:
+        self._arguments[tool_call_id] = ("messages", at, "toolCalls", number, "function", "arguments")
+        self._sizes[tool_call_id] = size
 
     def _appended_to(self, event: _Delta) -> _Path | None:
         """Return the path of the text that a delta was appended to; None if it was replaced, or may have been."""
@@ -274,8 +322,7 @@ class _Conversation:
                     self._texts[message["id"]] = ("messages", at, "content")
             for number, call in enumerate(message.get("toolCalls", ())):
                 if self._is_latest(call["id"], message["id"], at, number):
-                    self._arguments[call["id"]] = ("messages", at, "toolCalls", number, "function", "arguments")
-                    self._sizes[call["id"]] = len(call["function"]["arguments"])
+                    self._note_arguments(call["id"], at, number, len(call["function"]["arguments"]))
 
     def _is_latest(self, tool_call_id: str, message_id: str, at: int, number: int) -> bool:
         """Return whether deltas append to the call at a place: the latest of its id, and the first in its message."""
@@ -313,6 +360,6 @@ def _appended(value: Any, path: Sequence[str | int], text: str) -> Any:
     return copy
 
 
-def _written(message: Message) -> dict[str, Any]:
-    written: dict[str, Any] = json.loads(write(message))
+def _written(model: Message | ToolCall) -> dict[str, Any]:
+    written: dict[str, Any] = json.loads(write(model))
     return written
