@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 _LIGHT = """--agui-fg:#1f2328;--agui-dim:#59636e;--agui-line:#d1d9e0;--agui-soft:#f3f5f7;--agui-user:#dbeafe;
---agui-agent:#eef1f4;--agui-good:#1a7f37;--agui-bad:#b35900;--agui-key:#0550ae;--agui-string:#0a5c36;--agui-on:#fff;--agui-mark:#ffe58f;color-scheme:light"""
+--agui-agent:#eef1f4;--agui-good:#1a7f37;--agui-bad:#ad5600;--agui-key:#0550ae;--agui-string:#0a5c36;--agui-on:#fff;--agui-mark:#ffe58f;--agui-f-text:#2a6dca;
+--agui-f-reasoning:#8456c7;--agui-f-tool:#9f5e22;--agui-f-state:#227c57;--agui-f-subagent:#bb3d88;--agui-f-run:#646f7c;--agui-f-waiting:#09748c;--agui-f-fault:#d12a34;color-scheme:light"""
 _DARK = """--agui-fg:#e6edf3;--agui-dim:#9da7b3;--agui-line:#3d444d;--agui-soft:#20262d;--agui-user:#1d3a5f;
---agui-agent:#272e36;--agui-good:#4ac26b;--agui-bad:#f0a050;--agui-key:#79c0ff;--agui-string:#8ddb8c;--agui-on:#0d1117;--agui-mark:#5c4a00;color-scheme:dark"""
+--agui-agent:#272e36;--agui-good:#4ac26b;--agui-bad:#f0a050;--agui-key:#79c0ff;--agui-string:#8ddb8c;--agui-on:#0d1117;--agui-mark:#5c4a00;--agui-f-text:#578fdc;
+--agui-f-reasoning:#a07dd4;--agui-f-tool:#ce7a2c;--agui-f-state:#2ca171;--agui-f-subagent:#d06ea8;--agui-f-run:#858f9c;--agui-f-waiting:#5cc8e8;--agui-f-fault:#e16870;color-scheme:dark"""
 _THEMES = f"""
 .agui{{{_LIGHT}}}
 @media (prefers-color-scheme:dark){{.agui{{{_DARK}}}}}
@@ -13,19 +15,19 @@ _THEMES = f"""
 [data-jp-theme-light=false] .agui,.vscode-dark .agui,[data-theme=dark] .agui{{{_DARK}}}
 """
 _FAMILIES = {
-    "text": "#4a86d9",
-    "reasoning": "#9a75d1",
-    "tool": "#c9772b",
-    "state": "#2b9c6e",
-    "subagent": "#c95a9c",
-    "run": "#7b8694",
-    "frame": "#7b8694",
-    "other": "#7b8694",
-    "bad": "#d9434c",
+    "text": "text",
+    "reasoning": "reasoning",
+    "tool": "tool",
+    "state": "state",
+    "subagent": "subagent",
+    **dict.fromkeys(("run", "frame", "other"), "run"),
+    "waiting": "waiting",
+    "bad": "fault",
 }
-"""The colours of kinds of events, which are legible on light and on dark."""
+"""The colours of kinds of events."""
 _COLOURS = "".join(
-    f".agui-f-{name}{{background:{colour}}}.agui-n-{name}{{color:{colour}}}" for name, colour in _FAMILIES.items()
+    f".agui-f-{name}{{background:var(--agui-f-{colour})}}.agui-n-{name}{{color:var(--agui-f-{colour})}}"
+    for name, colour in _FAMILIES.items()
 )
 _RULES = """
 .agui{color:var(--agui-fg);font:14px/1.45 system-ui,sans-serif;max-width:760px;overflow-wrap:anywhere;padding:2px}

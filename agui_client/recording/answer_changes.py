@@ -215,7 +215,7 @@ class _Conversation:
             operations += self._look() if added is None else (added,)
 
     def _added(self, event: Event) -> Operation | None:
-        """Return the operation for an event that did nothing but add a message or a call; None if it may have done more.
+        """Return the operation for an event that only added a message or a call; None if it may have done more.
 
         To compare all messages at each of thousands of calls would take minutes.
         """

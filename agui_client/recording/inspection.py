@@ -28,6 +28,7 @@ from agui_client._run.story import (
     answer_text,
     as_text,
     calls_in,
+    question_text,
 )
 from agui_client._tools.context import ToolExecution
 from agui_client._widgets.drawing import call_html
@@ -124,7 +125,8 @@ class Inspection:
             that there is something for: `r` and `l`, the numbers of its request and its lane; `lanes`, lanes that
             begin; `c`, the conversation that a request begins with, if that is not in its input; `o`, operations that
             change it; `a`, the tool call that it is about, as far as it has come; `n`, the id and the name of a
-            subagent that begins; `s`, sentences about answers, the result and the time; `w`, warnings; `e`, the reason
+            subagent that begins; `s`, sentences about answers, questions, the result and the time; `q`, the ids of
+            the interrupts that a run ends with; `w`, warnings; `e`, the reason
             why a client stops; `v`, the HTML that a view makes of a tool call; `m`, texts of the agent that are
             complete, each with its Markdown as HTML, once in a recording; `u`, the tokens of a run, as a list of
             `TokenUsage`, each with its `cost` if that is known.
@@ -198,8 +200,12 @@ class Inspection:
             subagent = str(line.event.get("subagentRunId"))
             row["n"] = [subagent, self.speakers.name(subagent)]
         elif kind == "RUN_FINISHED":
-            self._interrupts |= {each.id: each for each in answer.changes.outcome.interrupts}
-            row["s"] = RunStory(result=answer.changes.result).lines
+            asked = {each.id: each for each in answer.changes.outcome.interrupts}
+            self._interrupts |= asked
+            waits = [f"waits for an answer: {question_text(each, self.speakers)}" for each in asked.values()]
+            row["s"] = [*RunStory(result=answer.changes.result).lines, *waits]
+            if asked:
+                row["q"] = [*asked]
 
     def _note_answers(self, answer: Answer, line: RequestLine) -> None:
         """Take note of the interrupts that a request answers, and of the decisions about tool calls in the answers."""

@@ -27,7 +27,7 @@ from agui_client.recording.reading import Exchange, Recording
 if TYPE_CHECKING:
     from ag_ui.core import Interrupt, Message
 
-Family: TypeAlias = Literal["text", "reasoning", "tool", "state", "subagent", "run", "frame", "other", "bad"]
+Family: TypeAlias = Literal["text", "reasoning", "tool", "state", "subagent", "run", "waiting", "frame", "other", "bad"]
 _FAMILIES: Mapping[str, Family] = {
     "TEXT": "text",
     "REASONING": "reasoning",
@@ -218,7 +218,7 @@ def _row(row: dict[str, Any], line: Line) -> RowSummary:
     name = str(event.get("type", "(no type)")) if line.kind == "event" else line.kind
     family: Family = "tool" if line.kind == "tool" else "frame"
     if line.kind == "event":
-        family = _FAMILIES.get(name.partition("_")[0], "other")
+        family = "waiting" if "q" in row else _FAMILIES.get(name.partition("_")[0], "other")
     error = getattr(line, "error", None)
     if "e" in row or error is not None or name in ("RUN_ERROR", "SUBAGENT_ERROR"):
         family = "bad"

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from agui_client.notebook import elements
+from agui_client.notebook.recording_elements import of_recording
 from agui_client.recording import Recording, inspector_page
-from benchmarks.measure import Row
+from agui_client.recording.summary import summary_of
+from benchmarks.measure import Row, best_times
 from support.browser import FRAME, chromium
 
 if TYPE_CHECKING:
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
 
 _EVENTS = 20_000
 _OPEN_SECONDS, _PAUSE_SECONDS = 2.0, 0.1
+_CALLS, _CALLS_SECONDS = 8_000, 5.0
 _MOMENTS = 60
 _SCRUB = """async (tab) => {
     const pauses = [];
@@ -37,6 +41,38 @@ _SCRUB = """async (tab) => {
 def long_recordings(repeat: int) -> list[Row]:
     """20 000 events in one run, and in ten; each moment counts with the best of its pauses."""
     return [row for runs in (1, 10) for row in _looked_at(runs, repeat)]
+
+
+def many_calls(repeat: int) -> list[Row]:
+    """8 000 calls in messages of their own, and in one message: the page, and the HTML of `result.inspect()`."""
+    return [row for parent in ({}, {"parentMessageId": "m"}) for row in _called(parent, repeat)]
+
+
+def _called(parent: dict[str, str], repeat: int) -> list[Row]:
+    events: list[dict[str, Any]] = [{"type": "RUN_STARTED", "threadId": "t", "runId": "r"}]
+    for number in range(_CALLS):
+        call = {"toolCallId": f"c{number}"}
+        events += [
+            {"type": "TOOL_CALL_START", "toolCallName": "look", **call, **parent},
+            {"type": "TOOL_CALL_ARGS", "delta": '{"a": 1}', **call},
+            {"type": "TOOL_CALL_END", **call},
+            {"type": "TOOL_CALL_RESULT", "messageId": f"{number}-result", "content": "{}", **call},
+        ]
+    events.append({"type": "RUN_FINISHED", "threadId": "t", "runId": "r"})
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "calls.jsonl"
+        file.write_text("".join(f"{json.dumps(line)}\n" for line in _lines(1, events)), "utf-8")
+        recording = Recording.read(file)
+    works = {
+        "page": lambda: inspector_page(recording),
+        "inspect()": lambda: elements.page(of_recording(summary_of(recording), {})),
+    }
+    times = zip(works, best_times(repeat, *works.values()), strict=True)
+    where = "one message" if parent else "messages of their own"
+    return [
+        Row(f"inspector, {_CALLS} calls in {where}: {name}", took / _CALLS_SECONDS, 1.0, "5 s", f"{took:.2f} s")
+        for name, took in times
+    ]
 
 
 def _looked_at(runs: int, repeat: int) -> list[Row]:
@@ -64,14 +100,14 @@ def _looked_at(runs: int, repeat: int) -> list[Row]:
     ]
 
 
-def _lines(runs: int) -> Iterator[dict[str, Any]]:
+def _lines(runs: int, events: Iterable[dict[str, Any]] | None = None) -> Iterator[dict[str, Any]]:
     yield {"kind": "header", "protocol": "1.0", "package": "0", "session": "s", "time": "2026-01-01T00:00:00Z"}
     at = 0.0
     for run in range(runs):
         input: dict[str, Any] = {"threadId": "t", "runId": f"r{run}", "messages": [], "state": {"items": []}}
         request = {"request": f"s-{run}.1", "call": f"s-{run}", "at": at, "agent": {"agent_id": "a"}}
         yield {"kind": "request", **request, "input": {**input, "tools": [], "context": [], "forwardedProps": {}}}
-        for event in _events(f"r{run}", _EVENTS // runs):
+        for event in _events(f"r{run}", _EVENTS // runs) if events is None else events:
             at += 0.01
             yield {"kind": "event", "request": f"s-{run}.1", "at": at, "event": event}
         at += 30

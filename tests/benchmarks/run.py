@@ -74,6 +74,7 @@ BENCHMARKS: dict[str, Callable[[int], list[Row]]] = {
     "history": teams.long_history,
     "import": imports.importing,
     "inspector": inspecting.long_recordings,
+    "inspector-calls": inspecting.many_calls,
 }
 
 _LAYOUT = "{:<54}{:<52}{:<46}{}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import re
 from collections.abc import Generator, Sequence
 from pathlib import Path
 from random import Random
@@ -15,7 +16,8 @@ from agui_client._protocol.patch import PatchFailed, is_same_json
 from agui_client._protocol.schema import is_object
 from agui_client._widgets import views
 from agui_client.notebook import ShownCall, renders
-from agui_client.recording import Recording, inspector_page, record
+from agui_client.notebook.style import STYLE
+from agui_client.recording import Recording, inspector, inspector_page, record
 from agui_client.recording.live_rows import LiveRows
 from agui_client.testing import ScriptedAgent, text, turn
 from support.browser import FRAME, Chromium, chromium
@@ -125,19 +127,120 @@ def test_a_state_is_compared_with_a_marked_moment(browser: Chromium, tmp_path: P
     assert table == "/city\tOslo\tBergen\n/plan/1\t\tferry"
 
 
-def test_search_finds_a_word_that_was_streamed_in_pieces(browser: Chromium, tmp_path: Path) -> None:
-    def look(page: Page) -> tuple[str, str, str]:
-        page.get_by_label("Search").fill("ferry leaves")
-        page.locator(".row.found").wait_for()
-        page.evaluate(FRAME)
-        found = page.locator("#found").inner_text(), page.locator("#moment").inner_text()
-        page.get_by_label("Search").fill("nowhere")
-        page.get_by_text("nothing found").wait_for()
-        return *found, page.locator("#found").inner_text()
+@pytest.mark.parametrize(
+    ("wanted", "found_at"),
+    [
+        ("ferry leaves", [5]),
+        ("FERRY  leaves", [5]),
+        ("in Zürich at", [21]),
+        ("ends here. And goes", [24]),
+        ('a "quoted" word', [26]),
+        ("path: C:\\temp", [26]),
+        ("Genève airport", [27]),
+        ("nowhere", []),
+    ],
+)
+def test_search_finds_what_one_reads_however_it_was_written_and_cut(
+    browser: Chromium, tmp_path: Path, wanted: str, found_at: list[int]
+) -> None:
+    call, message = {"toolCallId": "d"}, {"messageId": "p"}
+    texts: list[Json] = [
+        {"type": "TOOL_CALL_START", "toolCallName": "fly", **call},
+        {"type": "TOOL_CALL_ARGS", "delta": '{"to": "in Z\\u00', **call},
+        {"type": "TOOL_CALL_ARGS", "delta": 'fcrich\\nat 9"}', **call},
+        {"type": "TEXT_MESSAGE_START", **message},
+        {"type": "TEXT_MESSAGE_CONTENT", "delta": "The line ends here. \n", **message},
+        {"type": "TEXT_MESSAGE_CONTENT", "delta": "\n And goes on.", **message},
+        {"type": "TEXT_MESSAGE_END", **message},
+        {"type": "CUSTOM", "name": "n", "value": 'a "quoted" word, path: C:\\temp'},
+        {"type": "TOOL_CALL_RESULT", "messageId": "e", "content": json.dumps(["Genève airport"]), **call},
+    ]
 
-    (found, moment, nothing), _ = browser.visit(written(tmp_path, *STORY), look)
-    assert (found, nothing) == ("1 of 1", "nothing found")
-    assert moment == f"0.500 s · row {BEFORE + 5} of {BEFORE + len(STORY)}"
+    def look(page: Page) -> tuple[list[int], str]:
+        page.get_by_label("Search").fill(wanted)
+        page.locator("#found").get_by_text("of" if found_at else "nothing found").wait_for()
+        found: list[int] = page.evaluate("(wanted) => page.search.find(wanted)", wanted)
+        return found, page.locator("#found").inner_text()
+
+    found, complaints = browser.visit(written(tmp_path, *STORY[:-1], *texts, STORY[-1]), look)
+    count = f"1 of {len(found_at)}" if found_at else "nothing found"
+    assert found == ([BEFORE + at - 1 for at in found_at], count)
+    assert complaints == []
+
+
+def test_a_run_that_waits_for_an_answer_does_not_look_like_one_that_is_over(browser: Chromium, tmp_path: Path) -> None:
+    asks = {"type": "interrupt", "interrupts": [{"id": "i", "reason": "confirm", "message": "Delete three files?"}]}
+    waits: Json = {"type": "RUN_FINISHED", **ENDS, "outcome": asks}
+
+    def look(page: Page) -> tuple[str, str, str]:
+        page.evaluate(FRAME)
+        page.get_by_role("tab", name="Event").click()
+        row = page.locator(".row.f-waiting").inner_text()
+        return page.locator("#facts.waiting").inner_text(), row, page.locator("#event").inner_text()
+
+    (facts, row, event), complaints = browser.visit(written(tmp_path, STORY[0], waits), look)
+    assert "waits for 1 answer" in facts
+    assert "RUN_FINISHED: waits" in row
+    assert "waits for an answer: Delete three files?" in event
+    assert complaints == []
+
+
+def test_a_legend_names_the_colours_of_all_rows(browser: Chromium, tmp_path: Path) -> None:
+    def look(page: Page) -> tuple[bool, list[str]]:
+        families: list[str] = page.evaluate("Object.keys(FAMILIES).map((name) => `f-${name}`)")
+        shown = page.locator("#legend > span").evaluate_all("(all) => all.map((each) => each.className)")
+        used: list[str] = page.evaluate("page.recording.rows.map((row) => `f-${row.family}`)")
+        return families == shown and set(used) <= {*shown}, page.locator("#legend > span").all_inner_texts()
+
+    (is_whole, words), _ = browser.visit(written(tmp_path, *STORY), look)
+    assert is_whole
+    assert words[:3] == ["text", "reasoning", "tool call"]
+
+
+@pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
+def test_every_text_has_contrast_with_every_background(scheme: int) -> None:
+    css = (Path(inspector.__file__).parent / "inspector_page/page.css").read_text("utf-8")
+    palette = _palette(css, scheme)
+    used = {
+        name: set(re.findall(rf"[;{{] ?{name}: var\(--([\w-]+)\)", re.sub(r"\.cursor\b[^{]*{[^}]*}", "", css)))
+        for name in ("color", "background")
+    }
+    assert used["background"] == {"paper", "panel", "chosen", "found", "fresh"}
+    assert used["color"] >= {"ink", "quiet", "text", "tool", "waiting", "warning", "bad"}
+    assert _poor_pairs(palette, used["color"], [palette[each] for each in used["background"]]) == []
+
+
+@pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
+def test_every_text_of_an_inspected_run_has_contrast_in_a_notebook(scheme: int) -> None:
+    palette = _palette(STYLE, scheme)
+    colours = set(re.findall(r"color:var\(--([\w-]+)\)", STYLE)) - {"agui-on", "agui-line"}  # of a button; of borders
+    assert colours >= {"agui-dim", "agui-f-text", "agui-f-waiting"}
+    paper = ["#ffffff", "#1e1e1e"][scheme]  # JupyterLab's
+    assert _poor_pairs(palette, colours, [paper, palette["agui-soft"]]) == []
+
+
+def _palette(css: str, scheme: int) -> dict[str, str]:
+    palettes = [dict(re.findall(r"--([\w-]+): ?(#\w+)", block)) for block in re.findall(r"{([^{}]*--[^{}]*)}", css)]
+    return palettes[0] | palettes[scheme]
+
+
+def _poor_pairs(palette: dict[str, str], colours: set[str], papers: list[str]) -> list[tuple[str, str, float]]:
+    """Return the pairs whose contrast is less than what WCAG 2 asks for."""
+    pairs = [(colour, paper, contrast(palette[colour], paper)) for colour in sorted(colours) for paper in papers]
+    return [each for each in pairs if each[2] < 4.5]
+
+
+def contrast(one: str, other: str) -> float:
+    """The ratio of WCAG 2."""
+    lights = sorted(_luminance(each) for each in (one, other))
+    return (lights[1] + 0.05) / (lights[0] + 0.05)
+
+
+def _luminance(colour: str) -> float:
+    whole = colour if len(colour) == 7 else "#" + "".join(2 * each for each in colour[1:])
+    parts = [int(whole[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    linear = [each / 12.92 if each <= 0.04045 else ((each + 0.055) / 1.055) ** 2.4 for each in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
 def test_a_folded_agent_hides_its_subagents(browser: Chromium, tmp_path: Path) -> None:

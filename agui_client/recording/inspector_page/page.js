@@ -25,6 +25,7 @@ class Page {
     this.tab = "messages";
     document.title = `${visible(data.title)}: AG-UI inspector`;
     byId("title").textContent = visible(data.title);
+    byId("legend").append(...Object.entries(FAMILIES).map(([name, words]) => h(`span.f-${name}`, {}, h("span.name", {}, words))));
     byId("notes").append(...data.notes.map((each) => h("p", {}, each)));
     const choose = (row) => this.choose(row);
     this.timeline = new Timeline(this.recording, byId("timeline"), byId("lanes"), choose, (lane) => this.fold(lane));
@@ -93,6 +94,7 @@ class Page {
     byId("scrubber").max = Math.max(0, recording.rows.length - 1);
     byId("space").style.height = `${this.shown.length * ROW_HEIGHT}px`;
     byId("facts").textContent = this.facts();
+    byId("facts").classList.toggle("waiting", this.recording.questions.size > 0);
     this.timeline.draw();
     this.drawRows();
   }
@@ -136,10 +138,11 @@ class Page {
   }
 
   facts() {
-    const { rows, requests, events, warnings, errors, usage } = this.recording;
+    const { rows, requests, events, warnings, errors, usage, questions } = this.recording;
     const seconds = rows.length ? rows[rows.length - 1].t : 0;
     const parts = [counted(requests.length, "request"), counted(events, "event"), duration(seconds)];
     if (usage.length) parts.push(tokensText(usage));
+    if (questions.size) parts.push(`waits for ${counted(questions.size, "answer")}`);
     if (warnings.length) parts.push(counted(warnings.length, "warning"));
     if (errors.length) parts.push(counted(errors.length, "error"));
     return parts.join(" · ");
@@ -312,7 +315,7 @@ class Page {
       h("span.time", {}, row.t.toFixed(3)),
       h(`span.gap${gap > 0.5 ? ".long" : ""}`, {}, gap >= 0.001 ? `+${duration(gap)}` : ""),
       run ? this.foldButton(run) : null,
-      h("span.name", {}, row.name),
+      h("span.name", {}, row.q ? `${row.name}: waits` : row.name),
       run?.isFolded ? h("span.count", {}, `×${run.rows.length} in ${duration(row.t - folded[0].t)}`) : null,
       lane?.kind === "subagent" ? h("span.owner", {}, lane.name) : null,
       h("span.summary", {}, run?.isFolded ? joined(folded) : summaryOf(row))

@@ -3,8 +3,24 @@
 const KEYFRAME_ROWS = 200;
 const NOTHING = Object.freeze({ messages: Object.freeze([]), state: undefined });
 
+/** The families of rows, with the words of the legend. */
+const FAMILIES = {
+  text: "text",
+  reasoning: "reasoning",
+  tool: "tool call",
+  state: "state, messages, activity",
+  subagent: "subagent",
+  run: "run, step",
+  waiting: "run that waits for an answer",
+  frame: "request, response",
+  other: "other event",
+  warning: "warning",
+  bad: "error",
+};
+
 /** The family of a row, which decides its colour and the filters that show it. */
 function familyOf(row) {
+  if (row.q) return "waiting";
   if (row.k !== "event") {
     return row.k === "tool" ? "tool" : "frame";
   }
@@ -26,6 +42,7 @@ class Recording {
     this.calls = new Map();
     this.told = new Map();
     this.speakers = new Map();
+    this.questions = new Set();
     this.warnings = [];
     this.errors = [];
     this.usage = [];
@@ -42,6 +59,7 @@ class Recording {
     this.lanes.push(...(row.lanes ?? []).map((lane) => ({ ...lane, spans: [], depth: 0, isFolded: false })));
     if (row.k === "event") this.events++;
     if (row.k === "request") this.begin(row);
+    for (const id of row.q ?? []) this.questions.add(id);
     const request = this.requests[row.r];
     if (request) {
       row.p = request.rows.length;
@@ -62,6 +80,7 @@ class Recording {
     const input = this.wholeInput(row.d);
     row.d = { ...row.d, input, base: undefined, same: undefined };
     const conversation = row.c ?? { messages: input.messages ?? [], state: input.state };
+    for (const { interruptId } of input.resume ?? []) this.questions.delete(interruptId);
     this.requests.push({ number: this.requests.length, row: row.i, line: row.d, rows: [], frames: [conversation] });
   }
 

@@ -1,4 +1,7 @@
-/* Search: in each row's JSON, and in texts and arguments that were streamed in pieces. */
+/* Search: in the texts of each row as one reads them, and in texts and arguments that were streamed in pieces. */
+
+/** Stands between two texts, so that nothing is found across them. */
+const BETWEEN = "\u0000";
 
 class Search {
   constructor(recording) {
@@ -10,7 +13,8 @@ class Search {
   /** Take in the rows that were added since. */
   catchUp() {
     for (const row of this.recording.rows.slice(this.written.length)) {
-      this.written.push(`${row.name} ${row.k} ${JSON.stringify(row.d)} ${row.e ?? ""} ${JSON.stringify(row.w ?? "")}`.toLowerCase());
+      const texts = [row.name, row.k, row.e ?? "", JSON.stringify(row.d), ...textsOf([row.d, row.w ?? [], row.s ?? []])];
+      this.written.push(plain(texts.join(BETWEEN)));
       const id = row.d?.messageId ?? row.d?.toolCallId;
       if (typeof id === "string" && typeof row.d.delta === "string") this.addPiece(`${row.r} ${row.family} ${id}`, row);
     }
@@ -19,19 +23,23 @@ class Search {
   addPiece(key, row) {
     let stream = this.streams.get(key);
     if (!stream) {
-      stream = { pieces: [], rows: [], ends: [], length: 0 };
+      stream = { pieces: [], written: [], rows: [], ends: [], length: 0, decoded: null };
       this.streams.set(key, stream);
     }
-    const text = row.d.delta.toLowerCase();
+    // White space that goes on in the next piece counts once, as within a piece.
+    const isAfterSpace = stream.written.findLast((piece) => piece)?.endsWith(" ");
+    const text = isAfterSpace ? plain(row.d.delta).trimStart() : plain(row.d.delta);
     stream.length += text.length;
-    stream.pieces.push(text);
+    stream.pieces.push(row.d.delta);
+    stream.written.push(text);
     stream.rows.push(row.i);
     stream.ends.push(stream.length);
+    stream.decoded = null;
   }
 
   /** Return the rows in which a text is, or becomes complete, in order. */
   find(text) {
-    const wanted = text.toLowerCase();
+    const wanted = plain(text);
     if (!wanted) return [];
     this.catchUp();
     const found = new Set();
@@ -39,12 +47,54 @@ class Search {
       if (written.includes(wanted)) found.add(at);
     });
     for (const stream of this.streams.values()) {
-      const whole = stream.pieces.join("");
-      for (let at = whole.indexOf(wanted); at >= 0; at = whole.indexOf(wanted, at + wanted.length)) {
+      const whole = stream.written.join("");
+      let at = whole.indexOf(wanted);
+      // In JSON, as arguments are, a text may be written with escapes; it is complete with the last piece.
+      if (at < 0 && this.decoded(stream).includes(wanted)) found.add(stream.rows.at(-1));
+      for (; at >= 0; at = whole.indexOf(wanted, at + wanted.length)) {
         found.add(stream.rows[firstAtLeast(stream.ends, at + wanted.length)]);
       }
     }
     return [...found].sort((one, other) => one - other);
+  }
+
+  decoded(stream) {
+    stream.decoded ??= plain(textsOf(parsed(stream.pieces.join(""))).join(BETWEEN));
+    return stream.decoded;
+  }
+}
+
+/** Return a text for comparisons: in small letters, and with one space for any white space. */
+function plain(text) {
+  return text.toLowerCase().replace(/\s+/g, " ");
+}
+
+/** Return the names and texts in a JSON value, also those in JSON that stands in a text, as results of tools do. */
+function textsOf(value) {
+  const found = [];
+  const rest = [value];
+  while (rest.length) {
+    const each = rest.pop();
+    if (typeof each === "object" && each !== null) {
+      for (const [name, member] of Object.entries(each)) {
+        if (!Array.isArray(each)) found.push(name);
+        rest.push(member);
+      }
+    } else if (typeof each === "string") {
+      found.push(each);
+      rest.push(parsed(each));
+    }
+  }
+  return found;
+}
+
+/** Return the JSON in a text; undefined if it is none, or no object, array or text. */
+function parsed(text) {
+  if (!/^\s*["[{]/.test(text)) return undefined;
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
   }
 }
 

@@ -136,7 +136,7 @@ class Timeline {
       if (top === undefined || taken.has(spot)) continue;
       taken.add(spot);
       pen.fillStyle = colour(family);
-      const isHigh = family === "bad" || family === "warning";
+      const isHigh = ["bad", "warning", "waiting"].includes(family);
       pen.fillRect(Math.round(this.xs[row.i]), top + (isHigh ? 1 : 5), isHigh ? 3 : 2, LANE_HEIGHT - (isHigh ? 2 : 10));
     }
   }
