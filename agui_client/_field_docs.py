@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import ast
 import inspect
+import sys
 from contextlib import suppress
+from functools import cache
 from itertools import pairwise
 from textwrap import dedent
-from typing import Any
+from typing import TYPE_CHECKING, Any, is_typeddict
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 class Record:
@@ -23,20 +28,32 @@ class Record:
 
 
 class _FieldDocs(dict[str, str]):
-    """The docstrings of a class's fields by name, read off its source at the first use."""
+    """The docstrings of a class's fields by name, read at the first use."""
 
     def __init__(self, kind: Any) -> None:
         super().__init__(dict.fromkeys(kind.__slots__, ""))
         self._kind = kind
 
     def __getitem__(self, name: str) -> str:
-        with suppress(OSError):  # no source, no docstrings
-            module = ast.parse(dedent(inspect.getsource(self._kind)))
-            members = [member for each in module.body if isinstance(each, ast.ClassDef) for member in each.body]
-            for pair in pairwise(members):
-                match pair:
-                    case ast.AnnAssign(target=ast.Name(id=field)), ast.Expr(ast.Constant(str(text))) if field == name:
-                        return inspect.cleandoc(text)
-                    case _:
-                        pass
-        return ""
+        return field_docs(self._kind).get(name, "")
+
+
+@cache
+def field_docs(kind: type) -> Mapping[str, str]:
+    """Read the docstrings of the fields of a class off its source; a `TypedDict` has those of its bases, too."""
+    found: dict[str, str] = {}
+    with suppress(OSError):  # no source, no docstrings
+        (tree,) = ast.parse(dedent(inspect.getsource(kind))).body
+        if not isinstance(tree, ast.ClassDef):
+            return found
+        for base in tree.bases:  # a TypedDict knows the fields of its bases, and not the bases
+            named = getattr(sys.modules[kind.__module__], getattr(base, "id", ""), None)
+            if is_typeddict(named):
+                found |= field_docs(named)
+        for pair in pairwise(tree.body):
+            match pair:
+                case ast.AnnAssign(target=ast.Name(id=field)), ast.Expr(ast.Constant(str(text))):
+                    found[field] = inspect.cleandoc(text)
+                case _:
+                    pass
+    return found

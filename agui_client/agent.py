@@ -69,6 +69,7 @@ _RECORDS: dict[str, tuple[type, str]] = {
 """The options that are records, with their classes."""
 
 
+@lists_keywords(AgentOptions)
 class AbstractAgent(Displayed, ABC, Generic[StateT]):
     """A conversation with an agent, wherever that agent runs.
 
@@ -97,9 +98,8 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
     """The keywords of the verbs, such as "headers", that `run` carries out: it finds them in `call_options`. Without
     them, a call with a keyword that is not for agents of every kind is refused."""
 
-    @lists_keywords(AgentOptions)
     def __init__(self, **options: Unpack[AgentOptions[StateT]]) -> None:
-        options = checked_options(options, AgentOptions, "an agent", type(self))
+        options = checked_options(options, AgentOptions, type(self).__name__, type(self))
         for module in self._needs:
             # With the first agent, so that importing the package is quick, and so is the first run.
             import_module(module)
@@ -200,6 +200,7 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
 
     # --- the verbs
 
+    @lists_keywords(RunOptions)
     async def run_agent(self, prompt: Prompt = None, **options: Unpack[RunOptions]) -> RunResult[StateT]:
         """Run the agent and wait for its answer.
 
@@ -220,6 +221,7 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
         async with self.stream(prompt, **options) as run:
             return await run.result()
 
+    @lists_keywords(RunOptions)
     def stream(self, prompt: Prompt = None, **options: Unpack[RunOptions]) -> AgentRun[StateT]:
         """Run the agent and iterate its events: `async with agent.stream("...") as run: async for event in run`.
 
@@ -235,6 +237,7 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
 
         return AgentRun(self._starting(prompt, options))
 
+    @lists_keywords(RunOptions)
     def run_agent_sync(self, prompt: Prompt = None, **options: Unpack[RunOptions]) -> RunResult[StateT]:
         """`run_agent` for code without `await`: scripts, threads, and notebooks with a running loop.
 
@@ -252,6 +255,7 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
         with self.stream_sync(prompt, **options) as run:
             return run.result()
 
+    @lists_keywords(RunOptions)
     def stream_sync(self, prompt: Prompt = None, **options: Unpack[RunOptions]) -> SyncAgentRun[StateT]:
         """`stream` for code without `await`: `with agent.stream_sync("...") as run: for event in run`.
 
@@ -267,6 +271,7 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
 
         return SyncAgentRun(self._starting(prompt, options))
 
+    @lists_keywords(RunOptions)
     def observe(self, prompt: Prompt = None, **options: Unpack[RunOptions]) -> Observable[Event]:
         """Return a run as a cold RxPY observable: subscribing starts it, disposing aborts it.
 
@@ -283,9 +288,10 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
         from agui_client._run.observable import observe_run
 
         # Here, and not at the subscription: a misspelled keyword is the fault of this line.
-        checked_options(options, RunOptions, "a run")
+        checked_options(options, RunOptions, f"{type(self).__name__}.observe")
         return observe_run(lambda: self.stream(prompt, **options), self._conversation)
 
+    @lists_keywords(ConnectOptions)
     async def connect_agent(self, **options: Unpack[ConnectOptions]) -> RunResult[StateT]:
         """Take up the thread where the agent has it: after a cut connection, a restart, or on another machine.
 
@@ -304,6 +310,7 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
         async with self.stream_connect(**options) as run:
             return await run.result()
 
+    @lists_keywords(ConnectOptions)
     def stream_connect(self, **options: Unpack[ConnectOptions]) -> AgentRun[StateT]:
         """`connect_agent`, to be iterated: `async with agent.stream_connect() as run`.
 
@@ -771,8 +778,8 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
 
     def _starting(self, prompt: Prompt, options: ConnectOptions, *, is_replay: bool = False) -> Start:
         """Check the keywords of a call, and return the function that makes its engine when its block is entered."""
-        kind, what = (ConnectOptions, "connecting") if is_replay else (RunOptions, "a run")
-        checked = checked_options(options, kind, what)
+        kind, verb = (ConnectOptions, "connect_agent") if is_replay else (RunOptions, "run_agent")
+        checked = checked_options(options, kind, f"{type(self).__name__}.{verb}")
         self.check_options(checked)
         # The engine is made in the block: the agent may be changed until then, and a run that is never entered is
         # nothing that has to be closed.

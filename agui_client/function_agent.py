@@ -31,6 +31,7 @@ _ANSWERS = "yields events or text, or returns text"
 _END: Final = object()
 
 
+@lists_keywords(AgentOptions)
 class FunctionAgent(AbstractAgent[StateT]):
     """An agent that is one function: `FunctionAgent(echo)`, with `async def echo(input): yield "You said..."`.
 
@@ -45,7 +46,6 @@ class FunctionAgent(AbstractAgent[StateT]):
         UsageError: It is not a function.
     """
 
-    @lists_keywords(AgentOptions)
     def __init__(self, function: AgentFunction, **options: Unpack[AgentOptions[StateT]]) -> None:
         if not options.get("agent_id"):
             options.update({"agent_id": getattr(function, "__name__", None)})

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from agui_client.reconnect import ReconnectPolicy
 
 
+@lists_keywords(AgentOptions)
 class HttpAgent(AbstractAgent[StateT]):
     """A remote AG-UI agent.
 
@@ -77,7 +78,6 @@ class HttpAgent(AbstractAgent[StateT]):
     goes_on_alone = True
     takes = frozenset({"headers", "timeout"})  # a request keeps its own time
 
-    @lists_keywords(AgentOptions)
     def __init__(
         self,
         url: str,

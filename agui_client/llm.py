@@ -46,6 +46,7 @@ _OLLAMA = "http://localhost:11434/v1"
 """The address of Ollama's server on the same machine."""
 
 
+@lists_keywords(AgentOptions)
 class LLMAgent(AbstractAgent[StateT]):
     """A language model as an agent.
 
@@ -62,7 +63,6 @@ class LLMAgent(AbstractAgent[StateT]):
         UsageError: The model is unknown, or its provider's package or key is missing.
     """
 
-    @lists_keywords(AgentOptions)
     def __init__(
         self,
         model: str | Model | Agent[None, Any],

@@ -13,9 +13,12 @@ To change
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from inspect import Parameter, signature
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, TypeAlias, TypedDict, TypeVar, cast
+
+from agui_client._field_docs import field_docs
 
 if TYPE_CHECKING:
     from ag_ui.core import Context
@@ -67,16 +70,16 @@ BY_CALL = frozenset({"timeout", "tools", "when_busy"})
 """Keywords that a call carries out itself, whatever the agent; an agent takes every other one, or it is refused."""
 
 OptionsT = TypeVar("OptionsT", bound=Mapping[str, object])
-FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
+TargetT = TypeVar("TargetT", bound=Callable[..., Any])
 
 
-def checked_options(options: OptionsT, kind: type, what: str, maker: type | None = None) -> OptionsT:
+def checked_options(options: OptionsT, kind: type, of: str, maker: type | None = None) -> OptionsT:
     """Return the keywords that were given a value.
 
     Args:
         options: The keywords as the caller wrote them; None counts as left out.
         kind: The `TypedDict` that lists them.
-        what: Names the call in the error.
+        of: The name of the function or class that takes them, to which the error refers.
         maker: The class whose constructor takes them, maybe beside keywords of its own; None for other calls.
 
     Raises:
@@ -86,22 +89,22 @@ def checked_options(options: OptionsT, kind: type, what: str, maker: type | None
     if unknown := sorted(options.keys() - known.keys()):
         from difflib import get_close_matches
 
-        names = known if maker is None else signature(maker).parameters
-        near = get_close_matches(unknown[0], names, n=1)
-        meant = f", did you mean {near[0]}=?" if near else ""
-        raise TypeError(f"unknown keyword {unknown[0]!r}{meant}; {what} takes {', '.join(names)}")
+        near = get_close_matches(unknown[0], known if maker is None else signature(maker).parameters, n=2)
+        meant = f"; did you mean {' or '.join(f'{name}=' for name in near)}?" if near else ""
+        raise TypeError(f"unknown keyword {unknown[0]}={meant or ';'} help({of}) explains all keywords")
     return cast("OptionsT", {name: value for name, value in options.items() if value is not None})
 
 
-def lists_keywords(kind: type) -> Callable[[FunctionT], FunctionT]:
-    """Decorate a function that takes `**options: Unpack[kind]`, so that `help()` lists the keywords one by one.
+def lists_keywords(kind: type) -> Callable[[TargetT], TargetT]:
+    """Decorate a function or class that takes `**options: Unpack[kind]`, so that its signature and `help()` list them.
 
     Args:
-        kind: The `TypedDict` that lists them.
+        kind: The `TypedDict` that lists and explains the keywords.
     """
 
-    def listed(function: FunctionT) -> FunctionT:
-        """Give the function a signature with the keywords in it."""
+    def listed(target: TargetT) -> TargetT:
+        """Give the target a signature with the keywords in it, and a docstring that explains them."""
+        function: Any = getattr(target, "__init__") if isinstance(target, type) else target  # noqa: B009 (mypy)
         shown = signature(function)
         named = [each for each in shown.parameters.values() if each.kind is not Parameter.VAR_KEYWORD]
         added = [
@@ -116,6 +119,43 @@ def lists_keywords(kind: type) -> Callable[[FunctionT], FunctionT]:
             if name not in shown.parameters
         ]
         vars(function)["__signature__"] = shown.replace(parameters=[*named, *added])
-        return function
+        if target.__doc__:  # python -OO has none
+            target.__doc__ = _Explained(target.__doc__)
+            target.__doc__.keywords, target.__doc__.kind = [*kind.__annotations__], kind
+        return target
 
     return listed
+
+
+class _Explained(str):
+    """A docstring whose line about `options` becomes one for each keyword when it is shown.
+
+    The sentences stand below the fields of the `TypedDict`, which are in its source alone: too slow for each import.
+    `help()`, IPython and Sphinx expand tabs first.
+    """
+
+    keywords: Sequence[str]
+    kind: type
+
+    def expandtabs(self, tabsize: SupportsIndex = 8) -> str:
+        """Return the docstring with a line for each keyword."""
+        return str(self).expandtabs(tabsize)
+
+    def __str__(self) -> str:
+        return _OPTIONS_LINE.sub(self._lines, self[:])
+
+    def _lines(self, line: re.Match[str]) -> str:
+        import textwrap
+
+        docs, indent = field_docs(self.kind), line["indent"]
+        wrapped = (
+            textwrap.fill(
+                f"{name}: {docs.get(name, '')}".rstrip(), 120, initial_indent=indent, subsequent_indent=f"{indent}    "
+            )
+            for name in self.keywords
+            if f"\n{indent}{name}: " not in self  # it has its own line
+        )
+        return "".join(f"{each}\n" for each in wrapped)
+
+
+_OPTIONS_LINE = re.compile(r"^(?P<indent> +)options: .*\n(?:(?P=indent) +.*\n)*", re.MULTILINE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import pydoc
 import re
 import subprocess
 import sys
@@ -14,15 +15,21 @@ from functools import cache
 from importlib.metadata import packages_distributions, version
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import agui_client
-from agui_client import errors
+from agui_client import AbstractAgent, FunctionAgent, HttpAgent, errors
+from agui_client.batch import run_many
+from agui_client.llm import LLMAgent
+from agui_client.recording import ReplayAgent
+from agui_client.store import Runs
+from agui_client.teams import HandoffAgent, LoopAgent, ParallelAgent, SequentialAgent
+from agui_client.testing import ScriptedAgent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 _PROJECT = Path(__file__).parents[1]
 _PACKAGE = _PROJECT / "agui_client"
@@ -476,6 +483,23 @@ def test_help_shows_the_docstring_of_every_field_of_a_public_record(namespace: s
         if not inspect.getdoc(getattr(record, field.name))
     ]
     assert (len(records) > 7, silent) == (True, [])
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        *(AbstractAgent, HttpAgent, FunctionAgent, LLMAgent, ReplayAgent, ScriptedAgent),
+        *(SequentialAgent, ParallelAgent, HandoffAgent, LoopAgent),
+        *(getattr(HttpAgent, verb) for verb in ("run_agent", "stream", "run_agent_sync", "stream_sync", "observe")),
+        *(HttpAgent.connect_agent, HttpAgent.stream_connect, run_many, Runs.start),
+    ],
+    ids=lambda target: str(target.__qualname__),
+)
+def test_help_lists_and_explains_every_keyword(target: Callable[..., Any]) -> None:
+    text = pydoc.plain(pydoc.render_doc(target))
+    keywords = [name for name in inspect.signature(target).parameters if name not in ("self", "turns")]
+    assert "options" not in keywords
+    assert [name for name in keywords if not re.search(rf"^[ |]+{name}: [A-Z\"]", text, re.MULTILINE)] == []
 
 
 def test_every_module_has_a_docstring() -> None:

@@ -418,7 +418,7 @@ def _running(loop: PrivateLoop) -> Generator[None]:
 
 def _options_of_many(options: RunOptions, agents: Iterable[AgentSource | str]) -> RunOptions:
     """Check the options of the runs of agents; those of agents that a function makes are checked with each row."""
-    given = checked_options(options, RunOptions, "a batch")
+    given = checked_options(options, RunOptions, "run_many")
     if wrong := next((name for name in _OF_ONE_RUN if name in given), None):
         raise UsageError(f"{wrong}= is for one run, and a batch makes many")
     for each in agents:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from agui_client.recording.reading import Recording
 
 
+@lists_keywords(AgentOptions)
 class ReplayAgent(AbstractAgent[StateT]):
     """Answers each run as the recorded agent did when it was asked the same; nothing is sent anywhere.
 
@@ -42,7 +43,6 @@ class ReplayAgent(AbstractAgent[StateT]):
         UsageError: The speed is below zero.
     """
 
-    @lists_keywords(AgentOptions)
     def __init__(
         self,
         recording: Recording | str | os.PathLike[str],

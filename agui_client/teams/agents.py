@@ -105,10 +105,10 @@ class _TeamBase(AbstractAgent[StateT]):
         raise NotImplementedError
 
 
+@lists_keywords(AgentOptions)
 class _ListedTeam(_TeamBase[StateT]):
     """A team whose members are listed in order, and named by themselves."""
 
-    @lists_keywords(AgentOptions)
     def __init__(
         self,
         *members: AbstractAgent | Member,
@@ -121,6 +121,7 @@ class _ListedTeam(_TeamBase[StateT]):
         )
 
 
+@lists_keywords(AgentOptions)
 class SequentialAgent(_ListedTeam[StateT]):
     """Members that work one after the other; the last one speaks for the team.
 
@@ -136,6 +137,7 @@ class SequentialAgent(_ListedTeam[StateT]):
             await team.run(member, speaks=member is self.members[-1])
 
 
+@lists_keywords(AgentOptions)
 class ParallelAgent(_ListedTeam[StateT]):
     """Members that work side by side, their events interleaved as they happen.
 
@@ -147,7 +149,6 @@ class ParallelAgent(_ListedTeam[StateT]):
         options: See `AgentOptions`.
     """
 
-    @lists_keywords(AgentOptions)
     def __init__(
         self,
         *members: AbstractAgent | Member,
@@ -196,6 +197,7 @@ class RouterAgent(_TeamBase[StateT]):
         await team.run(cast("str", chosen), speaks=True)
 
 
+@lists_keywords(AgentOptions)
 class HandoffAgent(_ListedTeam[StateT]):
     """Members of which one speaks with the user at a time, and hands over to another by calling `transfer_to_<name>`.
 
@@ -209,7 +211,6 @@ class HandoffAgent(_ListedTeam[StateT]):
         options: See `AgentOptions`.
     """
 
-    @lists_keywords(AgentOptions)
     def __init__(
         self,
         *members: AbstractAgent | Member,
@@ -251,6 +252,7 @@ class HandoffAgent(_ListedTeam[StateT]):
         return self._handovers.get(member.name) or Handover()
 
 
+@lists_keywords(AgentOptions)
 class LoopAgent(_ListedTeam[StateT]):
     """Members that work one after the other, again and again, until a function says that it is enough.
 
@@ -268,7 +270,6 @@ class LoopAgent(_ListedTeam[StateT]):
         options: See `AgentOptions`.
     """
 
-    @lists_keywords(AgentOptions)
     def __init__(
         self,
         *members: AbstractAgent | Member,

@@ -20,6 +20,7 @@ Turn: TypeAlias = Step | Sequence[Step] | Callable[[RunAgentInput], AsyncIterato
 """The script of one run: a step, several steps, or an async generator function that yields them."""
 
 
+@lists_keywords(AgentOptions)
 class ScriptedAgent(AbstractAgent[StateT]):
     """Answers each run of a conversation with the next turn of its script.
 
@@ -41,7 +42,6 @@ class ScriptedAgent(AbstractAgent[StateT]):
         options: See `AgentOptions`; the agent's id is "scripted" if left out.
     """
 
-    @lists_keywords(AgentOptions)
     def __init__(self, *turns: Turn, **options: Unpack[AgentOptions[StateT]]) -> None:
         options.setdefault("agent_id", "scripted")
         options.setdefault("description", "Follows a script.")

@@ -13,6 +13,7 @@ from agui_client._protocol.schema import is_a
 from agui_client.agent import AbstractAgent
 from agui_client.errors import UsageError
 from agui_client.messages import prompt_messages
+from agui_client.options import RunOptions, lists_keywords
 from agui_client.serving.sse_body import event_of
 from agui_client.store.runs.kept_runs import KeptRuns
 from agui_client.store.runs.program_runs import AgentSource, NamedOpener, ProgramRun, input_of, opener_of
@@ -33,7 +34,6 @@ from agui_client.store.runs.records import (
 if TYPE_CHECKING:
     from agui_client._interrupts.answers import Resume
     from agui_client.messages import Prompt
-    from agui_client.options import RunOptions
 
 OnWaiting = TypeVar("OnWaiting", bound=Callable[[WaitingRun], object])
 
@@ -59,6 +59,7 @@ class Runs:
     def __init__(self, kept: KeptRuns) -> None:
         self._kept = kept
 
+    @lists_keywords(RunOptions)
     async def start(
         self,
         agent: AgentSource | str,
