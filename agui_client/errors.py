@@ -213,7 +213,7 @@ class HTTPStatusError(TransportError):
         self.status_code = status_code
         self.body = body
         self.headers = headers
-        self.may_have_started = status_code >= _SERVER_ERROR and status_code != _UNAVAILABLE
+        self.may_have_started: bool = status_code >= _SERVER_ERROR and status_code != _UNAVAILABLE
 
 
 class UnexpectedContentTypeError(TransportError):
@@ -289,8 +289,10 @@ class ProtocolError(AGUIError):
     """
 
     def __init__(self, problem: str, *, rule: str, **about: Unpack[_About]) -> None:
-        self.rule, self.place = rule, about.get("place", "")
-        self.event_index, self.fix = about.get("event_index"), about.get("fix")
+        self.rule: str = rule
+        self.place: str = about.get("place", "")
+        self.event_index: int | None = about.get("event_index")
+        self.fix: str | None = about.get("fix")
         super().__init__(f"{self.place}{problem}")
 
 
