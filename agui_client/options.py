@@ -104,7 +104,8 @@ def lists_keywords(kind: type) -> Callable[[TargetT], TargetT]:
 
     def listed(target: TargetT) -> TargetT:
         """Give the target a signature with the keywords in it, and a docstring that explains them."""
-        function: Any = getattr(target, "__init__") if isinstance(target, type) else target  # noqa: B009 (mypy)
+        given: Any = target
+        function = getattr(given, "__init__") if isinstance(given, type) else given  # noqa: B009 (mypy)
         shown = signature(function)
         named = [each for each in shown.parameters.values() if each.kind is not Parameter.VAR_KEYWORD]
         added = [
