@@ -18,7 +18,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, a
 from dataclasses import replace
 from functools import partial
 from secrets import token_bytes
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import anyio
 import anyio.to_thread
@@ -125,6 +125,9 @@ class AgentApp:
             that share a store need different ones.
         on_crash: With a database, says what becomes of a run whose process ends: "again" runs the part again
             that was cut, "fail" ends the run with RUN_ERROR (`process_ended`).
+        keep_caller: With a store, a function of what `authorize=` returned, which returns what a run keeps of its
+            caller: text or other JSON, without credentials. A function that chooses the agent gets that as
+            `request.caller`, in each process. Without it, a database keeps the owner alone.
         coalesce: Seconds, such as 0.03, within which deltas of one message or call are joined to one event, for agents
             that send a token at a time; the first one after a silence is not delayed. None sends each as it comes.
         stop_within: Seconds within which the runs are ended one after the other when the server stops, those that began
@@ -156,6 +159,7 @@ class AgentApp:
         when_left: WhenLeft = "continue",
         name: str = "agent",
         on_crash: OnCrash = "again",
+        keep_caller: Callable[[Any], object] | None = None,
         coalesce: float | None = None,
         stop_within: float = STOP_WITHIN,
     ) -> None:
@@ -164,6 +168,8 @@ class AgentApp:
             raise UsageError(f"owner_of= is a function of what authorize= returned, not {owner_of!r}")
         if threads not in ("kept", "transcripts"):
             raise UsageError(f'threads= is "kept" or "transcripts", not {threads!r}')
+        if keep_caller is not None and (store is None or not callable(cast("object", keep_caller))):
+            raise UsageError("keep_caller= takes a function of what authorize= returned, and needs store=")
         check_seconds("coalesce=", coalesce, may_be_none=True)
         if coalesce is not None and store is not None:
             raise UsageError("coalesce= is for runs that end with their connection: give either coalesce= or store=")
@@ -176,6 +182,7 @@ class AgentApp:
         self._keep_alive, self._expose_errors, self._coalesce = keep_alive, expose_errors, coalesce
         self._owner_of, self._store, self._has_stored_threads = owner_of, store, store is not None and threads == "kept"
         self._authorize, self._max_body_bytes, self._body_timeout = authorize, max_body_bytes, body_timeout
+        self._keep_caller, self._are_runs_stored = keep_caller, False
         self._stop_within, self._stopping = stop_within, Stopping(stop_within)
         self._addresses: RunAddresses | None = None
         self._commands: Mapping[str, Command] = {}
@@ -191,7 +198,8 @@ class AgentApp:
             if authorize is None and owner_of is None:
                 what = "an app with a store needs authorize=, whose text is the owner of the caller's threads and runs"
                 raise UsageError(f'{what}, or owner_of=; owner_of=lambda caller: "" has one owner for all callers')
-            check_on_crash(on_crash, is_durable=kept_by(store.runs).keeper.is_durable)
+            self._are_runs_stored = kept_by(store.runs).keeper.is_durable
+            check_on_crash(on_crash, is_durable=self._are_runs_stored)
             how = StoredRequest(name, {}, {}, when_left, expose_errors, on_crash)
             self._addresses = RunAddresses(store.runs, self, how, max_body_bytes=max_body_bytes)
             self._commands = self._addresses.commands
@@ -306,7 +314,11 @@ class AgentApp:
         whole = path.rstrip("/")
         end = next((each for each in (_CONNECT, *self._commands) if whole.endswith(each)), "")
         below = (whole.removesuffix(end) or "/") if end else path
-        return ServedRequest(below, headers, scope, is_connect=end == _CONNECT, caller=caller), self._commands.get(end)
+        owner = self.owner_of(caller)
+        caller = self._kept_of(caller, owner)
+        is_connect = end == _CONNECT
+        request = ServedRequest(below, headers, scope, is_connect=is_connect, caller=caller, owner=owner)
+        return request, self._commands.get(end)
 
     async def _respond(self, request: ServedRequest, input: RunAgentInput, receive: Receive, send: Send) -> None:
         """Answer a request with the events of a run, until the run ends or the caller leaves."""
@@ -404,7 +416,7 @@ class AgentApp:
         answer = connected_run if request.is_connect else answering_run
         # Tools of one name may differ from agent to agent: what one agent asked is no approval of another one's call.
         path = request.path.rstrip("/") if callable(self._agent) else ""
-        signing = replace(self._signing, path=path, owner=self.owner_of(request.caller))
+        signing = replace(self._signing, path=path, owner=request.owner)
         try:
             agent = await self.choose(request, input, stack)
             if request.is_connect and not agent.can_connect and agent.thread_id != input.thread_id:
@@ -441,18 +453,32 @@ class AgentApp:
         what = f"the owner of threads and runs is a text, not a {type(owner).__name__}"
         raise TypeError(f"{what}; agent_app(owner_of=...) takes a function that makes one of what authorize= returned")
 
+    def _kept_of(self, caller: object, owner: str) -> object:
+        """Return what the run of a caller knows of it, the same in each process.
+
+        Raises:
+            TypeError: It has no JSON form.
+        """
+        if self._keep_caller is None:
+            return owner if self._are_runs_stored else caller
+        kept = self._keep_caller(caller)
+        try:
+            return json.loads(json.dumps(kept))
+        except (TypeError, ValueError) as error:
+            what = f"keep_caller= returned a {type(kept).__name__}, which cannot be stored with a run"
+            raise TypeError(f"{what}; return a text or other JSON") from error
+
     async def choose(self, request: ServedRequest, input: RunAgentInput, stack: AsyncExitStack) -> AbstractAgent:
         """Return the agent for a request, with its stored thread; blocks that it comes in are left with the stack."""
         agent = await self._chosen(self._agent, request, input, stack) if callable(self._agent) else self._agent
         if self._store is None or not self._has_stored_threads or agent.is_stored:
             return agent
-        owner = self.owner_of(request.caller)
-        return await stack.enter_async_context(self._store.threads.open(input.thread_id, agent, owner=owner))
+        return await stack.enter_async_context(self._store.threads.open(input.thread_id, agent, owner=request.owner))
 
     async def _chosen(
         self, choose: Chooser, request: ServedRequest, input: RunAgentInput, stack: AsyncExitStack
     ) -> AbstractAgent:
-        chosen = choose(request, input)
+        chosen = choose(request.as_stored() if self._are_runs_stored else request, input)
         if inspect.isawaitable(chosen):
             chosen = await chosen
         _check_chosen(chosen, AbstractAgent, AbstractAsyncContextManager)

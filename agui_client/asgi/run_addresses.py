@@ -156,7 +156,7 @@ class RunAddresses:
             The run, and the place behind the events that the caller has; None if it has nothing of the thread. If no
             run is going on in a thread that is asked for, None, None and its latest run.
         """
-        owner = self._served.owner_of(request.caller)
+        owner = request.owner
         cursor = request.headers.get("last-event-id", "")
         if cursor:
             return *(await self._at(cursor, owner, input.thread_id)), None
@@ -179,7 +179,7 @@ class RunAddresses:
 
     def reenter_as(self, stored_request: StoredRequest, /) -> Reenter:
         """Return what enters a run that a request asked for."""
-        return self._reenter(ServedRequest(stored_request.about["path"], {}, {}, caller=stored_request.about["caller"]))
+        return self._reenter(ServedRequest(headers={}, scope={}, **stored_request.about))
 
     # --- inside
 
@@ -194,7 +194,7 @@ class RunAddresses:
         how, reenter = self._how, self._reenter(request)
         if self.kept.keeper.is_durable:
             dumped = _dumped(input)
-            about = {"path": request.path, "caller": _as_json(request.caller)}
+            about = {"path": request.path, "caller": request.caller, "owner": request.owner}
             how = replace(how, about=about, input=dumped, asked=_asked(dumped))
             # The run is the same in each process: the headers, which may have secrets, are not stored.
             reenter = self.reenter_as(how)
@@ -282,7 +282,7 @@ class RunAddresses:
 
     async def _list(self, request: ServedRequest, body: bytes) -> Any:
         asked = await parsed(body, _validated, max_bytes=self._max_body_bytes)
-        owner, last = self._served.owner_of(request.caller), asked.after
+        owner, last = request.owner, asked.after
         after = None
         if last is not None:
             after = RunInfo(last.run_id, last.thread_id, owner, RunStatus.RUNNING, last.begun_at, None, 0)
@@ -296,7 +296,7 @@ class RunAddresses:
             RequestRefusedError: The caller has no such run, or the command names none.
         """
         named = await parsed(body, _validated, max_bytes=self._max_body_bytes)
-        owner = self._served.owner_of(request.caller)
+        owner = request.owner
         if named.run_id is not None:
             with _missing():
                 return await self.kept.find(named.run_id, named.thread_id, owner), named.resume
@@ -356,19 +356,6 @@ def _asked(dumped: Mapping[str, Any]) -> str:
     messages = [{**each, "id": None} for each in dumped["messages"]]
     asked = [messages, dumped.get("tools") or [], dumped.get("resume") or []]
     return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
-
-
-def _as_json(caller: Any) -> Any:
-    """Return what `authorize=` returned, which is stored with a run.
-
-    Raises:
-        TypeError: It has no JSON form.
-    """
-    try:
-        return json.loads(json.dumps(caller))
-    except (TypeError, ValueError) as error:
-        what = f"authorize= returned a {type(caller).__name__}, which cannot be stored with a run"
-        raise TypeError(f"{what}; in a database, return a text or other JSON") from error
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,9 @@ import sqlalchemy as sa
 from ag_ui.core import Event, RunAgentInput, RunFinishedCancelledOutcome, RunFinishedEvent, ToolCallResultEvent
 from sqlalchemy import event
 
-from agui_client import Approve, HttpAgent, Resolve, UsageError, tool
+from agui_client import Approve, ConnectError, HttpAgent, HTTPStatusError, Resolve, UsageError, tool
 from agui_client._interrupts.answers import is_expired
-from agui_client.asgi import ASGITransport, ServedRequest, agent_app
+from agui_client.asgi import AgentApp, ASGITransport, ServedRequest, agent_app
 from agui_client.store import MemoryStore, OpenThread, RunStatus, Store, ThreadInfo
 from agui_client.store.runs import database_keeper
 from agui_client.store.runs.database_keeper import DatabaseKeeper
@@ -32,6 +32,7 @@ from support.waiting import until
 pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
 EXPIRED = "Nobody answered in time: the request has expired."
 _SECONDS = 30.0
+_SECRET = "s3cr3t-of-ann"
 
 
 def made(url: str | None, **options: Any) -> Store:
@@ -274,3 +275,80 @@ async def test_runs_and_threads_are_ready_as_long_as_their_place_answers(runs_ur
     for place, is_ready in ((None, True), (f"sqlite:///{nowhere}", False), (Silent(), False)):
         async with Store(place) as store:
             assert await store.ready(within=0.2) is is_ready
+
+
+async def test_of_a_caller_its_owner_and_what_keep_caller_returns_are_stored_and_no_secret(database_url: str) -> None:
+    seen: list[tuple[str, object, str]] = []
+
+    def new_app() -> AgentApp:
+        def choose(request: ServedRequest, asked: RunAgentInput) -> ScriptedAgent:
+            seen.append((request.path, request.caller, request.owner))
+            return ScriptedAgent(turn(text("One."), Gate()) if len(seen) == 1 else turn(text("Two.")))
+
+        about: Any = {"store": Store(database_url), "authorize": authorize, "owner_of": _user}
+        return agent_app(choose, keep_caller=lambda caller: (caller["user"], "trial"), **about)
+
+    def authorize(_method: str, _path: str, headers: Mapping[str, str]) -> dict[str, str]:
+        return {"user": "ann", "token": headers["authorization"]}
+
+    url = f"http://app/plans?key={_SECRET}"
+    headers = {"authorization": f"Bearer {_SECRET}", "cookie": f"session={_SECRET}", "x-api-key": _SECRET}
+    with anyio.fail_after(_SECONDS):
+        app = new_app()
+        async with app.lifespan():
+            page = HttpAgent(url, app=app, headers=headers, thread_id="t")
+            async with page.stream("Hi", run_id="r") as run:
+                assert await anext(run.text_stream) == "One."
+        left_by_first = stored_bytes(database_url)
+        app = new_app()
+        async with app.lifespan():
+            page = HttpAgent(url, app=app, headers=headers, thread_id="t")
+            assert (await page.run_agent("Hi", run_id="r")).text == "Two."
+    assert seen == [("/plans", ["ann", "trial"], "ann")] * 2
+    for stored in (left_by_first, stored_bytes(database_url)):
+        assert (b"trial" in stored, _SECRET.encode() in stored) == (True, False)
+
+
+@pytest.mark.parametrize("attribute", ["headers", "scope"])
+async def test_a_function_that_reads_what_is_not_stored_fails_at_its_first_request_and_is_told_the_way(
+    tmp_path: Path, attribute: str
+) -> None:
+    def choose(request: ServedRequest, asked: RunAgentInput) -> ScriptedAgent:
+        assert request.caller == "ann"
+        return ScriptedAgent(turn(text(str(len(getattr(request, attribute))))))
+
+    about: Any = {"store": Store(f"sqlite:///{tmp_path / 'agents.db'}"), "owner_of": _user}
+    app = agent_app(choose, authorize=lambda _, __, ___: {"user": "ann"}, expose_errors=True, **about)
+    async with app.lifespan():
+        for verb in ("run_agent", "connect_agent"):
+            agent = HttpAgent("http://app/", app=app, connect_url="http://app/connect")
+            with pytest.raises(HTTPStatusError, match=rf"request\.{attribute} cannot be read .*keep_caller="):
+                await getattr(agent, verb)()
+
+
+async def test_what_keep_caller_returns_is_json_and_needs_runs(caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(UsageError, match="keep_caller= takes a function"):
+        agent_app(ScriptedAgent(turn()), keep_caller=_user)
+    app = agent_app(ScriptedAgent(turn()), store=Store(), owner_of=FOR_ALL, keep_caller=lambda caller: {caller})
+    with pytest.raises(ConnectError, match="the app raised TypeError"):
+        await HttpAgent("http://app/", app=app).run_agent("Hi")
+    assert "keep_caller= returned a set, which cannot be stored with a run" in caplog.text
+
+
+def _user(caller: dict[str, str]) -> str:
+    return caller["user"]
+
+
+def stored_bytes(url: str) -> bytes:
+    """All that a database has, row by row, and of SQLite also the bytes of its files."""
+    made_url = url_of(url)
+    engine, found = sa.create_engine(made_url), list[bytes]()
+    with engine.connect() as database:
+        for name in sa.inspect(database).get_table_names():
+            for row in database.execute(sa.text(f"select * from {name}")):
+                found += [each if isinstance(each, bytes) else str(each).encode() for each in row]
+    engine.dispose()
+    if made_url.get_backend_name() == "sqlite":
+        file = Path(str(made_url.database))
+        found += [each.read_bytes() for each in file.parent.glob(f"{file.name}*")]
+    return b"\0".join(found)
