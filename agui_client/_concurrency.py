@@ -177,7 +177,11 @@ def spawn(function: Callable[[], Coroutine[Any, Any, None]], context: Context) -
         function: The function; it handles its exceptions itself.
         context: The context variables of the task.
     """
-    native: Any = anyio.lowlevel.current_token().native_token
+    native: Any
+    try:
+        native = anyio.lowlevel.current_token().native_token
+    except RuntimeError:  # a callback of asyncio's, such as that of a signal, belongs to no task
+        native = asyncio.get_running_loop()
     if isinstance(native, asyncio.AbstractEventLoop):
         task = native.create_task(function(), context=context)
         _tasks.add(task)  # the loop itself keeps no task alive

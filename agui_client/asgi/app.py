@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import anyio
 import anyio.to_thread
-from ag_ui.core import RunAgentInput
+from ag_ui.core import RunAgentInput, RunErrorEvent
 
 from agui_client._conversation.state_base import STATE_BASE_HEADER
 from agui_client._protocol.schema import is_a
@@ -337,7 +337,8 @@ class AgentApp:
             except Exception as error:  # raised outside: a task group would make a group of it
                 failure = error
             except anyio.get_cancelled_exc_class():
-                await body.end_cancelled()
+                # A run that is stored goes on in another process: an end would be untrue.
+                await body.end_cancelled(None if self._are_runs_stored else SHUTTING_DOWN)
                 raise
             tasks.cancel_scope.cancel()
         if failure is not None:
@@ -549,11 +550,16 @@ class _Body:
         """Note that the caller has left; after the end it may."""
         self._has_left = self._is_open
 
-    async def end_cancelled(self) -> None:
-        """End a response that the server has cancelled, so that its caller knows of the end."""
+    async def end_cancelled(self, last: RunErrorEvent | None) -> None:
+        """End a response that the server has cancelled, so that its caller knows of the end.
+
+        Args:
+            last: The last event of the run; None if the run goes on elsewhere.
+        """
         if self._is_open and not self._has_left:
             with anyio.move_on_after(_LAST_SECONDS, shield=True), suppress(OSError):
-                await self.send(frame_of(SHUTTING_DOWN))
+                if last is not None:
+                    await self.send(frame_of(last))
                 await self.end()
 
     async def _send_comments(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -13,7 +14,7 @@ import anyio
 import anyio.to_thread
 import httpx
 import pytest
-from ag_ui.core import RunFinishedEvent, RunStartedEvent, ToolCallResultEvent
+from ag_ui.core import RunFinishedEvent, RunStartedEvent, ToolCallEndEvent, ToolCallResultEvent
 
 from agui_client import FunctionAgent, HttpAgent, RunFailedError, UsageError, tool
 from agui_client.asgi import ASGITransport, agent_app
@@ -21,6 +22,7 @@ from agui_client.serving import stopping
 from agui_client.store import Store
 from agui_client.teams import ParallelAgent, SequentialAgent
 from agui_client.testing import Gate, ScriptedAgent, events_of, text, tool_call, turn
+from support.stores import FOR_ALL
 from support.waiting import until
 
 if TYPE_CHECKING:
@@ -232,9 +234,15 @@ def test_the_time_to_stop_is_a_number_of_seconds(stop_within: Any) -> None:
         agent_app(ScriptedAgent(turn()), stop_within=stop_within)
 
 
-async def test_a_request_that_the_server_cancels_ends_with_an_event() -> None:
+@pytest.mark.one_loop
+@pytest.mark.parametrize("place", ["no store", "memory", "sqlite"])
+async def test_a_request_that_the_server_cancels_ends_with_an_event_unless_its_run_goes_on_elsewhere(
+    place: str, tmp_path: Path
+) -> None:
     sent, has_begun = list[bytes](), anyio.Event()
-    app = agent_app(FunctionAgent(_waiting))
+    url = f"sqlite:///{tmp_path / 'agents.db'}" if place == "sqlite" else None
+    kept: Any = {} if place == "no store" else {"store": Store(url), **FOR_ALL}
+    app = agent_app(FunctionAgent(_waiting), **kept)
 
     async def receive() -> dict[str, Any]:
         if has_begun.is_set():
@@ -249,9 +257,38 @@ async def test_a_request_that_the_server_cancels_ends_with_an_event() -> None:
 
     scope: dict[str, Any] = {"type": "http", "method": "POST", "path": "/", "headers": []}
     with anyio.fail_after(_SECONDS):
-        async with anyio.create_task_group() as tasks:
+        async with app.lifespan(), anyio.create_task_group() as tasks:
             tasks.start_soon(app, scope, receive, send)
-    assert (b"shutting_down" in sent[-2], sent[-1]) == (True, b"")
+    assert (b"shutting_down" in sent[-2], sent[-1]) == (place != "sqlite", b"")
+
+
+def test_runs_in_memory_are_ended_by_a_signal_and_a_function_that_takes_too_long_is_cut(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    @tool
+    async def wait() -> str:
+        """Wait."""
+        await anyio.sleep_forever()
+        return "late"
+
+    async def serve() -> None:
+        app = agent_app(ScriptedAgent(turn(tool_call("wait")), tools=[wait]), store=Store(), stop_within=0.1, **FOR_ALL)
+        with anyio.fail_after(_SECONDS):
+            async with app.lifespan(), HttpAgent("http://app/", app=app).stream("Hi") as run:
+                while not isinstance(await anext(run), ToolCallEndEvent):
+                    """The function is about to be called."""
+                signal.raise_signal(signal.SIGTERM)
+                with pytest.raises(RunFailedError, match="shutting down"):
+                    await run.result()
+
+    handled = list[int]()
+    before = signal.signal(signal.SIGTERM, lambda number, _: handled.append(number))
+    try:
+        asyncio.run(serve())
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    # Nothing went wrong in the callback of the signal, which belongs to no task.
+    assert (handled, [each.levelname for each in caplog.records]) == ([signal.SIGTERM], ["WARNING"])
 
 
 async def _waiting(input: RunAgentInput) -> AsyncIterator[Event]:
