@@ -81,6 +81,7 @@ class Round(RunScope):
             people_time=first.people_time if first else PeopleTime(around.people_time if around else None),
             first=first,
             parent=around,
+            remote_texts=before.remote_texts if (before := first or around) else set(),
             leaving=call.leaving,
         )
         self.people_before = self.people_time.seconds

@@ -125,6 +125,8 @@ class RunScope(Record):
     """The beginnings and ends of agents that were asked by tools after the run, in order."""
     failures: dict[str, BaseException] = field(default_factory=dict[str, BaseException], repr=False)
     """The exceptions of subagents that failed in this process, by the ids of the invocations."""
+    remote_texts: set[str] = field(default_factory=set[str], repr=False)
+    """The texts with which servers of members have failed, in the call and in those around it: not for its callers."""
     executed_inside: list[ToolExecution] = field(default_factory=list["ToolExecution"], repr=False)
     """The tools that members of a team have executed in this process, with the ids that their calls have in the run."""
     unread: Callable[[], Iterable[Event]] | None = field(default=None, repr=False)

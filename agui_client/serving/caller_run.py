@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from ag_ui.core import (
     CustomEvent,
@@ -21,6 +21,7 @@ from ag_ui.core import (
     RunFinishedInterruptOutcome,
     RunStartedEvent,
     StateSnapshotEvent,
+    SubagentErrorEvent,
     aggregate_token_usage,
 )
 
@@ -51,6 +52,8 @@ if TYPE_CHECKING:
 
     from agui_client._run.async_run import AgentRun
     from agui_client.serving.signed_journal import SignedJournal
+
+Failure = TypeVar("Failure", bound=RunErrorEvent | SubagentErrorEvent)
 
 _FAILED = "The agent failed; the server's log has the reason."
 _FOLLOWED = "The run failed, and another one followed it."
@@ -111,6 +114,8 @@ async def caller_events(
                     # Not the caller's end if tools have answered, and another round follows.
                     last = event
                     usage += event.usage or ()
+                elif type(event) is SubagentErrorEvent:
+                    yield reported_error(event, run, expose_errors=expose_errors)
                 elif type(event) is not RunStartedEvent:
                     yield event
             for each in () if has_started else beginning_of(run):
@@ -118,12 +123,18 @@ async def caller_events(
             error = stopped_with() if stopped_with else None
             last = error if error and _is_cut(run) else caller_end(run, last, takes_custom_events=True)
     except Exception as error:
-        if not (isinstance(error, RunFailedError) and isinstance(last, RunErrorEvent)):
-            last = failure_event(error, run_id, thread_id, expose_errors=expose_errors)
-        else:
-            last = reported_error(last, run, expose_errors=expose_errors)
+        last = _failure(error, last, run, run_id, thread_id, expose_errors=expose_errors)
     for event in _last_events(run, last, usage, {"thread_id": thread_id, "run_id": run_id}):
         yield one.feed(event)
+
+
+def _failure(
+    error: Exception, last: Event | None, run: AgentRun, run_id: str, thread_id: str, *, expose_errors: bool
+) -> RunErrorEvent:
+    """Return the RUN_ERROR of a run that failed: the agent's own if it sent one."""
+    if isinstance(error, RunFailedError) and isinstance(last, RunErrorEvent):
+        return reported_error(last, run, expose_errors=expose_errors)
+    return failure_event(error, run_id, thread_id, expose_errors=expose_errors)
 
 
 def _last_events(
@@ -145,15 +156,20 @@ def _last_events(
     return [*run.call.round.pipeline.verifier.ends(_STOPPED), last.model_copy(update=ids)]
 
 
-def reported_error(event: RunErrorEvent, run: AgentRun, *, expose_errors: bool) -> RunErrorEvent:
-    """Return the RUN_ERROR of an agent as its caller gets it.
+def reported_error(event: Failure, run: AgentRun, *, expose_errors: bool) -> Failure:
+    """Return the RUN_ERROR or SUBAGENT_ERROR of an agent as its caller gets it.
 
-    An agent of this process speaks to the caller; what a server elsewhere has said is for its client, and is logged.
+    An agent of this process speaks to the caller; what a server elsewhere has said, also that of a member, is for its
+    client, and is logged.
     """
-    if expose_errors or run.call.agent.is_local:
+    is_of_server = not run.call.agent.is_local or event.message in run.call.round.remote_texts
+    if expose_errors or not is_of_server:
         return event
     _logger.error("run %s of thread %s failed: %s", quoted(run.run_id), quoted(run.thread_id), printable(event.message))
-    return RunErrorEvent(message=_FAILED, code=event.code or "upstream_failed", usage=event.usage)
+    # What a team adds about a member stays, the rest of what a server has said does not.
+    about = event.metadata if isinstance(event, SubagentErrorEvent) and run.call.agent.is_local else None
+    changes = {"message": _FAILED, "code": event.code or "upstream_failed", "metadata": about, "raw_event": None}
+    return event.model_copy(update=changes)
 
 
 def failure_event(error: Exception, run_id: str, thread_id: str, *, expose_errors: bool) -> RunErrorEvent:

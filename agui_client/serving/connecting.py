@@ -13,6 +13,7 @@ from ag_ui.core import (
     RunFinishedInterruptOutcome,
     RunStartedEvent,
     StateSnapshotEvent,
+    SubagentErrorEvent,
 )
 
 from agui_client._conversation.state_base import split_base
@@ -133,7 +134,7 @@ async def replayed_events(
     try:
         async with block:
             async for event in run:
-                if isinstance(event, RunErrorEvent):
+                if isinstance(event, RunErrorEvent | SubagentErrorEvent):
                     yield reported_error(event, run, expose_errors=expose_errors)
                 else:
                     yield event

@@ -75,6 +75,7 @@ _WATCHED = frozenset(
         RunFinishedEvent,
         StateDeltaEvent,
         StateSnapshotEvent,
+        SubagentErrorEvent,
         ToolCallResultEvent,
     }
 )
@@ -289,7 +290,10 @@ class SubagentRun:
         if (scope := CURRENT_SCOPE.get()) is not None:
             scope.failures[self.subagent_run_id] = error
         message, own_code = _message_of(error) if code is None else (str(error), code)
-        self.failure = RunErrorEvent(message=message, code=own_code)
+        # The record of the call says so as well: after a restart, nothing else would know.
+        is_remote = scope is not None and message in scope.remote_texts
+        about = {EXTENSION: {"isRemote": True}} if is_remote else None
+        self.failure = RunErrorEvent(message=message, code=own_code, metadata=about)
         ended = SubagentErrorEvent(subagent_run_id=self.subagent_run_id, message=message, code=own_code)
         ending = "was cancelled" if code == "cancelled" else "failed"
         marked = [as_partial(each) for each in partial.values() if not is_partial(each)]
@@ -403,6 +407,9 @@ class SubagentRun:
             return self._forwarder.snapshot(replaced, run.messages, self._shown.foreign)
         if isinstance(event, RunFinishedEvent | RunErrorEvent):
             self._last = event
+        is_failure = isinstance(event, RunErrorEvent | SubagentErrorEvent)
+        if is_failure and not run.call.agent.is_local and (scope := CURRENT_SCOPE.get()) is not None:
+            scope.remote_texts.add(event.message)
         return []
 
     def _journal_changes(self, event: Any) -> list[dict[str, Any]]:

@@ -34,7 +34,7 @@ from ag_ui.core import (
 from pydantic_core import to_jsonable_python
 
 from agui_client._protocol.open_items import quoted
-from agui_client._protocol.placeholders import EXTENSION
+from agui_client._protocol.placeholders import EXTENSION, extension_of
 from agui_client._protocol.schema import is_a
 from agui_client._run.scope import CURRENT_SCOPE
 from agui_client._run.subagents import SubagentResult
@@ -343,6 +343,8 @@ class Team:
         if record.cut_by is not None:
             await anyio.sleep_forever()  # until the one that failed then cancels it again
         if record.failure is not None:
+            if extension_of(record.failure) and (scope := CURRENT_SCOPE.get()) is not None:
+                scope.remote_texts.add(record.failure.message)
             error = RunFailedError(record.failure)
             error.member = call.member.name
             again = record.made_again()

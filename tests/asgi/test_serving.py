@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -18,6 +18,8 @@ from ag_ui.core import (
     RunErrorEvent,
     RunFinishedEvent,
     RunStartedEvent,
+    SubagentErrorEvent,
+    SubagentStartedEvent,
     TextMessageContentEvent,
     TextMessageEndEvent,
     TextMessageStartEvent,
@@ -55,6 +57,7 @@ from agui_client.asgi import (
     sse_headers,
 )
 from agui_client.store import Store
+from agui_client.teams import SequentialAgent
 from agui_client.testing import (
     Gate,
     ScriptedAgent,
@@ -98,8 +101,8 @@ def pay(amount: int) -> str:
     return f"paid {amount}"
 
 
-def _ask(agent: AbstractAgent) -> HttpAgent:
-    return HttpAgent("http://app/", app=agent_app(agent))
+def _ask(agent: AbstractAgent, **options: Any) -> HttpAgent:
+    return HttpAgent("http://app/", app=agent_app(agent, **options))
 
 
 async def _events(agent: HttpAgent, prompt: str, **options: Any) -> tuple[list[Event], RunResult]:
@@ -570,6 +573,29 @@ async def test_what_a_server_behind_an_app_says_of_its_failure_is_for_callers_if
     with anyio.fail_after(_SECONDS), pytest.raises(RunFailedError) as sent_again:
         await follower.connect_agent()
     assert (sent_again.value.code, "swordfish" in sent_again.value.event.message) == ("full", is_exposed)
+
+
+@pytest.mark.parametrize("is_exposed", [False, True])
+@pytest.mark.parametrize("place", ["agent", "member", "member of a member", "nested"])
+async def test_the_words_of_a_failing_server_in_a_team_are_for_callers_if_the_app_says_so(
+    place: str, is_exposed: bool
+) -> None:
+    begun = SubagentStartedEvent(subagent_run_id="s", name="inner")
+    ended = SubagentErrorEvent(subagent_run_id="s", message="swordfish", code="full")
+    fails = RunErrorEvent(message="swordfish", code="full")
+    failing = turn(text("Hm"), fails) if "member" in place else turn(begun, ended, text("Hm"))
+    remote = HttpAgent("http://up/", app=agent_app(ScriptedAgent(failing)), agent_id="remote")
+    team = SequentialAgent(remote, agent_id="team")
+    agents = {"agent": remote, "member of a member": SequentialAgent(team, agent_id="outer")}
+    errors = list[RunErrorEvent | SubagentErrorEvent]()
+    with anyio.fail_after(_SECONDS), suppress(RunFailedError):
+        async with _ask(agents.get(place, team), expose_errors=is_exposed).stream("Hi") as run:
+            async for event in run:
+                if isinstance(event, RunErrorEvent | SubagentErrorEvent):
+                    errors.append(event)
+    message = "swordfish" if is_exposed else "The agent failed; the server's log has the reason."
+    number = {"member": 2, "member of a member": 3}.get(place, 1)
+    assert [(each.message, each.code) for each in errors] == [(message, "full")] * number
 
 
 async def test_the_text_of_an_exception_stays_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
