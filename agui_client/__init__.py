@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from agui_client import errors
 from agui_client._display import in_notebook
-from agui_client._run.defaults import DEFAULT_OBSERVERS, INCOMING_TRACES, TAKE_OVERS
+from agui_client._run.defaults import ATTEMPT_SPANS, DEFAULT_OBSERVERS, INCOMING_TRACES, TAKE_OVERS, TRACE_HEADERS
 from agui_client._version import __version__ as __version__
 from agui_client.errors import *  # noqa: F403 - its `__all__` lists them
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from agui_client._protocol.reduce import Change, Reducer
     from agui_client._protocol.warnings import ProtocolWarning
     from agui_client._run.async_run import AgentRun, StreamedToolCall
+    from agui_client._run.defaults import AttemptSpan
     from agui_client._run.hooks import HookContext, Mutation, Subscriber
     from agui_client._run.observers import EventLog, RunObserver
     from agui_client._run.result import RunResult
@@ -149,9 +150,27 @@ def _count_take_over(kind: str) -> None:
         count_take_over(kind)
 
 
+def _trace_headers() -> Mapping[str, str]:
+    if "opentelemetry.trace" not in sys.modules:
+        return {}
+    from agui_client.otel import trace_headers
+
+    return trace_headers()
+
+
+def _attempt_span(thread_id: str, run_id: str, number: int, stored: Mapping[str, str]) -> AttemptSpan | None:
+    if "opentelemetry.trace" not in sys.modules:
+        return None
+    from agui_client.otel import AttemptSpan
+
+    return AttemptSpan(thread_id, run_id, number, stored)
+
+
 DEFAULT_OBSERVERS[:] = [_default_observers]
 INCOMING_TRACES[:] = [_incoming_trace]
 TAKE_OVERS[:] = [_count_take_over]
+TRACE_HEADERS[:] = [_trace_headers]
+ATTEMPT_SPANS[:] = [_attempt_span]
 
 
 def __getattr__(name: str) -> Any:

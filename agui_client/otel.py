@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 from opentelemetry import metrics, propagate, trace
 from opentelemetry.context import attach, create_key, detach, get_current, get_value, set_value
-from opentelemetry.trace import ProxyTracerProvider, SpanKind, StatusCode
+from opentelemetry.trace import Link, ProxyTracerProvider, SpanKind, StatusCode
 
 from agui_client._run.observers import RunObserver
 from agui_client._run.scope import CURRENT_SCOPE, RunScope
@@ -58,6 +58,8 @@ _TOKENS = [4**step for step in range(14)]
 """The limits of the buckets of token counts."""
 _LONGEST_NAME = 100
 """The most characters of the name of a model or provider, which the server chose."""
+_FIRST = "first-"
+"""The prefix of the headers of a stored trace that are about the first attempt at the run."""
 _ATTEMPT = create_key("agui_client.attempt")
 """The key under which a context has the span of the request that its task posts: one run may post several at once."""
 
@@ -86,6 +88,46 @@ def incoming_trace(headers: Mapping[str, str]) -> Generator[None]:
         detach(token)
 
 
+def trace_headers() -> dict[str, str]:
+    """Return the current trace as headers, to be stored; baggage, which may be about users, is not."""
+    headers: dict[str, str] = {}
+    propagate.inject(headers)
+    headers.pop("baggage", None)
+    return headers
+
+
+class AttemptSpan:
+    """The span of one attempt at a stored run, in the trace of its caller; that of a later one is linked to the first.
+
+    Args:
+        thread_id: The thread of the run.
+        run_id: The id of the run.
+        number: The number of the attempt.
+        stored: The trace that is stored with the run.
+    """
+
+    def __init__(self, thread_id: str, run_id: str, number: int, stored: Mapping[str, str]) -> None:
+        ids: dict[str, str | int] = {"gen_ai.conversation.id": thread_id, "agui.run.id": run_id}
+        first = {key.removeprefix(_FIRST): value for key, value in stored.items() if key.startswith(_FIRST)}
+        before = trace.get_current_span(propagate.extract(first)).get_span_context()
+        links = [Link(before)] if before.is_valid else []
+        about = {**ids, "agui.attempt.number": number}
+        self._span = _Span("attempt", propagate.extract(stored), SpanKind.INTERNAL, about, links)
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers by which the spans of later attempts find this one, as the first one."""
+        headers: dict[str, str] = {}
+        propagate.inject(headers, self._span.context)
+        return {f"{_FIRST}{key}": value for key, value in headers.items() if key != "baggage"}
+
+    def __enter__(self) -> None:
+        self._span.enter()
+
+    def __exit__(self, *about: object) -> None:
+        self._span.end()
+
+
 class SpanObserver(RunObserver):
     """Makes the spans of one call: one over all of it, and inside it one for each run, request and tool.
 
@@ -100,13 +142,13 @@ class SpanObserver(RunObserver):
 
     def on_call_start(self, run: RunScope) -> None:
         """Begin the span of a call, in the current one: inside a run that is the run's, inside a tool the tool's."""
-        attributes = {**_about(run.agent), "gen_ai.conversation.id": run.input.thread_id}
+        attributes = {**_about(run), "gen_ai.conversation.id": run.input.thread_id}
         if run.agent.name:
             attributes["gen_ai.agent.id"] = run.agent.name
         if run.agent.description:
             attributes["gen_ai.agent.description"] = run.agent.description
         kind = SpanKind.INTERNAL if run.agent.is_local else SpanKind.CLIENT
-        self._call = _Span(_named(_operation(run.agent), run.agent), get_current(), kind, attributes)
+        self._call = _Span(_named(_operation(run), run.agent), get_current(), kind, attributes)
 
     def on_start(self, run: RunScope) -> None:
         """Begin the span of a run."""
@@ -214,13 +256,13 @@ class MetricObserver(RunObserver):
     def on_start(self, run: RunScope) -> None:
         """Count a run more that is under way."""
         self._runs[run] = perf_counter()
-        self._instruments.active_runs.add(1, _about(run.agent))
+        self._instruments.active_runs.add(1, _about(run))
 
     def on_end(self, run: RunScope, end: RunEnd) -> None:
         """Record the time that a run took, until its first event, and its tokens; count a run less."""
         if (started_at := self._runs.pop(run, None)) is None:
             return
-        made, about = self._instruments, _about(run.agent)
+        made, about = self._instruments, _about(run)
         made.active_runs.add(-1, about)
         made.duration.record(perf_counter() - started_at, {**about, **_error(end)})
         if end.timings.first_event is not None:
@@ -246,7 +288,7 @@ class MetricObserver(RunObserver):
             made, agent = self._instruments, run.agent
             local = made.team_duration if agent.is_team else made.local_duration
             duration = local if agent.is_local else made.remote_duration
-            duration.record(seconds, {**_about(agent), **_error(end)})
+            duration.record(seconds, {**_about(run), **_error(end)})
 
 
 class _Instruments:
@@ -283,17 +325,19 @@ def _instruments(provider: MeterProvider) -> _Instruments:
     return _Instruments(provider)
 
 
-def _about(agent: AgentInfo) -> dict[str, str | int]:
+def _about(run: RunScope) -> dict[str, str | int]:
     """Return the attributes of few values that spans and metrics share."""
     # The protocol hides which provider is behind an agent; the attribute names the family of the attributes.
-    about: dict[str, str | int] = {"gen_ai.operation.name": _operation(agent), "gen_ai.provider.name": "agui"}
+    agent = run.agent
+    about: dict[str, str | int] = {"gen_ai.operation.name": _operation(run), "gen_ai.provider.name": "agui"}
     if agent.name:
         about["gen_ai.agent.name"] = agent.name
     return {**about, **_server(agent.url)}
 
 
-def _operation(agent: AgentInfo) -> str:
-    return "invoke_workflow" if agent.is_team else "invoke_agent"
+def _operation(run: RunScope) -> str:
+    # A thread that is sent again is no work of the agent: its durations would hide those of runs.
+    return "connect" if run.is_replay else "invoke_workflow" if run.agent.is_team else "invoke_agent"
 
 
 def _about_tool(execution: ToolExecution) -> dict[str, str]:
@@ -318,8 +362,15 @@ def _model(usage: TokenUsage) -> dict[str, str]:
 class _Span:
     """A span, and the context for what nests in it."""
 
-    def __init__(self, name: str, parent: Context, kind: SpanKind, attributes: Mapping[str, str | int]) -> None:
-        self.span = trace.get_tracer("agui_client", __version__).start_span(name, parent, kind, attributes)
+    def __init__(
+        self,
+        name: str,
+        parent: Context,
+        kind: SpanKind,
+        attributes: Mapping[str, str | int],
+        links: Sequence[Link] = (),
+    ) -> None:
+        self.span = trace.get_tracer("agui_client", __version__).start_span(name, parent, kind, attributes, links)
         """The span itself."""
         # Where there is no SDK, some versions make an empty span, which would hide the trace that came in.
         is_valid = self.span.get_span_context().is_valid

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING
@@ -17,21 +18,23 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from opentelemetry.trace import NonRecordingSpan, NoOpTracerProvider, SpanContext, SpanKind, StatusCode, TraceFlags
 
-from agui_client import Deny, FunctionAgent, HttpAgent, RetryPolicy, tool
+from agui_client import Deny, FunctionAgent, HttpAgent, Resolve, RetryPolicy, tool
 from agui_client._concurrency import side_by_side
 from agui_client._protocol.warnings import WarningLog
 from agui_client._run.observers import Observers
-from agui_client.asgi import ASGITransport, agent_app
+from agui_client.asgi import AgentApp, ASGITransport, agent_app
 from agui_client.otel import SpanObserver
 from agui_client.reconnect import LastEventId
+from agui_client.store import Runs
 from agui_client.teams import ParallelAgent, SequentialAgent
-from agui_client.testing import ScriptedAgent, sse, text, tool_call, turn
+from agui_client.testing import Gate, ScriptedAgent, interrupt, sse, text, tool_call, turn
 from agui_client.types import AgentInfo, Attempt, RunEnd, RunScope, Timings
 from support.telemetry import use_tracer_provider
 from support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
+    from pathlib import Path
     from typing import Any, TypeAlias
 
     from ag_ui.core import Event
@@ -107,6 +110,12 @@ def span_id(span: ReadableSpan) -> int:
     itself = span.get_span_context()
     assert itself is not None
     return itself.span_id
+
+
+def trace_id(span: ReadableSpan) -> int:
+    itself = span.get_span_context()
+    assert itself is not None
+    return itself.trace_id
 
 
 def parent_id(span: ReadableSpan) -> int | None:
@@ -354,6 +363,54 @@ async def test_a_served_run_goes_on_with_the_trace_of_its_caller(
         assert (call.parent.trace_id, call.parent.span_id, call.parent.trace_state.get("a")) == (7, 8, "1")
         assert carried == ["ann"]
     assert not trace.get_current_span().get_span_context().is_valid
+
+
+@pytest.mark.anyio
+@pytest.mark.one_loop
+async def test_stored_runs_are_in_the_traces_of_their_callers_and_a_take_over_is_a_link(
+    exporter: InMemorySpanExporter, tmp_path: Path
+) -> None:
+    turns = turn(interrupt("Proceed?", interrupt_id="i")), turn(text("Done.")), turn(text("One."), Gate())
+
+    def app() -> AgentApp:
+        return agent_app(agent, runs=Runs(f"sqlite:///{tmp_path / 'runs.db'}"))
+
+    agent = ScriptedAgent(*turns, turn(text("Two.")))
+    first = app()
+    tracer = trace.get_tracer("application")
+    with anyio.fail_after(20):
+        async with first.lifespan():
+            page = HttpAgent("http://app/", app=first, thread_id="t")
+            with tracer.start_as_current_span("work"):
+                asked = await page.run_agent("Hi")
+                await page.run_agent(resume={asked.interrupts[0].id: Resolve(True)})
+        spans = exporter.get_finished_spans()
+        exporter.clear()
+        async with (first := app()).lifespan():
+            page = HttpAgent("http://app/", app=first, thread_id="t")
+            with tracer.start_as_current_span("more"):
+                async with page.stream("Go on", run_id="r") as run:
+                    assert await anext(run.text_stream) == "One."
+        async with (second := app()).lifespan():
+            assert (
+                await HttpAgent("http://app/", app=second, thread_id="t").run_agent("Go on", run_id="r")
+            ).text == "Two."
+    # Both ends of both calls.
+    names = Counter(each.name.split()[0] for each in spans)
+    assert names == {
+        "work": 1,
+        "invoke_agent": 4,
+        "run": 4,
+        "POST": 2,
+        "attempt": 2,
+    }
+    assert len({trace_id(each) for each in spans}) == 1
+    by_id = {span_id(each): each for each in spans}
+    assert {by_id[parent_id(each) or 0].name for each in spans if each.name == "attempt"} == {"POST"}
+    one, two = (each for each in exporter.get_finished_spans() if each.name == "attempt")
+    assert (attributes(one)["agui.attempt.number"], attributes(two)["agui.attempt.number"]) == (1, 2)
+    assert (trace_id(one), parent_id(one)) == (trace_id(two), parent_id(two))
+    assert ([*one.links], [each.context.span_id for each in two.links]) == ([], [span_id(one)])
 
 
 def test_an_unsampled_run_passes_its_trace_on_as_unsampled(use: Use, caller: SpanContext) -> None:

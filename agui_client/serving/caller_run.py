@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ag_ui.core import (
     CustomEvent,
@@ -167,9 +167,16 @@ def reported_error(event: Failure, run: AgentRun, *, expose_errors: bool) -> Fai
         return event
     _logger.error("run %s of thread %s failed: %s", quoted(run.run_id), quoted(run.thread_id), printable(event.message))
     # What a team adds about a member stays, the rest of what a server has said does not.
-    about = event.metadata if isinstance(event, SubagentErrorEvent) and run.call.agent.is_local else None
-    changes = {"message": _FAILED, "code": event.code or "upstream_failed", "metadata": about, "raw_event": None}
-    return event.model_copy(update=changes)
+    keeps = run.call.agent.is_local and isinstance(event, SubagentErrorEvent)
+    about = event.metadata if keeps else None
+    changes: Mapping[str, object] = {
+        "message": _FAILED,
+        "code": event.code or "upstream_failed",
+        "metadata": about,
+        "raw_event": None,
+    }
+    copied: Any = event.model_copy(update=changes)
+    return copied
 
 
 def failure_event(error: Exception, run_id: str, thread_id: str, *, expose_errors: bool) -> RunErrorEvent:

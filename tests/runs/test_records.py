@@ -94,6 +94,7 @@ def test_a_request_is_stored_as_json_that_each_process_reads() -> None:
         "expose_errors": False,
         "on_crash": "again",
         "asked": "",
+        "trace": {},
     }
     assert StoredRequest(**json.loads(stored.as_text())) == stored
 

@@ -421,12 +421,13 @@ async def test_between_two_events_the_callers_span_is_the_current_one(ledger: Le
 
 
 @pytest.mark.anyio
-async def test_a_thread_that_is_told_again_is_a_run_as_any_other(ledger: Ledger) -> None:
+async def test_a_thread_that_is_told_again_is_named_so_and_no_run_of_the_agent(ledger: Ledger) -> None:
     with serve_bytes(FRAMES) as server:
         await HttpAgent(server.url, connect_url="again").connect_agent()
     ledger.assert_balanced()
     assert attributes(ledger.one("POST"))["url.full"] == f"{server.url}again"
-    assert ending(ledger.one("invoke_agent")) == ("success", None)
+    assert attributes(ledger.one("connect"))["gen_ai.operation.name"] == "connect"
+    assert ending(ledger.one("connect")) == ("success", None)
 
 
 # --- tools

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ag_ui.core import Event, RunAgentInput
 
     from agui_client._run.async_run import AgentRun
+    from agui_client._run.defaults import AttemptSpan
     from agui_client._run.ending import Checkpoint
     from agui_client.store.runs.records import RunKey
     from agui_client.store.runs.server_run import ServerRun
@@ -46,6 +47,7 @@ class Attempt:
         go_back: Takes the log back to the place where the run goes on, and returns the number of events before it; None
             if the run begins.
         has_begun: Whether an earlier attempt has sent the run, or called tools.
+        span: The span of the attempt; None without OpenTelemetry.
     """
 
     def __init__(
@@ -56,11 +58,14 @@ class Attempt:
         go_back: Callable[[], int] | None = None,
         *,
         has_begun: bool = False,
+        span: AttemptSpan | None = None,
     ) -> None:
         self.claim = claim
         """The run and the number of the attempt."""
         self.run = run
         """The run."""
+        self.span = span
+        """The span of the attempt; None without OpenTelemetry."""
         self.is_ending = False
         """Whether the end of the run is stored, or about to be."""
         self._database, self._go_back, self._has_begun = database, go_back, has_begun

@@ -27,8 +27,9 @@ import hashlib
 import json
 import logging
 from collections.abc import Collection, Coroutine, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from contextvars import Context
+from dataclasses import replace
 from functools import partial
 from math import inf
 from time import monotonic
@@ -38,6 +39,7 @@ import anyio
 from ag_ui.core import Event, RunErrorEvent, RunFinishedCancelledOutcome, RunFinishedEvent
 
 from agui_client._run.continuing import Continuation
+from agui_client._run.defaults import ATTEMPT_SPANS
 from agui_client.errors import RunInProgressError, UsageError
 from agui_client.serving.caller_input import CutRun
 from agui_client.serving.stopping import STOP_WITHIN
@@ -59,6 +61,7 @@ from agui_client.store.sql.run_database import Claim, RunDatabase
 from agui_client.store.sql.run_rows import StoredRun
 
 if TYPE_CHECKING:
+    from agui_client._run.defaults import AttemptSpan
     from agui_client.store.runs.run_registry import RunRegistry
 
 T = TypeVar("T")
@@ -246,7 +249,8 @@ class DatabaseKeeper:
         run.is_taken_over, run.ends_with = True, _last_of(row, log)
         self._registry.add(run)
         claim, back = Claim(row.row_id, row.attempt), partial(go_back, log, row, cut)
-        self._start(Attempt(self._database, claim, run, back, has_begun=row.has_begun))
+        span = _span_of(claim, run)
+        self._start(Attempt(self._database, claim, run, back, has_begun=row.has_begun, span=span))
 
     def _notify(self, waiting: Mapping[str, WaitingRun]) -> None:
         """Begin to call the functions for runs that wait for a person, by the ids of their rows."""
@@ -288,10 +292,10 @@ class DatabaseKeeper:
         if run.stored_request.agent not in self._agents:
             await self._database.add(claim.row_id, run.log.key, run.stored_request, is_left=True)
             return await self._begun_elsewhere(claim.row_id, run.stored_request.agent)
-        attempt = Attempt(self._database, claim, run)
         earlier = self._own.get(claim.row_id)
         if earlier is not None and earlier.run.log.refusal is None:
             raise RunInProgressError(f"run {run.log.key.run_id!r} has begun already")
+        attempt = Attempt(self._database, claim, run, span=_span_of(claim, run))
         # Before the row is stored: `_live` takes over the rows of this process that have no attempt.
         self._own[claim.row_id] = attempt
         try:
@@ -334,7 +338,8 @@ class DatabaseKeeper:
         """Carry out an attempt until it ends or is given up."""
         run = attempt.run
         try:
-            await attempt.carry_out()
+            with attempt.span or nullcontext():
+                await attempt.carry_out()
             if not run.is_given_up and run.log.refusal is not None:
                 await self._database.remove(attempt.claim.row_id)
         except Exception:
@@ -407,6 +412,16 @@ class DatabaseKeeper:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+
+def _span_of(claim: Claim, run: ServerRun) -> AttemptSpan | None:
+    """Begin the span of an attempt at a run; what is stored with the run names that of the first one."""
+    key, request, span = run.log.key, run.stored_request, None
+    for begin in ATTEMPT_SPANS if request is not None else ():
+        assert request is not None
+        if (span := begin(key.thread_id, key.run_id, claim.attempt, request.trace)) is not None:
+            run.stored_request = replace(request, trace={**span.headers, **request.trace})
+    return span
 
 
 def _last_of(row: StoredRun, log: RunLog) -> Event | None:

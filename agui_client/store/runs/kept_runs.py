@@ -18,6 +18,7 @@ from ag_ui.core import ResumeEntry, RunAgentInput
 from agui_client._concurrency import spawn
 from agui_client._interrupts.answers import HOW_BY_ID, cover, is_expired
 from agui_client._protocol.schema import is_a
+from agui_client._run.defaults import TRACE_HEADERS
 from agui_client._transport.timeouts import is_duration
 from agui_client.errors import (
     InterruptsNotCoveredError,
@@ -236,6 +237,9 @@ class KeptRuns:
             UsageError: These runs were closed.
         """
         await self.open()
+        if stored_request is not None:
+            headers = {key: value for each in TRACE_HEADERS for key, value in each().items()}
+            stored_request = replace(stored_request, trace=headers)
         run = ServerRun(
             RunLog(key, self._registry, input_size),
             input,

@@ -179,6 +179,9 @@ class StoredRequest:
     asked: str = ""
     """The hash of what the input asks for, by which a repeated request is known; empty where none is expected."""
 
+    trace: dict[str, str] = field(default_factory=dict[str, str])
+    """The trace of the caller, and that of the first attempt, as headers; empty without OpenTelemetry."""
+
     def as_text(self) -> str:
         """Return the request as JSON."""
         # Not `asdict`, which copies the whole input.
