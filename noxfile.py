@@ -63,6 +63,13 @@ def frameworks(session: nox.Session) -> None:
 
 
 @nox.session
+def engines(session: nox.Session) -> None:
+    """Kill an application with a workflow engine of its own, and the server that its steps ask."""
+    session.install(".[dev]", "dbos")
+    session.run("python", "-m", "tests.engines", env={"PYTHONPATH": "tests:."})
+
+
+@nox.session
 def typescript(session: nox.Session) -> None:
     """Have the official TypeScript client and CopilotKit's runtime read what is served; needs npm."""
     session.install(".[dev]")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ag_ui.core import (
     CustomEvent,
@@ -175,7 +175,7 @@ def reported_error(event: Failure, run: AgentRun, *, expose_errors: bool) -> Fai
         "metadata": about,
         "raw_event": None,
     }
-    copied: Any = event.model_copy(update=changes)
+    copied: Failure = cast("Any", event.model_copy(update=changes))
     return copied
 
 

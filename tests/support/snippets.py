@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 SNIPPETS = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 WRITTEN = (ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md")))
 PAGES = [page for page in WRITTEN if SNIPPETS.search(page.read_text("utf-8"))]
-ELSEWHERE = ("marimo", "panel")
+ELSEWHERE = ("dbos", "marimo", "panel")
 """Libraries that a page uses and the tests do without."""
 _GIVEN_TYPES = "def ask(question: str | None) -> bool: ...\n"
 """Names that the pages leave to the reader."""
