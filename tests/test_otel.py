@@ -25,10 +25,11 @@ from agui_client._run.observers import Observers
 from agui_client.asgi import AgentApp, ASGITransport, agent_app
 from agui_client.otel import SpanObserver
 from agui_client.reconnect import LastEventId
-from agui_client.store import Runs
+from agui_client.store import Store
 from agui_client.teams import ParallelAgent, SequentialAgent
 from agui_client.testing import Gate, ScriptedAgent, interrupt, sse, text, tool_call, turn
 from agui_client.types import AgentInfo, Attempt, RunEnd, RunScope, Timings
+from support.stores import FOR_ALL
 from support.telemetry import use_tracer_provider
 from support.waiting import until
 
@@ -373,7 +374,7 @@ async def test_stored_runs_are_in_the_traces_of_their_callers_and_a_take_over_is
     turns = turn(interrupt("Proceed?", interrupt_id="i")), turn(text("Done.")), turn(text("One."), Gate())
 
     def app() -> AgentApp:
-        return agent_app(agent, runs=Runs(f"sqlite:///{tmp_path / 'runs.db'}"))
+        return agent_app(agent, store=Store(f"sqlite:///{tmp_path / 'agents.db'}"), **FOR_ALL)
 
     agent = ScriptedAgent(*turns, turn(text("Two.")))
     first = app()

@@ -22,7 +22,7 @@ from ag_ui.core import (
 
 from agui_client import FunctionAgent, ToolContext, tool
 from agui_client.asgi import agent_app
-from agui_client.store import Runs
+from agui_client.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -61,5 +61,6 @@ async def play(given: RunAgentInput) -> AsyncIterator[Event]:
 
 
 if __name__ == "__main__":
-    app = agent_app(FunctionAgent(play, tools=[pay]), runs=Runs(sys.argv[1], lease=1.0), when_left="continue")
+    store = Store(sys.argv[1], lease=1.0)
+    app = agent_app(FunctionAgent(play, tools=[pay]), store=store, owner_of=lambda _: "", when_left="continue")
     uvicorn.run(app, port=int(sys.argv[3]), log_level="error")

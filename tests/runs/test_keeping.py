@@ -329,7 +329,7 @@ async def test_a_function_that_reads_what_is_not_stored_fails_at_its_first_reque
 async def test_what_keep_caller_returns_is_json_and_needs_runs(caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(UsageError, match="keep_caller= takes a function"):
         agent_app(ScriptedAgent(turn()), keep_caller=_user)
-    app = agent_app(ScriptedAgent(turn()), store=Store(), owner_of=FOR_ALL, keep_caller=lambda caller: {caller})
+    app = agent_app(ScriptedAgent(turn()), store=Store(), **FOR_ALL, keep_caller=lambda caller: {caller})
     with pytest.raises(ConnectError, match="the app raised TypeError"):
         await HttpAgent("http://app/", app=app).run_agent("Hi")
     assert "keep_caller= returned a set, which cannot be stored with a run" in caplog.text
