@@ -25,6 +25,7 @@ from agui_client.store.sql.database import Database, url_of
 from agui_client.store.sql.run_database import RunDatabase, RunLostError
 from agui_client.store.sql.times import StoreTimes
 from agui_client.testing import Gate, ScriptedAgent, text, turn
+from support import frozen_tables
 from support.waiting import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
@@ -85,21 +86,80 @@ async def test_runs_of_other_processes_are_read_again_when_their_table_is_whole_
     assert (seen[0], seen[-1], len(agent.inputs)) == ("RUN_STARTED", "RUN_FINISHED", 1)
 
 
-async def test_tables_of_an_older_version_are_migrated_while_a_program_that_made_them_goes_on(
+async def _say(store: Store, word: str) -> list[Any]:
+    """Say a word in a thread, whichever program it was open in before; return what has been said."""
+    async with store.threads.open("t", ScriptedAgent(turn(text(f"{word}.")))) as agent:
+        await agent.run_agent(word)
+        return [each.content for each in agent.messages]
+
+
+async def test_an_additive_version_2_shares_a_database_with_a_program_of_version_1_during_a_deploy(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    steps = [["alter table agui_run add column cost integer"], ["update agui_run set cost = 3"]]
+    columns = ["agui_run add column cost integer", "agui_threads add column folder text not null default 'inbox'"]
+    steps = [[f"alter table {each}" for each in columns], ["update agui_run set cost = 3"]]
     async with with_agent(database_url) as older:
         await older.runs.start("helper", "Hi", run_id="r1")
+        await _say(older, "One")
         with monkeypatch.context() as newer:
             newer.setattr(versions, "MIGRATIONS", steps)
             async with with_agent(database_url) as store:
-                assert list(await store.threads.list()) == []
+                await _say(store, "Two")
                 await store.runs.start("helper", "Hi", run_id="r2")
                 await older.runs.start("helper", "Hi", run_id="r3")
+                assert await _say(older, "Three") == ["One", "One.", "Two", "Two.", "Three", "Three."]
                 assert {each.run_id for each in await store.runs.list()} == {"r1", "r2", "r3"}
+        # The program of version 2 has left; that of version 1 is still at work.
+        await older.runs.start("helper", "Hi", run_id="r4")
+        assert len(await _say(older, "Four")) == 8
     assert read(database_url, "select version from agui_version") == [3]
-    assert read(database_url, "select cost from agui_run order by run_id") == [3, None, None]
+    assert read(database_url, "select cost from agui_run order by run_id") == [3, None, None, None]
+    assert read(database_url, "select folder from agui_threads") == ["inbox"]
+
+
+def _schema(url: str) -> dict[str, Any]:
+    """What a database says of its tables."""
+    engine = sa.create_engine(url_of(url))
+    with engine.connect() as database:
+        inspector = sa.inspect(database)
+        found = {
+            name: (
+                [(each["name"], str(each["type"]), each["nullable"]) for each in inspector.get_columns(name)],
+                inspector.get_pk_constraint(name)["constrained_columns"],
+                sorted(
+                    (
+                        str(each["name"]),
+                        each["unique"],
+                        str(each["column_names"]),
+                        [*map(str, each.get("dialect_options", {}).values())],
+                    )
+                    for each in inspector.get_indexes(name)
+                ),
+            )
+            for name in inspector.get_table_names()
+        }
+    engine.dispose()
+    return found
+
+
+async def test_the_tables_of_version_1_are_frozen_and_lead_to_those_of_the_package(
+    database_url: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    engine, frozen = sa.create_engine(url_of(database_url)), frozen_tables.frozen(database_url.partition(":")[0])
+    with engine.begin() as database:
+        for statement in filter(str.strip, frozen.split(";")):
+            database.exec_driver_sql(statement)
+        database.exec_driver_sql("insert into agui_version (version) values (1)")
+    is_changed = frozen_tables.current(engine.dialect) != frozen
+    engine.dispose()
+    assert is_changed is bool(versions.MIGRATIONS), "databases of users have version 1: add a step to MIGRATIONS"
+    fresh = f"sqlite:///{tmp_path / 'fresh.db'}"
+    if database_url.startswith("postgresql"):
+        fresh = f"postgresql://{request.getfixturevalue('postgresql').new_database()}"
+    for url in (database_url, fresh):
+        async with with_agent(url) as store:
+            await store.runs.start("helper", "Hi")
+    assert _schema(database_url) == _schema(fresh)
 
 
 async def test_a_migration_that_fails_changes_nothing(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
