@@ -324,6 +324,34 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
 
         return AgentRun(self._starting(None, options, is_replay=True))
 
+    def connect_agent_sync(self, **options: Unpack[ConnectOptions]) -> RunResult[StateT]:
+        """`connect_agent` for code without `await`.
+
+        Args:
+            options: See `ConnectOptions`.
+
+        Returns:
+            The result of the thread's last run; without an outcome if there was nothing to send.
+
+        Raises:
+            AGUIError: As `run_agent`.
+        """
+        with self.stream_connect_sync(**options) as run:
+            return run.result()
+
+    def stream_connect_sync(self, **options: Unpack[ConnectOptions]) -> SyncAgentRun[StateT]:
+        """`stream_connect` for code without `await`: `with agent.stream_connect_sync() as run: for event in run`.
+
+        Args:
+            options: See `ConnectOptions`.
+
+        Returns:
+            The run, as a context manager.
+        """
+        from agui_client._run.sync_run import SyncAgentRun
+
+        return SyncAgentRun(self._starting(None, options, is_replay=True))
+
     def abort_run(self) -> None:
         """Stop the run that is going on, from any task or thread: it returns what arrived, with `aborted` set."""
         # No exception without a run: it may have ended while the caller made up its mind.

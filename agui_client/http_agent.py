@@ -39,7 +39,8 @@ class HttpAgent(AbstractAgent[StateT]):
     """A remote AG-UI agent.
 
     As an `async with` block it keeps HTTP clients, and with them their connections, for later runs inside the block;
-    otherwise nothing stays open between runs. Runs that go on at once never share one, unless `http_client=` says so.
+    otherwise nothing stays open between runs, also not in a `with` block, where the sync verbs are used. Runs that go
+    on at once never share one, unless `http_client=` says so.
 
     Args:
         url: The address that takes runs.
@@ -277,6 +278,12 @@ class HttpAgent(AbstractAgent[StateT]):
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
+
+    def __enter__(self) -> Self:
+        # Each sync verb has an event loop of its own, with which its connections are closed: nothing stays open here.
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
 
     # httpx imports its transport with the first client: in the event loop of the first run, deaf to Ctrl-C meanwhile.
     _needs = (*AbstractAgent._needs, "agui_client._transport.http_source", "httpcore")

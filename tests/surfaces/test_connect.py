@@ -88,6 +88,17 @@ async def test_connecting_posts_what_is_held_and_asks_nothing() -> None:
     }
 
 
+def test_code_without_await_connects_in_the_same_way() -> None:
+    with serve_bytes(THREAD) as server, agent_of(server) as agent:
+        with agent.stream_connect_sync(forwarded_props={"cursor": 7}) as run:
+            kinds = [event.type for event in run]
+        result = agent.connect_agent_sync()
+        asked = [request.json()["forwardedProps"] for request in server.requests]
+    assert (kinds[0].value, kinds[-1].value) == ("RUN_STARTED", "RUN_FINISHED")
+    assert (result.outcome, shown(agent.messages), agent.state) == (run.result().outcome, MESSAGES, STATE)
+    assert asked == [{"cursor": 7}, {}]
+
+
 @pytest.mark.parametrize(
     ("url", "connect_url", "path"),
     [
