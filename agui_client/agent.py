@@ -29,7 +29,7 @@ from agui_client._tools.people import People
 from agui_client._tools.tool_limits import ToolLimits
 from agui_client._transport.timeouts import UNLIMITED, Timeouts
 from agui_client.conversation import Conversation
-from agui_client.errors import UsageError
+from agui_client.errors import HTTPStatusError, UsageError
 from agui_client.messages import MessageLike, Prompt
 from agui_client.options import BY_CALL, IN_INPUT, ConnectOptions, RunOptions, checked_options, lists_keywords
 
@@ -219,7 +219,14 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
             UsageError: Another run is going on, interrupts are not covered, or the input cannot be sent.
         """
         async with self.stream(prompt, **options) as run:
-            return await run.result()
+            try:
+                return await run.result()
+            except HTTPStatusError as refused:
+                from agui_client._run.lost_run import is_refused_repetition
+
+                if not is_refused_repetition(run.call, refused):
+                    raise
+        return await self.connect_agent(**_for_connecting(options))
 
     @lists_keywords(RunOptions)
     def stream(self, prompt: Prompt = None, **options: Unpack[RunOptions]) -> AgentRun[StateT]:
@@ -253,7 +260,14 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
             AGUIError: As `run_agent`.
         """
         with self.stream_sync(prompt, **options) as run:
-            return run.result()
+            try:
+                return run.result()
+            except HTTPStatusError as refused:
+                from agui_client._run.lost_run import is_refused_repetition
+
+                if not is_refused_repetition(run.call, refused):
+                    raise
+        return self.connect_agent_sync(**_for_connecting(options))
 
     @lists_keywords(RunOptions)
     def stream_sync(self, prompt: Prompt = None, **options: Unpack[RunOptions]) -> SyncAgentRun[StateT]:
@@ -867,6 +881,13 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
             is_replay=is_replay,
         )
         return Engine(call, prompt, loop)
+
+
+def _for_connecting(options: RunOptions) -> ConnectOptions:
+    """Return the keywords of a call that say how a server is asked, for connecting to its thread instead."""
+    return cast(
+        "ConnectOptions", {name: each for name, each in options.items() if name in ConnectOptions.__annotations__}
+    )
 
 
 def _kinds(kind: Any) -> Iterator[type[AbstractAgent[Any]]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Unpack
 
 from ag_ui.core import AgentCapabilities
@@ -21,14 +22,15 @@ from agui_client.errors import DecodeError, UsageError
 from agui_client.options import lists_keywords
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from typing import Self
+    from collections.abc import AsyncIterator, Callable
+    from typing import Literal, Self
 
     from ag_ui.core import RunAgentInput
 
     from agui_client._protocol.events import WireEvent
     from agui_client._transport.client import Address
     from agui_client._transport.http_source import HttpSource
+    from agui_client._transport.resuming import ReconnectPlan
     from agui_client.asgi.in_process import ASGIApp
     from agui_client.options import RunOptions
     from agui_client.reconnect import ReconnectPolicy
@@ -57,8 +59,9 @@ class HttpAgent(AbstractAgent[StateT]):
             within the origin if the POST stays one (307, 308), whatever the client would do, and reported otherwise.
         app: An ASGI app in this process that answers instead of a server; its responses stream, and what happens to it
             is as if it stood behind a socket. For its lifespan, give a client with `agui_client.asgi.ASGITransport`.
-        reconnect: The policy for taking up a stream that was cut, such as `LastEventId()` of `agui_client.reconnect`;
-            without one, a cut stream is an error. A run is never posted again.
+        reconnect: The policy for taking up a stream that was cut, such as `LastEventId()` of `agui_client.reconnect`.
+            "auto" takes it up where the server says that its runs go on, as an `agent_app` that keeps runs does;
+            elsewhere a cut stream is an error, as it is with None. A run is never posted again.
         connect_url: The address that sends a thread again, as events or as one JSON document with `messages` and
             `state`; see `connect_agent`. It is absolute or relative to `url`, as a link is: "connect" for an app of
             `agent_app` whose `url` ends in a slash.
@@ -90,7 +93,7 @@ class HttpAgent(AbstractAgent[StateT]):
         retry: RetryPolicy | int | None = None,
         http_client: ClientSource | None = None,
         app: ASGIApp | None = None,
-        reconnect: ReconnectPolicy | None = None,
+        reconnect: ReconnectPolicy | Literal["auto"] | None = "auto",
         connect_url: str | None = None,
         capabilities_url: str | None = None,
         max_protocol_version: str | None = None,
@@ -122,11 +125,12 @@ class HttpAgent(AbstractAgent[StateT]):
             max_run_bytes=max_run_bytes,
         )
         self._connect_url = None if connect_url is None else self._elsewhere(connect_url)
-        if reconnect is not None:
+        self._is_resumed_if_kept, self._reconnect = reconnect == "auto", None
+        if reconnect is not None and reconnect != "auto":
             from agui_client.reconnect import check_policy
 
             check_policy(reconnect, self._connect_url)
-        self._reconnect = reconnect
+            self._reconnect = reconnect
         if capabilities_url is not None and options.get("capabilities") is not None:
             raise UsageError("give capabilities= or capabilities_url=, not both")
         self._capabilities_url = None if capabilities_url is None else self._transport.resolve(capabilities_url)
@@ -155,16 +159,20 @@ class HttpAgent(AbstractAgent[StateT]):
         Raises:
             UsageError: The agent has no `connect_url`.
         """
-        if self._connect_url is None and (self._reconnect is None or not self._reconnect.can_connect):
+        if not self._has_connect_address:
             raise UsageError("this agent has no way to reconnect: give it connect_url=, or override connect()")
         return self._post(input, is_replay=True)
 
     @property
     def can_connect(self) -> bool:
         """Whether the agent has a way to send a thread again."""
-        by_policy = self._reconnect is not None and self._reconnect.can_connect
         # A subclass that overrides `connect` needs neither an address nor a policy.
-        return self._connect_url is not None or by_policy or type(self).connect is not HttpAgent.connect
+        return self._has_connect_address or type(self).connect is not HttpAgent.connect
+
+    @property
+    def _has_connect_address(self) -> bool:
+        by_policy = self._reconnect is not None and self._reconnect.can_connect
+        return self._connect_url is not None or by_policy or self._transport.keeps_runs
 
     async def capabilities(self) -> AgentCapabilities | None:
         """Return what the agent declares to be able to do: the document at `capabilities_url`, or `capabilities=`.
@@ -203,7 +211,7 @@ class HttpAgent(AbstractAgent[StateT]):
             input = input.model_copy(update={"forwarded_props": props})
         request = Request(
             body=request_body(input),
-            url=self._connect_url if is_replay else None,
+            url=self._connect_address if is_replay else None,
             is_replay=is_replay,
             headers=options.get("headers"),
             timeouts=self._timeouts_of(options),
@@ -211,8 +219,11 @@ class HttpAgent(AbstractAgent[StateT]):
             observer=scope,
         )
         warnings = WarningLog() if scope is None else scope.warnings
-        plan, policy = None, self._reconnect
-        if policy is not None:
+        policy = self._reconnect
+        plan: ReconnectPlan | Callable[[], ReconnectPlan] | None = None
+        if self._is_resumed_if_kept:
+            plan = partial(self._plan_if_kept, request, input, is_replay)
+        elif policy is not None:
             if is_replay and policy.can_connect:
                 # A message that was cut is no answer yet.
                 whole = [each for each in input.messages if each.id not in self._conversation.incomplete_ids]
@@ -229,6 +240,16 @@ class HttpAgent(AbstractAgent[StateT]):
             # Also a request of an agent inside the run, or one that middleware forgot: the run closes all of them.
             scope.requests.append(source)
         return source
+
+    def _plan_if_kept(self, request: Request, input: RunAgentInput, is_replay: bool) -> ReconnectPlan:
+        from agui_client.reconnect import LastEventId
+
+        return LastEventId().plan(request, input, self._connect_address, is_replay=is_replay)
+
+    @property
+    def _connect_address(self) -> Address:
+        """The address that sends threads again, which servers that keep runs have below the agent's."""
+        return self._connect_url or self._transport.below("connect")
 
     def _timeouts_of(self, options: RunOptions) -> Timeouts:
         return Timeouts.of(options["timeout"]) if "timeout" in options else self._timeouts
@@ -286,7 +307,7 @@ class HttpAgent(AbstractAgent[StateT]):
     def __exit__(self, *_: object) -> None: ...
 
     # httpx imports its transport with the first client: in the event loop of the first run, deaf to Ctrl-C meanwhile.
-    _needs = (*AbstractAgent._needs, "agui_client._transport.http_source", "httpcore")
+    _needs = (*AbstractAgent._needs, "agui_client._transport.http_source", "agui_client.reconnect", "httpcore")
 
     def _address(self) -> str:
         return self._transport.address

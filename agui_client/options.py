@@ -53,6 +53,9 @@ class RunOptions(ConnectOptions, total=False):
 
     run_id: str
     """The run's id, never used before on this thread; minted if left out."""
+    new_run: bool
+    """Whether the call begins a run of its own in any case. Left out, the same call again, right after an error with
+    `may_have_started`, asks a server that keeps runs for the same run, which it does not run twice."""
     parent_run_id: str
     """The id of the earlier run of the thread that this run continues, for servers that keep branches of a thread."""
     tools: ToolSource
@@ -66,7 +69,7 @@ class RunOptions(ConnectOptions, total=False):
 
 IN_INPUT = frozenset({"context", "forwarded_props", "run_id", "parent_run_id", "resume", "tool_results"})
 """Keywords that become part of the run's input, and are refused beside a whole `RunAgentInput`."""
-BY_CALL = frozenset({"timeout", "tools", "when_busy"})
+BY_CALL = frozenset({"new_run", "timeout", "tools", "when_busy"})
 """Keywords that a call carries out itself, whatever the agent; an agent takes every other one, or it is refused."""
 
 OptionsT = TypeVar("OptionsT", bound=Mapping[str, object])

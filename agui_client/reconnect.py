@@ -113,7 +113,7 @@ class LastEventId(ReconnectPolicy):
 
     def plan(
         self, request: Request, input: RunAgentInput, connect_url: Address | None, *, is_replay: bool
-    ) -> ReconnectPlan | None:
+    ) -> ReconnectPlan:
         """Return the plan to continue a stream that is cut."""
         method = self.method or ("GET" if connect_url is None else "POST")
         again = replace(request, is_reconnect=True)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from agui_client._protocol.warnings import WarningLog
+from agui_client._run.lost_run import lost_run
 from agui_client._run.result import annotate, build_result, call_end
 from agui_client._run.scope import CURRENT_SCOPE
 from agui_client._run.state import CallState
@@ -206,6 +207,7 @@ class Call:
             # Also where the result cannot be built: nothing may wait for a call that will never end.
             self.state.end()
         annotate(error, self._result, may_have_started=self.round.may_have_started)
+        self.conversation.lost_run = lost_run(self, error)
         if self.observers.watches_ends:
             self.observers.call("on_call_end", self.round, call_end(self, self._result))
 

@@ -20,6 +20,7 @@ from agui_client._run import ending
 from agui_client._run.between_runs import begin_work, execute_and_ask, execute_approved, prepare_next_run, work_left
 from agui_client._run.ending import Saving
 from agui_client._run.last_steps import abandon_run, finish_run, step
+from agui_client._run.lost_run import repeated_request
 from agui_client._run.round import Round
 from agui_client._run.run_request import Answers, composed_input, event_of_result, request_of
 from agui_client._run.state import Phase, Reason
@@ -90,7 +91,8 @@ class Engine:
             if call.is_replay:
                 first = composed_input(conversation, call.options, conversation.messages)
             else:
-                call.request = request_of(conversation, self._prompt, call.options)
+                repeated = repeated_request(conversation, self._prompt, call.options)
+                call.request = repeated or request_of(conversation, self._prompt, call.options)
                 first = call.request.input
             # Toolsets are opened before anything changes, so that one that cannot be opened leaves no trace.
             call.tools = CallTools(call.options.get("tools", call.agent_tools), first.tools or ())

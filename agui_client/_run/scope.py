@@ -142,6 +142,11 @@ class RunScope(Record):
         return any(request.delivery.may_have_started for request in self.requests)
 
     @property
+    def is_kept(self) -> bool:
+        """Whether the run goes on at its server without this caller, as the server has said of its runs."""
+        return bool(self.requests) and self.requests[-1].is_kept
+
+    @property
     def takes_state_base(self) -> bool:
         """Whether the server that answered the run takes the hash of the state that a later one begins with."""
         response = self.requests[-1].delivery.response if self.requests else None

@@ -29,6 +29,9 @@ _OF_STREAMS = _OF_DOCUMENTS | {"accept": EVENT_STREAM, "cache-control": "no-stor
 """Headers that are always sent."""
 CONNECT_HEADER = "x-agui-connect"
 """The header of requests for a thread, by which `agent_app` knows one at an address that would begin a run."""
+RUNS_HEADER = "x-agui-runs"
+"""The header of responses of servers that keep runs, with addresses for them below the agent's. Its value says what
+becomes of a run whose caller leaves: "continue" or "stop"."""
 
 Address: TypeAlias = httpx.URL
 """An address that was checked."""
@@ -137,6 +140,8 @@ class Transport:
         """The largest frame that is accepted, in bytes."""
         self.max_run_bytes = max_run_bytes
         """The most bytes that one response may bring, counted after decompression; None for no bound."""
+        self.keeps_runs = False
+        """Whether the server said, with its latest response, that runs go on without their caller (`RUNS_HEADER`)."""
         self._auth = _auth_of(auth)
         self._is_for_another = False
         self.clients = Clients(http_client, has_tls=self.url.scheme == "https")
@@ -168,6 +173,11 @@ class Transport:
             UsageError: It cannot be read.
         """
         return _checked(address, self.url)
+
+    def below(self, path: str) -> Address:
+        """Return an address below the agent's, such as that of "stop"; the query of the agent's stays."""
+        own_path, mark, query = self.url.raw_path.partition(b"?")
+        return self.url.copy_with(raw_path=b"%b/%b%b%b" % (own_path.rstrip(b"/"), path.encode(), mark, query))
 
     async def send(
         self, client: httpx.AsyncClient, url: httpx.URL, headers: httpx.Headers, request: Request

@@ -18,7 +18,7 @@ from agui_client._protocol.decode import Decoder
 from agui_client._protocol.events import WireEvent
 from agui_client._protocol.problems import words_in
 from agui_client._protocol.warnings import WarningLog
-from agui_client._transport.client import Request, Transport
+from agui_client._transport.client import RUNS_HEADER, Request, Transport
 from agui_client._transport.clock import Clock
 from agui_client._transport.delivery import Delivery, fetch
 from agui_client._transport.response import JSON, Body
@@ -32,7 +32,7 @@ _NO_DATA = re.compile("(?:event|id|retry)?:")
 """The beginning of a line of SSE without data."""
 _WAITED_SECONDS = 0.01
 """A read that takes longer has waited: bytes that are there already take a thousandth of it."""
-_Reading: TypeAlias = tuple[Clock, Callable[[], Awaitable[bytes]]]
+Reading: TypeAlias = tuple[Clock, Callable[[], Awaitable[bytes]]]
 """The clock of a run, and the function that reads the next chunk of its answer."""
 
 
@@ -58,7 +58,7 @@ class HttpSource(Source):
         self._stack = AsyncExitStack()
         self._clock: Clock | None = None
         self._body: Body | None = None
-        self._reading: _Reading | None = None
+        self._reading: Reading | None = None
 
     async def read(self) -> Iterable[WireEvent] | None:
         """Wait until at least one frame is complete."""
@@ -91,6 +91,16 @@ class HttpSource(Source):
         return self._finish()
 
     @property
+    def is_kept(self) -> bool:
+        """Whether the server goes on with runs whose caller leaves, as it said with its latest answer."""
+        return self._transport.keeps_runs
+
+    @property
+    def posted(self) -> bytes:
+        """The JSON that was posted."""
+        return self._request.body
+
+    @property
     def beginning(self) -> str:
         """The beginning of the answer in a few words, with the address, where no event came before them."""
         where = self._transport.address
@@ -115,10 +125,8 @@ class HttpSource(Source):
         Raises:
             TransportError: No such answer arrived.
         """
-        request, url = self._request, self._transport.url
-        own_path, mark, query = url.raw_path.partition(b"?")
-        below = url.copy_with(raw_path=b"%b/%b%b%b" % (own_path.rstrip(b"/"), path.encode(), mark, query))
-        return await fetch(self._transport, below, request.timeouts, posted, headers=request.headers)
+        request, transport = self._request, self._transport
+        return await fetch(transport, transport.below(path), request.timeouts, posted, headers=request.headers)
 
     async def pause(self) -> None:
         """Let the event loop have its turn, unless it had one since the last time; see that the run has time left."""
@@ -148,7 +156,7 @@ class HttpSource(Source):
         # The response and the client shield their closing where they wait; most runs were read to their end by now.
         await self._stack.aclose()
 
-    async def _open(self) -> _Reading:
+    async def _open(self) -> Reading:
         """Post the run; return what reads the answer."""
         if self.is_interrupted:
             raise StopAsyncIteration
@@ -157,6 +165,8 @@ class HttpSource(Source):
         self._stack.callback(clock.close)
         self._client = await transport.clients.lend(self._stack)
         self._body = await self.delivery.deliver(self._client, clock)
+        response = self.delivery.response
+        transport.keeps_runs = response is not None and response.headers.get(RUNS_HEADER) == "continue"
         self._has_waited = True
         self._stack.push_async_callback(self._body.aclose)
         if request.is_replay and self._body.media_type == JSON:

@@ -1,8 +1,8 @@
 """Streams that are taken up where they were cut, with a request that starts no run.
 
 A run is posted once. A stream that breaks off before its run has ended is taken up by a further request, as a policy of
-`agui_client.reconnect` says; without one, nothing is done here. A POST that was sent and got no answer is such a
-stream for policies that need no cursor: its run may have begun or not.
+`agui_client.reconnect` says; without one, only that of a server which says that it keeps the run. A POST that was sent
+and got no answer is such a stream for policies that need no cursor: its run may have begun or not.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ import anyio
 
 from agui_client._backoff import retry_after
 from agui_client._protocol.decode import Decoder
-from agui_client._transport.http_source import HttpSource
+from agui_client._transport.http_source import HttpSource, Reading
 from agui_client._transport.joining import ContinueAtCursor, Joining
 from agui_client._transport.numbered import NumberedFramer
+from agui_client._transport.sse import Framer
 from agui_client.errors import (
     ConnectError,
     ConnectTimeoutError,
@@ -69,15 +70,36 @@ class ResumableSource(HttpSource):
         transport: The way to the agent.
         request: The request that starts the run.
         warnings: The run's warnings.
-        plan: The requests that continue the stream.
+        plan: The requests that continue the stream; or a function that returns them, called if the server says with
+            its response that the run goes on without its caller.
     """
 
-    def __init__(self, transport: Transport, request: Request, warnings: WarningLog, plan: ReconnectPlan) -> None:
+    _plan_if_kept: Callable[[], ReconnectPlan] | None = None
+    _is_continued = False
+    """Whether the stream is continued if it is cut."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        request: Request,
+        warnings: WarningLog,
+        plan: ReconnectPlan | Callable[[], ReconnectPlan],
+    ) -> None:
         super().__init__(transport, request, warnings)
-        self._is_numbered, self._warnings = isinstance(plan.joining, ContinueAtCursor), warnings
-        self._framer = self._numbered = NumberedFramer(transport.max_event_bytes, drops_known=self._is_numbered)
-        self._plan, self._joining, self._failures = plan, plan.joining, 0
+        self._warnings, self._failures = warnings, 0
         self._waits, self._pending_since = 0, math.inf
+        if isinstance(plan, ReconnectPlan):
+            self._continue_with(plan)
+        else:
+            self._plan_if_kept = plan
+
+    def _continue_with(self, plan: ReconnectPlan) -> None:
+        self._plan, self._joining, self._is_continued = plan, plan.joining, True
+        self._is_numbered = isinstance(plan.joining, ContinueAtCursor)
+        self._numbered = NumberedFramer(self._transport.max_event_bytes, drops_known=self._is_numbered)
+        # The framer of a document is none of a stream.
+        if type(self._framer) is Framer:
+            self._framer = self._numbered
 
     async def read(self) -> Iterable[WireEvent] | None:
         """Wait for the next events; if the stream breaks off before the run has ended, take it up."""
@@ -85,13 +107,13 @@ class ResumableSource(HttpSource):
             cut: TransportError | None = None
             try:
                 batch = await super().read()
-            except (ConnectError, IdleTimeoutError) as error:
-                cut = error
-            except HTTPStatusError as error:
-                if error.status_code not in _NO_ANSWER:
+            except TransportError as error:
+                if not (self._is_continued and _is_cut(error)):
                     raise
                 cut = error
             else:
+                if not self._is_continued:
+                    return batch
                 # What cannot be joined is no cut: it would come again with each response.
                 if (events := self._joining.new(batch)) is not None:
                     if isinstance(events, Sequence) and not events:
@@ -102,6 +124,14 @@ class ResumableSource(HttpSource):
                 if cut is not None and not self.is_interrupted:
                     raise cut
                 return None
+
+    async def _open(self) -> Reading:
+        """Post the run; see whether its server takes up streams."""
+        reading = await super()._open()
+        plan_if_kept, self._plan_if_kept = self._plan_if_kept, None
+        if plan_if_kept is not None and self._transport.keeps_runs:
+            self._continue_with(plan_if_kept())
+        return reading
 
     def _refuse_to_reconnect(self, clock: Clock | None, cut: TransportError | None) -> None:
         """Say why the policy cannot take the stream up.
@@ -123,7 +153,7 @@ class ResumableSource(HttpSource):
 
     def _finish(self) -> Iterable[WireEvent] | None:
         """Return a last frame that no blank line terminated: if it is whole, or if the stream cannot be taken up."""
-        if self.is_interrupted or self._body is None:
+        if self.is_interrupted or self._body is None or not self._is_continued:
             return super()._finish()
         is_last = self._request_at_cursor() is None
         frames = self._framer.finish()
@@ -229,6 +259,13 @@ class ResumableSource(HttpSource):
         asked = retry_after(error) if isinstance(error, HTTPStatusError) else self._numbered.retry_seconds
         grown = policy.wait_before(max(self._failures, self._waits) + 1, ConnectError(""))
         return min(max(asked or 0.0, min(grown, max(_LONGEST_PAUSE, policy.first_wait))), policy.max_wait)
+
+
+def _is_cut(error: TransportError) -> bool:
+    """Return whether a stream ended with the failure of its connection, or the request got no answer."""
+    if isinstance(error, HTTPStatusError):
+        return error.status_code in _NO_ANSWER
+    return isinstance(error, ConnectError | IdleTimeoutError)
 
 
 def _is_at_work(error: TransportError) -> bool:

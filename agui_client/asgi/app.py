@@ -28,6 +28,7 @@ from agui_client._conversation.state_base import STATE_BASE_HEADER
 from agui_client._protocol.schema import is_a
 from agui_client._run.defaults import INCOMING_TRACES
 from agui_client._run.hooks import takes_two
+from agui_client._transport.client import RUNS_HEADER
 from agui_client._transport.timeouts import check_number, check_seconds
 from agui_client.agent import AbstractAgent
 from agui_client.asgi.in_process import Receive, Send
@@ -203,6 +204,7 @@ class AgentApp:
             how = StoredRequest(name, {}, {}, when_left, expose_errors, on_crash)
             self._addresses = RunAddresses(store.runs, self, how, max_body_bytes=max_body_bytes)
             self._commands = self._addresses.commands
+            self._own_headers = {**self._own_headers, RUNS_HEADER: when_left}
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """Answer one request (the ASGI interface)."""
@@ -272,13 +274,13 @@ class AgentApp:
             body = await read_body(receive, max_bytes=self._max_body_bytes, seconds=self._body_timeout)
             is_read = True
             if command is not None:
-                await _send_json(send, 200, await command(request, body), {})
+                await _send_json(send, 200, await command(request, body), self._own_headers)
             else:
                 await self._respond(request, await input_of(body, max_bytes=self._max_body_bytes), receive, send)
         except RequestRefusedError as refused:
             # A server would go on to read the rest of the body, however long that takes; HTTP/2 has no such header.
             is_last = not is_read and scope.get("http_version", "1.1").startswith("1")
-            await _refuse(send, refused, {"connection": "close"} if is_last else {})
+            await _refuse(send, refused, {**self._own_headers, **({"connection": "close"} if is_last else {})})
 
     async def _admit(self, scope: Mapping[str, Any]) -> tuple[ServedRequest, Command | None]:
         """Judge a request by its headers, before its body is read.

@@ -45,8 +45,10 @@ class CuttingProxy:
         """The number of connections that are still to be cut."""
         self.seconds = seconds
         """The shortest and the longest time, for connections that are made from now on."""
+        self.unanswered = unanswered
+        """The number of connections that are still to be cut as soon as the server answers."""
         self._port, self._chance = port, random.Random(seed)
-        self._unanswered, self._at_any_moment, self._has_begun = unanswered, at_any_moment, False
+        self._at_any_moment, self._has_begun = at_any_moment, False
 
     @asynccontextmanager
     async def serving(self) -> AsyncGenerator[None]:
@@ -68,8 +70,8 @@ class CuttingProxy:
                         """Pass the answer on; the life of the connection begins with its first bytes."""
                         with suppress(anyio.EndOfStream, *_BROKEN):
                             passed = await server.receive()
-                            if self._unanswered:
-                                self._unanswered -= 1
+                            if self.unanswered:
+                                self.unanswered -= 1
                                 scope.cancel()
                             await caller.send(passed)
                             self._has_begun = True

@@ -107,7 +107,7 @@ def test_a_call_of_the_callers_tool_is_left_to_the_caller_and_one_of_ours_is_exe
 KEYWORDS = RunOptions.__annotations__
 
 
-@pytest.mark.parametrize("name", sorted(KEYWORDS.keys() - {"tools", "headers", "timeout", "when_busy"}))
+@pytest.mark.parametrize("name", sorted(KEYWORDS.keys() - {"tools", "headers", "new_run", "timeout", "when_busy"}))
 def test_what_is_in_an_input_is_no_keyword_beside_it(name: str) -> None:
     options: Any = {name: "given"}
     with pytest.raises(UsageError, match=f"^{name}= goes with a prompt; a RunAgentInput is sent as it is"):
@@ -141,7 +141,7 @@ def test_every_keyword_reaches_the_agent(name: str) -> None:
 
 def test_no_keyword_is_left_out_of_these_tests() -> None:
     # The first two are the request's, see tests/transport; the last one is not for the agent, see test_steering.
-    assert KEYWORDS.keys() - USED.keys() == {"headers", "timeout", "when_busy"}
+    assert KEYWORDS.keys() - USED.keys() == {"headers", "new_run", "timeout", "when_busy"}
 
 
 def test_the_table_of_keywords_in_the_docs_has_each_one() -> None:
