@@ -63,6 +63,7 @@ __all__ = [
     "RequestRepeatedError",
     "RunFailedError",
     "RunInProgressError",
+    "RunNotFoundError",
     "RunTimeoutError",
     "StreamTimeoutError",
     "StreamTooLargeError",
@@ -160,6 +161,10 @@ class UsageError(AGUIError, RuntimeError):
 
 class RunInProgressError(UsageError):
     """The agent is in the middle of a run; `clone()` it for parallel work."""
+
+
+class RunNotFoundError(UsageError):
+    """The server keeps no such run: it never began, is kept no longer, or belongs to another caller."""
 
 
 class InterruptsNotCoveredError(UsageError):

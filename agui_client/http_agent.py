@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from agui_client.asgi.in_process import ASGIApp
     from agui_client.options import RunOptions
     from agui_client.reconnect import ReconnectPolicy
+    from agui_client.server_runs import ServerRuns
 
 
 @lists_keywords(AgentOptions)
@@ -288,6 +289,13 @@ class HttpAgent(AbstractAgent[StateT]):
         if any(each is not None for each in (headers, auth, on_unauthorized)):
             twin._transport = self._transport.with_credentials(auth, Credentials(headers, on_unauthorized))
         return twin
+
+    @property
+    def runs(self) -> ServerRuns:
+        """The caller's runs that the server keeps: list, follow, stop and answer them, also those of other threads."""
+        from agui_client.server_runs import ServerRuns
+
+        return ServerRuns(self._transport, self._timeouts)
 
     async def aclose(self) -> None:
         """Close the connections that an `async with` block keeps."""

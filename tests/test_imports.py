@@ -106,6 +106,7 @@ _ROOMS = (
     ("_widgets.escaping", "_widgets.markdown"),
     ("store",),
     ("reconnect",),
+    ("server_runs",),
     ("http_agent", "function_agent"),
     (
         "asgi",

@@ -313,7 +313,7 @@ def _refusal_of(error: UsageError) -> RequestRefusedError:
     match error:
         case RunInProgressError():
             what = "a run is going on in this thread: follow it at /connect, or stop it at /stop"
-            return RequestRefusedError(409, what)
+            return RequestRefusedError(409, what, {"retry-after": "1"})
         case RequestExpiredError():
             return RequestRefusedError(410, str(error))
         case RequestRepeatedError():

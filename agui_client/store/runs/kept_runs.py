@@ -25,6 +25,7 @@ from agui_client.errors import (
     RequestExpiredError,
     RequestRepeatedError,
     RunInProgressError,
+    RunNotFoundError,
     UsageError,
 )
 from agui_client.serving.stopping import STOP_WITHIN
@@ -363,8 +364,8 @@ class KeptRuns:
         )
 
 
-def _none(run_id: str) -> UsageError:
-    return UsageError(f"no run {run_id!r} is kept here; a run that has ended is kept for Store(keep=) seconds")
+def _none(run_id: str) -> RunNotFoundError:
+    return RunNotFoundError(f"no run {run_id!r} is kept here; a run that has ended is kept for Store(keep=) seconds")
 
 
 def _refusal(log: RunLog) -> RequestRepeatedError:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from enum import StrEnum
@@ -131,6 +131,22 @@ class RunInfo(Record):
             "interrupts": [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in self.interrupts],
             "isQueued": self.is_queued,
         }
+
+    @classmethod
+    def of_dict(cls, described: Mapping[str, Any]) -> RunInfo:
+        """Return the description that `to_dict` has written."""
+        ended = described["endedAt"]
+        return cls(
+            run_id=described["runId"],
+            thread_id=described["threadId"],
+            owner=described["owner"],
+            status=RunStatus(described["status"]),
+            begun_at=datetime.fromisoformat(described["begunAt"]),
+            ended_at=None if ended is None else datetime.fromisoformat(ended),
+            event_count=described["eventCount"],
+            interrupts=[Interrupt.model_validate(each) for each in described["interrupts"]],
+            is_queued=described["isQueued"],
+        )
 
 
 @dataclass(frozen=True, slots=True)
