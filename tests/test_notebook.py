@@ -17,7 +17,7 @@ from IPython.core.error import StdinNotImplementedError
 from agui_client import ApprovalRequest, Approve, Cancel, CannotWaitError, Deny, Resolve, tool
 from agui_client.notebook import NotebookAnswerer, NotebookApprover
 from agui_client.testing import ScriptedAgent, interrupt, tool_call, turn
-from support.notebook_page import NotebookPage
+from support.notebook_page import NotebookPage, leaves_of
 from support.waiting import until
 
 REQUEST = ApprovalRequest(
@@ -81,8 +81,7 @@ class Page:
     @property
     def fields(self) -> list[dict[str, Any]]:
         """The fields of the latest question."""
-        fields: list[dict[str, Any]] = self.questions[-1]["fields"]
-        return fields
+        return leaves_of(self.questions[-1])
 
     async def press(self, choice: str, *values: str) -> None:
         """Fill in the fields from the first on, and press a button."""
@@ -179,7 +178,7 @@ async def test_a_question_that_no_page_draws_says_what_may_be_missing(
 @pytest.mark.requirement("SEC-2")
 async def test_edited_arguments_are_approved_once_they_fit(page: Page) -> None:
     assert await decision(page, ["Approve", '{"path": 1}'], ["Approve", '{"path": "/b"}']) == Approve({"path": "/b"})
-    assert page.questions[-1]["problem"] == 'path: type is "string"'
+    assert page.questions[-1]["problems"] == {"arguments": "path: must be text"}
     line = 'Approved by you 14:02 · delete_file, path "/a\\u202e" → "/b"'
     assert page.left.splitlines()[0] == line
     assert page.outputs[-1].keys() == {"text/html", "text/markdown", "text/plain"}, (
@@ -237,8 +236,50 @@ async def test_a_schema_becomes_fields_and_is_asked_until_they_fit(page: Page) -
     assert await answer(page, ASKED, *presses) == Resolve(
         {"line": "B2", "tickets": 2, "return_trip": True, "seats": [1]}
     )
-    assert page.questions[-1]["problem"] == "tickets: minimum is 1"
-    assert page.left.splitlines()[0] == "Answered by you 14:02 · line: B2 · tickets: 2 · return_trip: yes · seats: [1]"
+    assert page.questions[-1]["problems"] == {"/tickets": "must be at least 1"}
+    assert page.left.splitlines()[0] == "Answered by you 14:02 · line: B2 · tickets: 2 · return_trip: yes · seats: 1"
+
+
+@pytest.mark.anyio
+async def test_the_page_has_a_field_of_its_own_for_each_kind_of_value(page: Page) -> None:
+    text = {"type": "string"}
+    properties: dict[str, Any] = {
+        "day": {**text, "format": "date"},
+        "at": {**text, "format": "date-time"},
+        "mail": {**text, "format": "email"},
+        "seats": {"type": "integer", "minimum": 2, "maximum": 6},
+        "cabin": {"enum": ["economy", "first"]},
+        "meals": {"type": "array", "items": {"enum": ["vegan", "halal"]}, "default": ["halal", "tofu"]},
+        "tags": {"type": "array", "items": text, "default": ["a", "b"]},
+        "home": {"type": "object", "properties": {"street": text}, "required": ["street"]},
+        "more": {"type": "object"},
+    }
+    schema = {"type": "object", "properties": properties, "required": ["day", "seats", "cabin"]}
+    asked = Interrupt(id="i", reason="input_required", response_schema=schema)
+    presses = [["Answer", "", "", "", "7"], ["Answer", "2026-11-24", "", "", "3", "first", "[]", '["c"]']]
+    assert await answer(page, asked, *presses) == Resolve(
+        {"day": "2026-11-24", "seats": 3, "cabin": "first", "tags": ["c"]}
+    )
+    assert [(each["control"], each["type"], each["label"], each["value"]) for each in page.questions[-1]["fields"]] == [
+        ("line", "date", "day", ""),
+        ("line", "datetime-local", "at", ""),
+        ("line", "email", "mail", ""),
+        ("line", "number", "seats (2 to 6)", ""),
+        ("radio", "text", "cabin", ""),
+        ("boxes", "text", "meals", '["halal"]'),
+        ("lines", "text", "tags (one per line)", "a\nb"),
+        ("group", "text", "home (may be left empty)", ""),
+        ("area", "text", "more (JSON)", ""),
+    ]
+    assert page.fields[3]["bounds"] == {"min": 2, "max": 6, "step": "1"}
+    assert [each["name"] for each in page.fields if each["is_needed"]] == ["/day", "/seats", "/cabin", "/home/street"]
+    assert page.questions[-1]["problem"] == "3 fields need another look."
+    assert page.questions[-1]["problems"] == {
+        "/day": "this cannot be left out",
+        "/seats": "must be at most 6",
+        "/cabin": "this cannot be left out",
+    }
+    assert page.left.splitlines()[0] == "Answered by you 14:02 · day: 2026-11-24 · seats: 3 · cabin: first · tags: c"
 
 
 @pytest.mark.anyio
@@ -246,7 +287,7 @@ async def test_a_password_is_hidden_on_the_page_and_left_out_of_what_stays(page:
     schema = {"type": "object", "properties": {"pin": {"type": "string", "format": "password"}}}
     asked = Interrupt(id="i", reason="input_required", response_schema=schema)
     assert await answer(page, asked, ["Answer", "1234"]) == Resolve({"pin": "1234"})
-    assert page.fields[0]["is_secret"]
+    assert page.fields[0]["type"] == "password"
     assert page.left.splitlines()[0] == "Answered by you 14:02 · pin: •••"
     assert not any("1234" in content for content in page.outputs[-1].values())
 
@@ -300,7 +341,7 @@ async def test_without_widgets_a_form_is_filled_in_line_by_line(
     assert await answerer(ASKED) == Resolve({"line": "B2", "tickets": 3, "return_trip": False})
     assert await answerer(ASKED) is None
     assert await answerer(DECISION) == Approve()
-    assert "left without an answer: line: this cannot be left out\n" in capsys.readouterr().out
+    assert "left without an answer: line: this cannot be left out; tickets: this cannot" in capsys.readouterr().out
 
 
 EXPIRED = ASKED.model_copy(update={"expires_at": "2020-01-01T00:00:00Z"})
@@ -430,11 +471,11 @@ def test_in_a_kernel_what_stands_on_the_page_is_sent_while_the_cell_waits(kernel
 
     def answer_wrongly() -> None:
         page.fill("mail", "ann@example.org")
-        page.fill("seats (whole number)", "99")
+        page.fill("seats (at most 9)", "99")
         page.press("Answer")
 
     def answer_rightly() -> None:
-        page.fill("seats (whole number)", "9")
+        page.fill("seats (at most 9)", "9")
         page.press("Answer")
 
     def edit() -> None:
@@ -442,14 +483,14 @@ def test_in_a_kernel_what_stands_on_the_page_is_sent_while_the_cell_waits(kernel
         page.press("Approve")
 
     written = ""
-    steps = [
-        ("Answer", "", answer_wrongly),
-        ("Answer", "seats: maximum is 9", answer_rightly),
-        ("Approve", "", edit),
+    steps: list[tuple[str, dict[str, str], Callable[[], None]]] = [
+        ("Answer", {}, answer_wrongly),
+        ("Answer", {"/seats": "must be at most 9"}, answer_rightly),
+        ("Approve", {}, edit),
     ]
     for message in messages_of(kernel, FORM):
         page.receive(message["msg_type"], message["content"])
-        if steps and page.can_press(steps[0][0]) and page.question.get("problem", "") == steps[0][1]:
+        if steps and page.can_press(steps[0][0]) and page.question.get("problems", {}) == steps[0][1]:
             steps.pop(0)[2]()
         if message["msg_type"] == "error":
             pytest.fail("\n".join(message["content"]["traceback"]))

@@ -8,13 +8,16 @@ from rich.text import Text
 
 from agui_client._cli.terminal_questions import LeftError
 from agui_client._widgets.escaping import exact, sentence
-from agui_client._widgets.forms import MISSING, name_of
+from agui_client._widgets.forms import FormError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from agui_client._cli.terminal_questions import Keyboard
-    from agui_client._widgets.forms import AnswerForm, FormField
+    from agui_client._widgets.form_fields import FormField
+    from agui_client._widgets.forms import AnswerForm
+
+_YES = {"y", "yes"}
 
 
 class FormDialog:
@@ -41,41 +44,47 @@ class FormDialog:
             LeftError: The user left the question.
             WithdrawnError: The question was withdrawn.
         """
+        typed, asked = dict[str, str](), [*self._form.fields]
         while True:
-            payload = self._form.payload(self._values())
-            problems = self._form.problems(payload)
-            if not problems:
-                return payload
-            for problem in problems:
-                self._say(f"the answer {problem}")
+            for field in asked:
+                self._fill(field, typed)
+            try:
+                return self._form.read(typed)
+            except FormError as error:
+                self._say(str(error))
+                # Who is told what is wrong with one field need not type the others again.
+                asked = [each for each in self._form.leaves if each.name in error.problems] or [*self._form.fields]
 
-    def _values(self) -> dict[str, Any]:
-        values: dict[str, Any] = {}
-        for field in self._form.fields:
-            self._explain(field)
-            self._ask(field, values)
-        return values
+    def _fill(self, field: FormField, typed: dict[str, str]) -> None:
+        self._explain(field)
+        if field.kind != "group":
+            typed[field.name] = self._typed(field)
+        elif field.is_needed or self._keyboard.read(f"{sentence(field.title)}: fill it in? [y/N] ").lower() in _YES:
+            for each in field.fields:
+                self._fill(each, typed)
+        else:
+            typed.update((each.name, "") for each in field.leaves)
 
     def _explain(self, field: FormField) -> None:
+        if field.kind == "group" and field.is_needed:
+            self._say(field.title)
         if field.description:
             self._say(field.description)
-        for number, choice in enumerate(field.choices, 1):
-            self._say(f"{number}  {exact(name_of(choice))}", is_exact=True)
+        for number, title in enumerate(field.choice_titles, 1):
+            self._say(f"{number}  {exact(title)}", is_exact=True)
 
-    def _ask(self, field: FormField, values: dict[str, Any]) -> None:
+    def _typed(self, field: FormField) -> str:
         """Ask for one field, until there is a value or it is left out."""
         while True:
             typed = self._keyboard.read(f"{sentence(field.label)}: ", default=field.default)
-            if not typed.strip() and field.is_required and not field.takes_null:
+            if not typed.strip() and field.is_needed:
                 raise LeftError
             try:
-                value = field.read_line(typed)
+                field.read_line(typed)
             except ValueError as error:
                 self._say(str(error))
-                continue
-            if value is not MISSING:
-                values[field.name] = value
-            return
+            else:
+                return typed
 
     def _say(self, what: str, *, is_exact: bool = False) -> None:
         self._console.print(Text(f"  {what if is_exact else sentence(what)}", style="dim"))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -31,6 +32,28 @@ _LONGEST_LIMIT = 200
 _LONGEST = 2000
 """Characters of an error about arguments."""
 _Keyword: TypeAlias = "Callable[[Any, Any, Any, dict[str, Any]], Iterator[ValidationError]]"
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaFault:
+    """A place of a value where it does not fit its schema."""
+
+    place: str
+    """The place as a path from the root, `$`."""
+    path: tuple[str | int, ...]
+    """The names of members and the positions that lead to the place."""
+    keyword: str | None
+    """The keyword of the schema that is not met; None where nothing may stand."""
+    limit: Any
+    """The value of the keyword; of `required`, the members that are missing."""
+
+    def __str__(self) -> str:
+        if self.keyword is None:
+            return f"{self.place}: nothing may stand there"
+        limit = cut_short(json.dumps(self.limit, ensure_ascii=False), _LONGEST_LIMIT)
+        return f"{self.place}: {self.keyword} is {limit}"
+
+
 _ADDRESSES = ("$schema", "$id", "id", "$anchor")
 """Keywords that make a part of a schema a document of its own, with references that are not followed here."""
 
@@ -87,6 +110,11 @@ def schema_problems(schema: Mapping[str, Any], value: Any) -> list[str]:
         A text for each of the first problems, such as `$.year: minimum is 2000`: the place, the keyword and its limit,
         never the value. Nothing if the schema cannot be used.
     """
+    return [str(fault) for fault in schema_faults(schema, value)]
+
+
+def schema_faults(schema: Mapping[str, Any], value: Any) -> list[SchemaFault]:
+    """Check a value by a schema, as `schema_problems` does; return the first faults, none twice."""
     # Loaded when there is a schema: few interrupts carry one, and the import is not small.
     from jsonschema import Draft202012Validator, validators
     from referencing import Registry
@@ -102,7 +130,8 @@ def schema_problems(schema: Mapping[str, Any], value: Any) -> list[str]:
             return []
         nothing_else: Registry[Any] = Registry()
         validator: Validator = library.extend(dialect, _bounded(dialect.VALIDATORS))(root, registry=nothing_else)
-        return list(dict.fromkeys(map(_problem, islice(validator.iter_errors(value), _MOST_PROBLEMS))))
+        faults = map(_fault, islice(validator.iter_errors(value), _MOST_PROBLEMS))
+        return [*{str(each): each for each in faults}.values()]
     except Exception:
         # Besides the library's own errors: endless references (RecursionError), a `$ref` that is no string, and the end
         # of the steps.
@@ -172,14 +201,14 @@ def referred_part(schema: dict[str, Any], reference: str) -> Any:
     return at
 
 
-def _problem(error: ValidationError) -> str:
-    where = cut_short(error.json_path, LONGEST_PATH)
+def _fault(error: ValidationError) -> SchemaFault:
+    where, path = cut_short(error.json_path, LONGEST_PATH), tuple(error.absolute_path)
+    limit: Any = error.validator_value
     if not isinstance(error.validator, str):
-        return f"{where}: nothing may stand there"
-    limit = error.validator_value
+        return SchemaFault(where, path, None, None)
     if error.validator == "required" and is_array(limit) and is_object(error.instance):
         limit = [name for name in limit if name not in error.instance]
-    return f"{where}: {error.validator} is {cut_short(json.dumps(limit, ensure_ascii=False), _LONGEST_LIMIT)}"
+    return SchemaFault(where, path, error.validator, limit)
 
 
 def _bounded(keywords: Mapping[str, _Keyword]) -> dict[str, _Keyword]:

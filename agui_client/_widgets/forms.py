@@ -1,4 +1,4 @@
-"""Forms for the answers to interrupts: fields made of a `responseSchema`, filled in one line at a time (INT-7).
+"""Forms for the answers to interrupts: fields made of a `responseSchema`, and the answer that is typed in them (INT-7).
 
 The agent wrote the schema, so nothing in it is fetched; a part that no field can be made of is filled in as JSON, and
 so is a schema that is larger than a person fills in. A form reads what was typed; the schema checks the answer.
@@ -6,43 +6,29 @@ so is a schema that is larger than a person fills in. A form reads what was type
 
 from __future__ import annotations
 
-import json
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from agui_client._interrupts.decisions import ALWAYS, APPROVED, EDITED, REASON, decision_payload
 from agui_client._protocol.schema import is_array, is_object
 from agui_client._tools.approval import Approve, Deny
-from agui_client._tools.json_schema import is_usable, plainly, referred_part, schema_problems
-from agui_client._widgets.escaping import json_text
+from agui_client._tools.json_schema import is_usable, referred_part, schema_faults, schema_problems
+from agui_client._widgets.form_fields import MISSING, FieldKind, FormField, read_json
+from agui_client._widgets.form_words import in_words, name_of, reasons_of
 from agui_client.errors import InterruptsNotCoveredError
 
 if TYPE_CHECKING:
     from ag_ui.core import Interrupt
 
-MISSING = object()
-"""The value of a field that is left out."""
-FieldKind = Literal["choice", "boolean", "integer", "number", "string", "json"]
-
-_YES = frozenset({"y", "yes", "true"})
-_NO = frozenset({"n", "no", "false"})
-_WHOLE = ""
-"""The name of a form's only field when the answer is no object."""
-_HINTS: Mapping[FieldKind, str] = {
-    "boolean": "yes or no",
-    "integer": "whole number",
-    "number": "number",
-    "json": "JSON",
-}
 _SIMPLE: Mapping[object, FieldKind] = {kind: kind for kind in ("boolean", "integer", "number", "string")}
 _DEFINITIONS = ("$schema", "$defs", "definitions")
-_ANNOTATIONS = ("title", "description", "default")
+_ANNOTATIONS = ("title", "description", "default", "format")
 _MOST_FIELDS = 50
 _MOST_VALUES = 1000
 _MOST_REFERENCES = 8
-_LONGEST_TITLE = 200
+_DEEPEST = 3
+"""Groups inside of each other; what is deeper is filled in as JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,80 +70,19 @@ def decision_form(interrupt: Interrupt) -> DecisionForm | None:
     return DecisionForm(can_edit, can_explain, can_last)
 
 
-@dataclass(frozen=True, slots=True)
-class FormField:
-    """One field of a form."""
+class FormError(ValueError):
+    """What stands in a form is no answer.
 
-    name: str
-    """The name of the property; empty for an answer that is no object."""
-    kind: FieldKind
-    """The kind of value that is typed."""
-    schema: dict[str, Any]
-    """The JSON Schema of the value."""
-    is_required: bool
-    """Whether the field must be filled in."""
-    takes_null: bool = False
-    """Whether nothing is an answer, too."""
-    choices: Sequence[Any] = ()
-    """The values to choose from; empty unless it is a choice."""
+    Args:
+        problems: What is wrong, in words, by the names of fields; "" is about the answer as a whole.
+        titles: The titles of the fields by their names.
+    """
 
-    @property
-    def title(self) -> str:
-        """The field's title."""
-        title = self.schema.get("title")
-        return ((title if isinstance(title, str) else "") or self.name or "answer")[:_LONGEST_TITLE]
-
-    @property
-    def label(self) -> str:
-        """The field's title, with a hint at what to type."""
-        hints = [_HINTS[self.kind]] if self.kind in _HINTS else []
-        if not self.is_required or self.takes_null:
-            hints.append("may be empty")
-        return self.title + (f" ({', '.join(hints)})" if hints else "")
-
-    @property
-    def description(self) -> str:
-        """The agent's description of the field; empty if there is none."""
-        description = self.schema.get("description")
-        return description if isinstance(description, str) else ""
-
-    @property
-    def default(self) -> str:
-        """The text of the schema's default as a person would type it; empty if there is none."""
-        default = self.schema.get("default")
-        if default is None:
-            return ""
-        if self.kind == "boolean" and isinstance(default, bool):
-            return "yes" if default else "no"
-        return json_text(default, indent=None) if self.kind == "json" else name_of(default)
-
-    def read_line(self, typed: str) -> Any:
-        """Read a line that may be empty.
-
-        Returns:
-            The value; `MISSING` for a field that is left out.
-
-        Raises:
-            ValueError: The line is no value of this kind, or does not fit; the message says why.
-        """
-        if typed.strip():
-            return self.read(typed)
-        if not self.is_required:
-            return MISSING
-        if self.takes_null:
-            return None
-        raise ValueError("this cannot be left out")
-
-    def read(self, typed: str) -> Any:
-        """Read a value.
-
-        Raises:
-            ValueError: The text is no value of this kind, or does not fit; the message says why.
-        """
-        value = _READERS[self.kind](self, typed)
-        if problems := schema_problems(self.schema, value):
-            raise ValueError(plainly(problems))
-        return value
+    def __init__(self, problems: Mapping[str, str], titles: Mapping[str, str]) -> None:
+        told = [f"{titles[name]}: {text}" if name in titles else text for name, text in problems.items()]
+        super().__init__("; ".join(told))
+        self.problems = problems
+        """What is wrong, in words, by the names of fields; "" is about the answer as a whole."""
 
 
 class AnswerForm:
@@ -169,45 +94,54 @@ class AnswerForm:
 
     def __init__(self, schema: dict[str, Any]) -> None:
         self._schema = schema
-        is_small = is_usable(schema, _MOST_VALUES)
-        properties = _properties(schema) if is_small else {}
-        self._is_whole = not properties
-        whole = _field(_WHOLE, schema, schema) if is_small else FormField(_WHOLE, "json", schema, is_required=True)
-        self.fields = _fields(schema, properties) or [whole]
-        """The fields, in the schema's order."""
+        self._root = _form(schema)
+        is_object_of_fields = self._root.kind == "group"
+        self.fields: Sequence[FormField] = self._root.fields if is_object_of_fields else [self._root]
+        """The fields and groups of fields, in the schema's order."""
+        self.leaves: Sequence[FormField] = [*self._root.leaves]
+        """The fields, those of groups, too."""
 
-    def read(self, typed: Mapping[str, str]) -> dict[str, Any]:
+    def read(self, typed: Mapping[str, str]) -> Any:
         """Read all fields.
 
         Args:
-            typed: The lines by field name.
+            typed: The texts that stand in the fields, by field name.
 
         Returns:
-            The values by field name, without those that were left out.
+            The answer as JSON.
 
         Raises:
-            ValueError: One is missing, or does not fit; the message says which.
+            FormError: Fields are missing or do not fit, or the answer as a whole does not.
         """
-        values: dict[str, Any] = {}
-        for field in self.fields:
+        problems = dict[str, str]()
+        answer = self._read(self._root, typed, problems)
+        if not problems:
+            for fault in schema_faults(self._schema, answer):
+                for path, words in reasons_of(fault):
+                    problems.setdefault(self._name_at(path), words)
+        if problems:
+            raise FormError(problems, {each.name: each.title for each in self.leaves if each.path})
+        return answer
+
+    def _read(self, field: FormField, typed: Mapping[str, str], problems: dict[str, str]) -> Any:
+        if field.kind != "group":
             try:
-                if (value := field.read_line(typed.get(field.name, ""))) is not MISSING:
-                    values[field.name] = value
+                return field.read_line(typed.get(field.name, ""))
             except ValueError as error:
-                raise ValueError(f"{field.title}: {error}") from None
-        return values
+                problems[field.name] = str(error)
+                return MISSING
+        is_empty = not any(typed.get(each.name, "").strip() for each in field.leaves)
+        if is_empty and field.takes_null and field.is_required:
+            return None
+        if is_empty and not field.is_required:
+            return MISSING
+        values = {each.path[-1]: self._read(each, typed, problems) for each in field.fields}
+        return {name: value for name, value in values.items() if value is not MISSING}
 
-    def payload(self, values: Mapping[str, Any]) -> Any:
-        """Make the answer of its values.
-
-        Args:
-            values: The values by field name, without those that were left out.
-        """
-        return values.get(_WHOLE) if self._is_whole else dict(values)
-
-    def problems(self, payload: Any) -> list[str]:
-        """Check an answer by the schema; see `schema_problems`."""
-        return schema_problems(self._schema, payload)
+    def _name_at(self, path: Sequence[str | int]) -> str:
+        """Return the name of the field in which a place of the answer is; empty if it is in none."""
+        found = [each for each in self.leaves if [*each.path] == [*path[: len(each.path)]]]
+        return found[0].name if found else ""
 
 
 def read_arguments(typed: str, schema: Mapping[str, Any] | None) -> Mapping[str, Any]:
@@ -220,46 +154,74 @@ def read_arguments(typed: str, schema: Mapping[str, Any] | None) -> Mapping[str,
     Raises:
         ValueError: They are no JSON object, or do not fit; the message says why.
     """
-    arguments = _json(typed)
+    arguments = read_json(typed)
     if not is_object(arguments):
         raise ValueError("arguments are a JSON object")
-    if schema is not None and (problems := schema_problems(schema, arguments)):
-        raise ValueError(plainly(problems))
+    if schema is not None and (faults := schema_faults(schema, arguments)):
+        raise ValueError(in_words(faults))
     return arguments
-
-
-def name_of(choice: Any) -> str:
-    """Write a choice as it is shown and typed: text as it is, any other value as JSON."""
-    return choice if isinstance(choice, str) else json.dumps(choice, ensure_ascii=False)
 
 
 # --- fields made of a schema
 
 
-def _properties(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the properties that become fields; empty if the answer is filled in as a whole."""
-    root = _resolved(schema, schema)
-    properties = root.get("properties")
-    is_form = is_object(properties) and root.get("type", "object") == "object" and len(properties) <= _MOST_FIELDS
-    return properties if is_object(properties) and is_form else {}
+def _form(schema: dict[str, Any]) -> FormField:
+    """Make the field of a whole answer: a group for an object, if nobody has to fill in too much for it."""
+    if not is_usable(schema, _MOST_VALUES):
+        return FormField((), "json", schema, is_required=True)
+    for depth in (_DEEPEST, 1):
+        root = _field((), schema, schema, depth=depth)
+        if sum(1 for _ in root.leaves) <= _MOST_FIELDS:
+            return root
+    return _field((), schema, schema, depth=0)
 
 
-def _fields(schema: dict[str, Any], properties: dict[str, Any]) -> list[FormField]:
-    required = _resolved(schema, schema).get("required")
-    needed: Sequence[Any] = required if is_array(required) else ()
-    return [
-        _field(name, of if is_object(of) else {}, schema, is_required=name in needed) for name, of in properties.items()
-    ]
-
-
-def _field(name: str, schema: dict[str, Any], root: dict[str, Any], *, is_required: bool = True) -> FormField:
+def _field(
+    path: tuple[str, ...], schema: dict[str, Any], root: dict[str, Any], *, is_required: bool = True, depth: int
+) -> FormField:
     whole = _resolved(schema, root)
     value = _not_null(whole, root)
-    # Annotations where a definition is used come before those of the definition.
-    own = _only(_DEFINITIONS, root) | _only(_ANNOTATIONS, value) | schema
-    choices = _choices(value)
-    kind: FieldKind = "choice" if choices else _SIMPLE.get(_kind(value), "json")
-    return FormField(name, kind, own, is_required, kind != "json" and _takes_null(whole), choices)
+    # Annotations where a definition is used come before those of the definition; nothing else is checked but the value
+    # that is there, so that a problem names its bound, and not the alternatives.
+    own = _only(_DEFINITIONS, root) | value | _only(_ANNOTATIONS, schema)
+    takes_null = _takes_null(whole)
+    if depth and (properties := _properties(value)):
+        needed, defaults = _array(value.get("required")), own.get("default")
+        fields = [
+            _field((*path, name), each, root, is_required=name in needed, depth=depth - 1)
+            for name, each in _with_defaults(properties, defaults if is_object(defaults) else {})
+        ]
+        return FormField(path, "group", own, is_required, takes_null, fields=fields)
+    items = _items(value, root)
+    if choices := _choices(value) or _choices(items):
+        kind: FieldKind = "choice" if _choices(value) else "choices"
+        titles, values = [title for title, _ in choices], [value for _, value in choices]
+        return FormField(path, kind, own, is_required, takes_null, values, titles)
+    if (item_kind := _SIMPLE.get(_kind(items))) is not None and item_kind != "boolean":
+        return FormField(path, "list", own, is_required, takes_null, item_kind=item_kind)
+    if (kind := _SIMPLE.get(_kind(value), "json")) == "json":
+        own = _only(_DEFINITIONS, root) | _only(_ANNOTATIONS, value) | schema
+    return FormField(path, kind, own, is_required, kind != "json" and takes_null)
+
+
+def _properties(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the properties that become fields; empty if the value is filled in as a whole."""
+    properties = schema.get("properties")
+    return properties if is_object(properties) and (schema.get("type", "object")) == "object" else {}
+
+
+def _with_defaults(properties: dict[str, Any], defaults: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """Return schemas of properties by name, each with its part of the default of their object."""
+    schemas = {name: each if is_object(each) else {} for name, each in properties.items()}
+    own = {name: {"default": defaults[name]} for name in schemas if name in defaults}
+    return [(name, each | own.get(name, {})) for name, each in schemas.items()]
+
+
+def _items(schema: dict[str, Any], root: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of the entries of an array that are all alike; empty if there is none."""
+    items = schema.get("items")
+    is_list = _kind(schema) == "array" and is_object(items) and "prefixItems" not in schema
+    return _resolved(items, root) if is_list and is_object(items) else {}
 
 
 def _resolved(schema: dict[str, Any], root: dict[str, Any]) -> dict[str, Any]:
@@ -285,12 +247,27 @@ def _kind(schema: dict[str, Any]) -> object:
 
 def _takes_null(schema: dict[str, Any]) -> bool:
     if variants := _variants(schema):
-        return any(is_object(each) and each.get("type") == "null" for each in variants)
-    return None in choices if (choices := _choices(schema)) else "null" in _array(schema.get("type"))
+        return any(
+            is_object(each) and (each.get("type") == "null" or each.get("const", 0) is None) for each in variants
+        )
+    return (
+        None in [value for _, value in choices]
+        if (choices := _choices(schema))
+        else "null" in _array(schema.get("type"))
+    )
 
 
-def _choices(schema: dict[str, Any]) -> Sequence[Any]:
-    return (schema["const"],) if "const" in schema else tuple(_array(schema.get("enum")))
+def _choices(schema: dict[str, Any]) -> Sequence[tuple[str, Any]]:
+    """Return values to choose from, with titles: of an enumeration, or of alternatives that are one value each."""
+    variants = [each for each in _variants(schema) if is_object(each)]
+    values: Sequence[Any] = [schema["const"]] if "const" in schema else _array(schema.get("enum"))
+    titles: Sequence[Any] = _array(schema.get("enumNames"))
+    if not values and variants and all("const" in each for each in variants):
+        values = [each["const"] for each in variants]
+        titles = [each.get("title", each["const"]) for each in variants]
+    names = [name_of(each) for each in (titles if len(titles) == len(values) else values)]
+    # Two choices under one title could not be told apart.
+    return [*zip(names if len({*names}) == len(names) else map(name_of, values), values, strict=True)]
 
 
 def _not_null(schema: dict[str, Any], root: dict[str, Any]) -> dict[str, Any]:
@@ -305,70 +282,3 @@ def _variants(schema: dict[str, Any]) -> Sequence[Any]:
 
 def _array(value: object) -> Sequence[Any]:
     return value if is_array(value) else ()
-
-
-# --- values that were typed
-
-
-def _read_choice(field: FormField, typed: str) -> Any:
-    by_name = {name_of(choice): choice for choice in field.choices}
-    if typed in by_name:
-        return by_name[typed]
-    if typed.isdecimal() and 1 <= int(typed) <= len(field.choices):
-        return field.choices[int(typed) - 1]
-    raise ValueError(f"choose one of 1 to {len(field.choices)}")
-
-
-def _read_boolean(field: FormField, typed: str) -> bool:
-    word = typed.strip().lower()
-    if word not in _YES | _NO:
-        raise ValueError("say yes or no")
-    return word in _YES
-
-
-def _read_integer(field: FormField, typed: str) -> int:
-    try:
-        return int(typed)
-    except ValueError:
-        raise ValueError("this is no whole number") from None
-
-
-def _read_number(field: FormField, typed: str) -> float:
-    try:
-        value = _json(typed.strip().removeprefix("+"))
-    except ValueError:
-        value = None
-    if isinstance(value, float | int) and not isinstance(value, bool):
-        return value
-    raise ValueError("this is no number")
-
-
-def _json(typed: str) -> Any:
-    """Read JSON, without the numbers that Python has and JSON does not."""
-
-    def refuse(word: str) -> None:
-        """Refuse NaN and infinity."""
-        raise ValueError(f"{word} is no number of JSON's")
-
-    def finite(digits: str) -> float:
-        """Refuse a number that would become infinity."""
-        if math.isinf(number := float(digits)):
-            raise ValueError("a number is out of range")
-        return number
-
-    try:
-        return json.loads(typed, parse_constant=refuse, parse_float=finite)
-    except RecursionError:
-        raise ValueError("this is no JSON: it is nested too deeply") from None
-    except ValueError as error:
-        raise ValueError(f"this is no JSON: {error}") from None
-
-
-_READERS: Mapping[FieldKind, Callable[[FormField, str], Any]] = {
-    "choice": _read_choice,
-    "boolean": _read_boolean,
-    "integer": _read_integer,
-    "number": _read_number,
-    "string": lambda field, typed: typed,
-    "json": lambda field, typed: _json(typed),
-}

@@ -49,8 +49,7 @@ class CellWidget:
 
         self._widget.on_msg(receive)
         view = {"version_major": 2, "version_minor": 0, "model_id": self._widget.model_id}
-        display = import_module("IPython.display").display
-        self._handle: Any = display({_VIEW: view, **static}, raw=True, display_id=uuid4().hex)
+        self._handle = show({_VIEW: view, **static})
 
     def send(self, message: Mapping[str, Any]) -> None:
         """Send a message to every page on which the widget is shown."""
@@ -72,6 +71,18 @@ class CellWidget:
         self._handle.update(static, raw=True)
         self._widget.close()
         return self._handle
+
+
+def show(content: Mapping[str, Any]) -> Any:
+    """Show content in an output of its own.
+
+    Args:
+        content: The content, by MIME type.
+
+    Returns:
+        The handle of the output, as IPython's `display` makes it.
+    """
+    return import_module("IPython.display").display(content, raw=True, display_id=uuid4().hex)
 
 
 def has_widgets() -> bool:

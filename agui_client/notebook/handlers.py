@@ -22,7 +22,7 @@ from agui_client._secrets import is_secret_schema
 from agui_client._tools.approval import NOBODY_TO_ASK, Approve, Deny
 from agui_client._tools.people import AtScreen
 from agui_client._widgets.escaping import json_text, sentence
-from agui_client._widgets.forms import AnswerForm, decision_form, read_arguments
+from agui_client._widgets.forms import AnswerForm, FormError, decision_form, read_arguments
 from agui_client.errors import CannotWaitError, InterruptsNotCoveredError
 from agui_client.notebook.cell_widget import has_widgets
 from agui_client.notebook.elements import Code, Fold, Line, Tree
@@ -81,7 +81,7 @@ class NotebookApprover(AtScreen):
             return _typed(f"{sentence(question)}\n{json_text(request.arguments)}", _typed_decision) or NOBODY_TO_ASK
         _check_clicks_arrive()
         text = json_text(request.arguments)
-        arguments = Field("arguments", "Arguments (JSON)", text, rows=rows_of(text))
+        arguments = Field("arguments", "Arguments (JSON)", text, control="area", rows=rows_of(text))
         reason = Field("reason", "Why not, if you deny it", enters=_DENY.name)
         async with Panel(question, [arguments, reason], [_APPROVE, _ALWAYS, _DENY]) as panel:
             while True:
@@ -101,7 +101,7 @@ def _read_decision(
     try:
         edited = read_arguments(values["arguments"], request.tool.parameters)
     except ValueError as error:
-        panel.say(str(error))
+        panel.say("The call does not fit its tool yet.", {"arguments": str(error)})
         return None
     is_edited = not is_same_json(edited, request.arguments)
     return Approve(edited if is_edited else None, always=choice == _ALWAYS.name)
@@ -172,13 +172,15 @@ class NotebookAnswerer(AtScreen):
                     cover([interrupt], {interrupt.id: answer})
                     panel.end_with(_answered(question, choice, form, values))
                     return answer
-                except (ValueError, InterruptsNotCoveredError) as error:
+                except FormError as error:
+                    panel.say(_said(error), error.problems)
+                except InterruptsNotCoveredError as error:
                     panel.say(str(error))
 
 
 def _pressed_answer(choice: str, form: AnswerForm | None, values: Mapping[str, str]) -> Answer:
     if form is not None and choice == _ANSWER.name:
-        return Resolve(form.payload(form.read(values)))
+        return Resolve(form.read(values))
     decisions: Mapping[str, Answer] = {
         _APPROVE.name: Approve(),
         _ALWAYS.name: Approve(always=True),
@@ -192,9 +194,21 @@ def _answered(question: str, choice: str, form: AnswerForm | None, values: Mappi
     verb, tone = _PAST[choice]
     given = list[str]()
     if form is not None and choice == _ANSWER.name:
-        shown = {each.title: "•••" if is_secret_schema(each.schema) else values[each.name] for each in form.fields}
-        given = [f"{name}: {_beginning(text)}" for name, text in shown.items() if text.strip()]
+        shown = [(each, values.get(each.name, "")) for each in form.leaves]
+        texts = [
+            (each.title, "•••" if is_secret_schema(each.schema) else each.shown(typed))
+            for each, typed in shown
+            if typed
+        ]
+        given = [f"{title}: {_beginning(text)}" for title, text in texts if text.strip()]
     return Fold(" · ".join([f"{verb} by you {_clock()}", *given]), [Code(question)], tone)
+
+
+def _said(error: FormError) -> str:
+    """Say what the fields do not: how many of them have a problem, and what is wrong with the whole answer."""
+    count = len(error.problems.keys() - {""})
+    fields = f"{count} fields need another look." if count > 1 else "One field needs another look." if count else ""
+    return " ".join(filter(None, [fields, error.problems.get("", "")]))
 
 
 def _beginning(text: str) -> str:
@@ -231,8 +245,8 @@ def _typed_answer(interrupt: Interrupt, form: AnswerForm | None, choices: Sequen
     if form is None:
         answer: Answer = _typed_decision()
     else:
-        typed = {field.name: input(f"{sentence(field.label)}: ") for field in form.fields}
-        answer = Resolve(form.payload(form.read(typed)))
+        typed = {field.name: input(f"{sentence(field.label)}: ") for field in form.leaves}
+        answer = Resolve(form.read(typed))
     cover([interrupt], {interrupt.id: answer})
     return answer
 

@@ -111,11 +111,27 @@ border-bottom:1px solid var(--agui-line);padding:3px 10px 3px 0;text-align:start
 .agui-rows .agui-fold{border:0;margin:3px 0;padding:0}
 .agui-panel{border:1px solid var(--agui-line);border-left:3px solid var(--agui-key);border-radius:6px;padding:10px 12px}
 .agui-question{white-space:pre-wrap}
-.agui-field{margin:8px 0}
-.agui-field label{display:block;font-size:12px;font-weight:600}
-.agui-field input,.agui-field textarea,.agui-field select{background:var(--agui-soft);border:1px solid var(--agui-line);
-border-radius:4px;color:inherit;display:block;font:13px/1.4 ui-monospace,monospace;margin:3px 0 0;padding:4px 6px;
-width:100%}
+.agui-field{margin:10px 0}
+.agui-field>label,.agui-group>legend{display:block;font-size:13px;font-weight:600}
+.agui-needed{color:var(--agui-bad);font-weight:600}
+.agui.agui-panel .agui-field>input,.agui.agui-panel textarea,.agui.agui-panel select{background:var(--agui-soft);
+border:1px solid var(--agui-line);border-radius:4px;color:inherit;display:block;font:14px/1.4 system-ui,sans-serif;
+margin:3px 0 0;min-height:32px;padding:4px 8px;width:100%}
+.agui.agui-panel .agui-field>input:is([type=number],[type=date],[type=time],[type=datetime-local]),
+.agui.agui-panel select{
+width:220px}
+.agui.agui-panel textarea{font:13px/1.45 ui-monospace,monospace;resize:vertical}
+.agui.agui-panel .agui-field>[aria-invalid=true]{border-color:var(--agui-bad);box-shadow:0 0 0 1px var(--agui-bad)}
+.agui-boxes{border-radius:4px;display:flex;flex-wrap:wrap;gap:2px 18px;margin:3px 0 0;padding:2px 0}
+.agui-boxes[aria-invalid=true]{padding:2px 6px}
+.agui-box{align-items:center;display:flex;font-size:14px;gap:6px;min-height:28px}
+.agui.agui-panel .agui-box input{accent-color:var(--agui-key);height:16px;margin:0;width:16px}
+.agui.agui-panel .agui-group{border:1px solid var(--agui-line);border-radius:6px;margin:12px 0;min-width:0;
+padding:2px 12px}
+.agui-group>legend{padding:0 4px}
+.agui-field>.agui-problem{margin-top:3px}
+.agui[id^=agui-asked-]{animation:agui-late 1ms 4s backwards}
+@keyframes agui-late{from,to{height:0;overflow:hidden;padding:0;visibility:hidden}}
 .agui-panel :focus-visible{outline:2px solid var(--agui-key);outline-offset:1px}
 .agui-choices{display:flex;flex-wrap:wrap;gap:8px;margin:10px 0 0}
 .agui-choices button{background:none;border:1px solid var(--agui-line);border-radius:4px;color:inherit;cursor:pointer;

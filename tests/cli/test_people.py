@@ -191,7 +191,7 @@ async def test_an_edit_of_1_into_true_is_an_edit() -> None:
 @pytest.mark.parametrize(
     ("edited", "told"),
     [
-        ('{"path": 1}', 'not changed: path: type is "string"'),
+        ('{"path": 1}', "not changed: path: must be text"),
         ("{path}", "not changed: this is no JSON"),
         ("[]", "not changed: arguments are a JSON object"),
         (ESC, "not changed"),
@@ -339,9 +339,9 @@ async def test_what_does_not_fit_is_asked_again() -> None:
     for told in (
         "choose one of 1 to 2",
         "this is no whole number",
-        "minimum is 1",
+        "must be at least 1",
         "say yes or no",
-        "this is no JSON",
+        "entry 1: this is no whole number",
     ):
         assert told in seat.shown
 
@@ -355,7 +355,24 @@ async def test_a_form_whose_whole_does_not_fit_is_asked_again() -> None:
     }
     seat = Seat(["x\n\nx\ny\n"])
     assert await answered(seat, ferry(response_schema=schema)) == Resolve({"a": "x", "b": "y"})
-    assert 'dependentRequired is {"a":' in seat.shown
+    assert "is incomplete: with a, b is needed" in seat.shown
+
+
+@pytest.mark.anyio
+async def test_groups_are_asked_for_or_left_out_and_only_wrong_fields_again() -> None:
+    street = {"type": "object", "properties": {"street": {"type": "string"}}, "required": ["street"]}
+    schema = {
+        "type": "object",
+        "properties": {"home": street, "work": {**street, "title": "Work"}, "more": street, "n": {"type": "integer"}},
+        "required": ["home"],
+        "if": {"required": ["work"]},
+        "then": {"properties": {"n": {"minimum": 5}}},
+    }
+    seat = Seat(["A\ny\nB\n\n1\n7\n"])
+    assert await answered(seat, ferry(response_schema=schema)) == Resolve(
+        {"home": {"street": "A"}, "work": {"street": "B"}, "n": 7}
+    )
+    assert "n: must be at least 5" in seat.shown
 
 
 @pytest.mark.anyio

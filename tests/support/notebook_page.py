@@ -8,6 +8,11 @@ from typing import Any
 Send = Callable[[str, dict[str, Any]], object]
 
 
+def leaves_of(shown: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the fields of a question or of a group, those inside of groups, too."""
+    return [leaf for each in shown["fields"] for leaf in ([*leaves_of(each)] if each["fields"] else [each])]
+
+
 class NotebookPage:
     """A page with the questions of a notebook; what is typed stays on the page until a button is pressed.
 
@@ -25,7 +30,7 @@ class NotebookPage:
         match message_type, content:
             case "comm_open", {"comm_id": comm_id, "data": {"state": {"shown": {"fields": _} as shown}}}:
                 self._shown[comm_id] = shown
-                self._typed[comm_id] = {each["name"]: each["value"] for each in shown["fields"]}
+                self._typed[comm_id] = {each["name"]: each["value"] for each in leaves_of(shown)}
             case "comm_msg", {"comm_id": comm_id, "data": {"method": "update", "state": {"shown": shown}}}:
                 self._shown[comm_id] = shown
             case "comm_close", {"comm_id": comm_id}:
@@ -44,8 +49,9 @@ class NotebookPage:
 
     def fill(self, label: str, text: str) -> None:
         """Type in the field with a label, or choose in it."""
-        field = next(each for each in self.question["fields"] if each["label"] == label)
-        assert field["choices"] is None or text in ("", *field["choices"])
+        field = next(each for each in leaves_of(self.question) if each["label"] == label)
+        is_one_of = field["control"] in ("select", "radio")
+        assert not is_one_of or text in ("", *field["choices"])
         [*self._typed.values()][-1][field["name"]] = text
 
     def appear(self) -> None:

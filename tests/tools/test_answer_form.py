@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from agui_client._widgets.forms import AnswerForm, read_arguments
+from agui_client._widgets.forms import AnswerForm, FormError, read_arguments
 
 Schema: TypeAlias = dict[str, Any]
 
@@ -48,9 +48,7 @@ def test_a_schema_larger_than_anybody_fills_in_is_asked_for_as_json(schema: Sche
     form = AnswerForm(schema)
     (field,) = form.fields
     assert (field.name, field.kind, field.choices, field.label) == ("", "json", (), "answer (JSON)")
-    assert form.payload(form.read({"": "7"} if "enum" in schema else {"": '{"x": {}}'})) == (
-        7 if "enum" in schema else {"x": {}}
-    )
+    assert form.read({"": "7"} if "enum" in schema else {"": '{"x": {}}'}) == (7 if "enum" in schema else {"x": {}})
     assert thread_time() - begun < 2
 
 
@@ -60,9 +58,7 @@ def test_as_many_properties_as_somebody_fills_in_are_lines() -> None:
 
 
 def test_a_property_without_a_name_is_a_property() -> None:
-    form = AnswerForm(of({"": TEXT}))
-    payload = form.payload(form.read({"": "x"}))
-    assert (payload, form.problems(payload)) == ({"": "x"}, [])
+    assert AnswerForm(of({"": TEXT})).read({"/": "x"}) == {"": "x"}
 
 
 NULLABLE: list[tuple[Schema, bool]] = [
@@ -113,7 +109,7 @@ def test_a_number_out_of_range_is_none() -> None:
 
 def test_arguments_that_do_not_fit_are_told_by_their_place() -> None:
     schema = of({"path": TEXT, "lines": {"items": {"type": "integer"}}}, required=["mode"])
-    said = 'path: type is "string"; lines[1]: type is "integer"; required is ["mode"]'
+    said = "path: must be text; lines[1]: must be a whole number; mode: is missing"
     with pytest.raises(ValueError, match=re.escape(said)):
         read_arguments('{"path": 1, "lines": [1, "x"]}', schema)
 
@@ -121,3 +117,130 @@ def test_arguments_that_do_not_fit_are_told_by_their_place() -> None:
 def test_a_title_is_a_line() -> None:
     (field,) = AnswerForm(of({"a": {**TEXT, "title": "t" * 1000}})).fields
     assert field.title == "t" * 200
+
+
+TRIP = of(
+    {
+        "seats": {"type": "integer", "minimum": 2, "maximum": 6},
+        "budget": {"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "null"}]},
+        "code": {**TEXT, "minLength": 3, "maxLength": 5},
+        "day": {**TEXT, "format": "date"},
+        "meals": {"type": "array", "items": {"enum": ["vegan", "halal, kosher"]}, "maxItems": 1},
+        "stops": {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 1},
+        "cabin": {"oneOf": [{"const": "e", "title": "Economy"}, {"const": "b", "title": "Business"}]},
+        "address": {"$ref": "#/$defs/address"},
+        "extra": of({"note": TEXT, "count": {"type": "integer"}}, required=["note"]),
+    },
+    required=["seats", "code", "meals", "stops", "address"],
+    **{"$defs": {"address": of({"street": TEXT, "zip": {**TEXT, "maxLength": 5}}, required=["street"])}},
+)
+FITTING = {
+    "/seats": "4",
+    "/code": "abc",
+    "/day": "2026-02-28",
+    "/meals": '["halal, kosher"]',
+    "/stops": "3, 4",
+    "/cabin": "Business",
+    "/address/street": "Main St",
+}
+
+
+@pytest.mark.requirement("INT-7")
+def test_lists_choices_and_groups_are_fields_of_their_own() -> None:
+    assert AnswerForm(TRIP).read(FITTING) == {
+        "seats": 4,
+        "code": "abc",
+        "day": "2026-02-28",
+        "meals": ["halal, kosher"],
+        "stops": [3, 4],
+        "cabin": "b",
+        "address": {"street": "Main St"},
+    }
+
+
+def test_labels_say_the_bounds_and_what_may_be_empty() -> None:
+    assert [field.label for field in AnswerForm(TRIP).leaves] == [
+        "seats (whole number, 2 to 6)",
+        "budget (number, more than 0, may be empty)",
+        "code (3 to 5 characters)",
+        "day (date, such as 2026-11-24, may be empty)",
+        "meals (some of these, separated by commas, at most 1 choice, may be empty)",
+        "stops (separated by commas)",
+        "cabin (may be empty)",
+        "street",
+        "zip (at most 5 characters, may be empty)",
+        "note",
+        "count (whole number, may be empty)",
+    ]
+
+
+WRONG = {
+    "/seats": "9",
+    "/budget": "0",
+    "/code": "ab",
+    "/day": "2026-02-30",
+    "/meals": "vegan, tofu",
+    "/stops": "1, x",
+    "/cabin": "First",
+    "/address/zip": "123456",
+    "/extra/count": "1",
+}
+
+
+@pytest.mark.requirement("INT-7")
+def test_all_problems_are_told_at_once_each_at_its_field_in_words() -> None:
+    with pytest.raises(FormError) as caught:
+        AnswerForm(TRIP).read(WRONG)
+    assert caught.value.problems == {
+        "/seats": "must be at most 6",
+        "/budget": "must be more than 0",
+        "/code": "needs at least 3 characters",
+        "/day": "this is no date, such as 2026-11-24",
+        "/meals": "entry 2: choose one of 1 to 2",
+        "/stops": "entry 2: this is no whole number",
+        "/cabin": "choose one of 1 to 2",
+        "/address/street": "this cannot be left out",
+        "/address/zip": "may have at most 5 characters",
+        "/extra/note": "this cannot be left out",
+    }
+    assert str(caught.value).startswith("seats: must be at most 6; budget: must be more than 0; ")
+
+
+def test_a_problem_between_fields_is_about_the_answer_or_the_field_that_it_names() -> None:
+    pair = of(
+        {"a": TEXT, "b": TEXT},
+        dependentRequired={"a": ["b"]},
+        **{"if": {"required": ["a"]}, "then": {"required": ["b"]}},
+    )
+    with pytest.raises(FormError) as caught:
+        AnswerForm(pair).read({"/a": "x"})
+    assert caught.value.problems == {"": "is incomplete: with a, b is needed", "/b": "is missing"}
+
+
+FORMATS = [
+    ("date", "24.11.2026", "this is no date, such as 2026-11-24"),
+    ("date", "2026-11-24", "2026-11-24"),
+    ("time", "25:00", "this is no time, such as 14:30"),
+    ("time", "14:30", "14:30:00"),
+    ("date-time", "soon", "this is no date and time, such as 2026-11-24 14:30"),
+    ("date-time", "2026-11-24 14:30+01:00", "2026-11-24T14:30:00+01:00"),
+    ("email", "ann at example", "this is no e-mail address, such as ann@example.org"),
+    ("email", "ann@example.org", "ann@example.org"),
+    ("uri", "example", "this is no address, such as https://example.org"),
+    ("uri", "https://example.org/a?b", "https://example.org/a?b"),
+    ("color", "whatever", "whatever"),
+]
+
+
+@pytest.mark.parametrize(("name", "typed", "told"), FORMATS, ids=lambda value: value)
+def test_a_text_has_the_format_of_its_schema(name: str, typed: str, told: str) -> None:
+    try:
+        read = AnswerForm({**TEXT, "format": name}).read({"": typed})
+    except FormError as error:
+        read = str(error)
+    assert read == told
+
+
+def test_choices_under_one_title_are_told_apart_by_their_values() -> None:
+    (field,) = AnswerForm({"enum": ["yes", "no"], "enumNames": ["Yes", "Yes"]}).fields
+    assert field.choice_titles == ["yes", "no"]
