@@ -160,6 +160,15 @@ async def answer_interrupts(
     return answered
 
 
+async def given_by_person(answer: Answerer, people: People | None, question: Interrupt) -> Answer | None:
+    """Call the application's answerer for the question of a tool; return None if it leaves the question open."""
+    return (await _given(answer, people, question, _about(question)))[0]
+
+
+def _about(question: Interrupt) -> str:
+    return f"answer to the question of tool call {quoted(question.tool_call_id or '')}"
+
+
 async def _given(
     answer: Answerer, people: People | None, interrupt: Interrupt, what: str
 ) -> tuple[Answer | None, Literal["person", "nobody"]]:
@@ -200,8 +209,8 @@ async def answer_question(answer: Answerer | None, people: People | None, questi
         UnansweredError: There is no answer.
         UsageError: The answerer returned something else than an answer.
     """
-    what = f"answer to the question of tool call {quoted(question.tool_call_id or '')}"
-    given = None if answer is None else (await _given(answer, people, question, what))[0]
+    what = _about(question)
+    given = None if answer is None else await given_by_person(answer, people, question)
     if given is None:
         raise UnansweredError(question)
     try:

@@ -22,7 +22,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from agui_client._conversation.answer_checks import withheld_calls
-from agui_client._interrupts.answers import answer_interrupts, answer_question
+from agui_client._interrupts.answers import answer_interrupts, answer_question, given_by_person
 from agui_client._protocol.message_text import tool_calls_in
 from agui_client._run.result import pending_calls
 from agui_client._run.run_request import Answers, next_input, with_conversation
@@ -36,11 +36,42 @@ if TYPE_CHECKING:
 
     from ag_ui.core import Interrupt, Message, ResumeEntry, RunAgentInput, ToolCall, ToolMessage
 
+    from agui_client._interrupts.answers import AnsweredInterrupt
     from agui_client._run.call import Call
     from agui_client._run.round import WaitFor
     from agui_client._tools.approval import Approve
+    from agui_client.options import RunOptions
 
     Save = Callable[[], Awaitable[None]]
+
+
+async def ask_again(call: Call, prompt: object) -> tuple[RunOptions, list[AnsweredInterrupt]]:
+    """Ask people the questions again that earlier calls left open, for a call that brings neither prompt nor answers.
+
+    Args:
+        call: The call, whose first run is yet to be made.
+        prompt: The prompt.
+
+    Returns:
+        The keywords of the call with the answers to questions of tools; and the interrupts of the agent that were
+        answered, whose answers the conversation keeps for the next run.
+    """
+    conversation, options = call.conversation, call.options
+    answerer, people = call.agent_options.get("answer"), call.agent_options.get("people")
+    is_answered = "resume" in options or "tool_results" in options
+    if prompt is not None or is_answered or answerer is None or conversation.is_abandoned:
+        return options, []
+
+    async def keep(entries: Sequence[ResumeEntry]) -> None:
+        """Keep answers that a person gave, before the next question is asked."""
+        conversation.keep_answers(entries)
+
+    with answering(call.owner):
+        answered = await answer_interrupts(answerer, people, conversation.pending_interrupts, keep)
+        questions = [each.interrupt for each in conversation.questions]
+        for_tools = {each.id: await given_by_person(answerer, people, each) for each in questions}
+    resume = {key: each for key, each in for_tools.items() if each is not None}
+    return ({**options, "resume": resume} if resume else options), answered
 
 
 async def execute_approved(call: Call, save: Save, wait_for: WaitFor[Answers]) -> Answers:

@@ -15,9 +15,16 @@ from time import perf_counter
 from typing import TYPE_CHECKING, TypeVar, cast
 from weakref import WeakSet
 
-from agui_client._interrupts.answers import answered_by_caller
+from agui_client._interrupts.answers import AnsweredInterrupt, answered_by_caller
 from agui_client._run import ending
-from agui_client._run.between_runs import begin_work, execute_and_ask, execute_approved, prepare_next_run, work_left
+from agui_client._run.between_runs import (
+    ask_again,
+    begin_work,
+    execute_and_ask,
+    execute_approved,
+    prepare_next_run,
+    work_left,
+)
 from agui_client._run.ending import Saving
 from agui_client._run.last_steps import abandon_run, finish_run, step
 from agui_client._run.lost_run import repeated_request
@@ -38,7 +45,6 @@ if TYPE_CHECKING:
     from ag_ui import core
     from ag_ui.core import RunAgentInput, Tool
 
-    from agui_client._interrupts.answers import AnsweredInterrupt
     from agui_client._run.async_run import RunLoop
     from agui_client._run.call import Call
     from agui_client._transport.source import Source
@@ -87,12 +93,20 @@ class Engine:
         call, conversation = self.call, self.call.conversation
         async with AsyncExitStack() as stack:
             await acquire_turn(call, self, stack)
+            asked_again = list[AnsweredInterrupt]()
             call.time = TimeLimit(call.timeouts.total)
             if call.is_replay:
                 first = composed_input(conversation, call.options, conversation.messages)
             else:
                 repeated = repeated_request(conversation, self._prompt, call.options)
-                call.request = repeated or request_of(conversation, self._prompt, call.options)
+                given = None
+                if repeated is None:
+                    given = await call.time.wait(
+                        Waiter(), partial(ask_again, call, self._prompt), "people were asked again"
+                    )
+                options, asked_again = given or (call.options, [])
+                can_approve = call.agent_options.get("approve") is not None
+                call.request = repeated or request_of(conversation, self._prompt, options, can_approve=can_approve)
                 first = call.request.input
             # Toolsets are opened before anything changes, so that one that cannot be opened leaves no trace.
             call.tools = CallTools(call.options.get("tools", call.agent_tools), first.tools or ())
@@ -107,7 +121,9 @@ class Engine:
             call.known_ids = frozenset([message.id for message in conversation.messages])
             sent = {"tools": tools, "messages": conversation.messages, "state": conversation.state}
             asked = [*conversation.pending_interrupts, *conversation.interrupts_to_answer_again] if first.resume else []
-            self._add_round(first.model_copy(update=sent), answered_by_caller(asked, first.resume or ()))
+            by_caller = [each for each in first.resume or () if each not in [again.entry for again in asked_again]]
+            answered = [*asked_again, *answered_by_caller(asked, by_caller)]
+            self._add_round(first.model_copy(update=sent), answered)
             self._stack = stack.pop_all()
 
     async def _listed_tools(self, run_input: RunAgentInput) -> Sequence[Tool] | None:

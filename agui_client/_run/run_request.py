@@ -87,8 +87,11 @@ class RunRequest:
     _given_up: Sequence[str] = ()
     _answered_before: Sequence[str] = ()
     _has_approved = False
+    _undecided: Sequence[str] = ()
 
-    def __init__(self, conversation: Conversation, prompts: list[Message], options: RunOptions) -> None:
+    def __init__(
+        self, conversation: Conversation, prompts: list[Message], options: RunOptions, *, can_approve: bool = False
+    ) -> None:
         results = options.get("tool_results", {})
         if not is_a(results, Mapping):
             raise UsageError(f"tool_results= takes {{tool_call_id: answer}}, not a {type(results).__name__}")
@@ -117,7 +120,10 @@ class RunRequest:
         executed = {key for key, each in records.items() if each.is_begun}
         # The members of a team that goes on make or answer the calls that they have left open.
         is_of_members = has_journal(conversation.state) and not self.prompts
-        self._given_up = [each for each in given_up if each in executed or not is_of_members]
+        if can_approve and not (self.prompts or options.keys() & {"resume", "tool_results"} or is_of_members):
+            self._undecided = [key for key, each in records.items() if each.is_waiting and each.is_of_application]
+        given_up = [each for each in given_up if each in executed or not is_of_members]
+        self._given_up = [each for each in given_up if each not in self._undecided]
         unanswerable = {each: ToolError(UNKNOWN_RESULT if each in executed else NO_RESULT) for each in self._given_up}
         self.results = result_messages({**answers, **unanswerable})
         self.input = composed_input(conversation, options, [*conversation.messages, *self.added], entries)
@@ -140,12 +146,13 @@ class RunRequest:
     @property
     def undecided(self) -> Sequence[ToolCall]:
         """The tool calls that were to be executed before the first run, and wait for approval."""
-        return ()
+        waiting = self._conversation.waiting_calls if self._undecided else {}
+        return [waiting[key] for key in self._undecided if key in waiting]
 
     @property
     def is_held_up(self) -> bool:
         """Whether the calls that were executed before the first run have left something that a person must answer."""
-        return self._has_approved and bool(self._conversation.questions)
+        return bool(self.undecided) or (self._has_approved and bool(self._conversation.questions))
 
     def check_tools(self, tools: CallTools) -> Mapping[str, Approve | None]:
         """Check answers to tool calls against the tools that are offered.
@@ -177,7 +184,16 @@ class RunRequest:
             elif answer is None or isinstance(answer, bool):
                 _refuse_verdict(call, answer, tool)
         self._has_approved = bool(approved)
-        return approved
+        return {**approved, **self._asked_again(tools)}
+
+    def _asked_again(self, tools: CallTools) -> dict[str, None]:
+        """Return the waiting calls that a person is asked about again; give up those that need no approval."""
+        calls = {key: self._conversation.tool_call(key) for key in self._undecided}
+        asked = [key for key, each in calls.items() if each is not None and _wants_approval(each, tools)]
+        given_up = [key for key in self._undecided if key not in asked]
+        self._undecided, self._given_up = asked, [*self._given_up, *given_up]
+        self.results = [*self.results, *result_messages(dict.fromkeys(given_up, ToolError(NO_RESULT)))]
+        return dict.fromkeys(asked)
 
     def add_to_conversation(self) -> None:
         """Add the messages of the call to the conversation."""
@@ -271,13 +287,22 @@ class RequestSource(ABC):
         """
 
 
-def request_of(conversation: Conversation, prompt: Prompt | RequestSource, options: RunOptions) -> RunRequest:
-    """Return the request of a call, checked."""
+def request_of(
+    conversation: Conversation, prompt: Prompt | RequestSource, options: RunOptions, *, can_approve: bool = False
+) -> RunRequest:
+    """Return the request of a call, checked.
+
+    Args:
+        conversation: The conversation.
+        prompt: The prompt.
+        options: The keywords of the call.
+        can_approve: Whether there is somebody to ask about calls that wait for approval.
+    """
     if isinstance(prompt, RequestSource):
         return prompt.request(conversation, options)
     if isinstance(prompt, RunAgentInput):
         return GivenInput(conversation, prompt, options)
-    return RunRequest(conversation, prompt_messages(prompt), options)
+    return RunRequest(conversation, prompt_messages(prompt), options, can_approve=can_approve)
 
 
 def _repeated(
@@ -322,12 +347,18 @@ def event_of_result(message: ToolMessage) -> ToolCallResultEvent:
     return made if message.metadata is None else made.model_copy(update={"metadata": message.metadata})
 
 
+def _wants_approval(call: ToolCall, tools: CallTools) -> bool:
+    """Return whether a call is of a function here that is not called without a person's approval."""
+    tool = tools.offered.get(call.function.name)
+    if tool is None or tool.toolset is None:
+        return False
+    return tool.toolset.approval(BoundCall(call.id, call.function.name, {})) != "never"
+
+
 def _refuse_verdict(call: ToolCall, answer: bool | None, tool: OfferedTool | None) -> None:
     """Refuse a yes or no to a call that wants approval: it would reach the agent as the call's result."""
-    if tool is None or tool.toolset is None:
-        return
     name = call.function.name
-    if tool.toolset.approval(BoundCall(call.id, name, {})) == "never":
+    if tool is None or tool.toolset is None or tool.toolset.approval(BoundCall(call.id, name, {})) == "never":
         return
     what = f"tool_results answers {call.id!r}, a call of {name!r} that wants approval, with {answer!r}"
     raise UsageError(f"{what}; say Approve() or Deny(), or give the tool's result as text")

@@ -25,8 +25,10 @@ from agui_client import (
     ConversationSnapshot,
     Deny,
     InterruptsNotCoveredError,
+    People,
     Resolve,
     RunFailedError,
+    ToolContext,
     UsageError,
     answer_model,
     tool,
@@ -401,3 +403,87 @@ def test_an_interrupt_that_the_function_does_not_answer_is_left_to_the_caller(ve
     assert result is not None
     assert [each.id for each in result.interrupts] == ["i1"]
     assert len(agent.inputs) == 1
+
+
+class Wavering:
+    """A handler of which a person takes time for the second thought: it answers when it is called again."""
+
+    def __init__(self, answer: Any) -> None:
+        self.asked = 0
+        self._answer = answer
+
+    async def __call__(self, asked: object) -> Any:
+        """Leave the first question, and answer those that follow."""
+        self.asked += 1
+        if self.asked == 1 and isinstance(self._answer, Approve):
+            await anyio.sleep_forever()
+        return None if self.asked == 1 else self._answer
+
+
+@every_result_verb
+@pytest.mark.requirement("INT-7")
+def test_a_run_without_a_prompt_asks_an_open_question_again(verb: Verb) -> None:
+    answer = Wavering(Resolve({"approved": True}))
+    agent = ScriptedAgent(turn(outcome=ASK), DONE, answer=answer)
+    verb(agent, "Hi")
+    assert [each.id for each in agent.pending_interrupts] == ["i1"]
+    result = verb(agent).result
+    assert resumes(agent) == [None, [resolved("i1", {"approved": True})]]
+    assert result is not None
+    assert [(each.by, each.interrupt.message) for each in result.answered] == [("person", "Buy?")]
+    assert (answer.asked, agent.pending_interrupts) == (2, [])
+
+
+@every_kind_of_verb
+def test_a_question_that_is_left_again_sends_nothing(verb: Verb) -> None:
+    agent = ScriptedAgent(turn(outcome=ASK), DONE, answer=lambda asked: None)
+    verb(agent, "Hi")
+    assert isinstance(verb(agent).error, InterruptsNotCoveredError)
+    assert ([each.id for each in agent.pending_interrupts], len(agent.inputs)) == (["i1"], 1)
+
+
+@pytest.mark.parametrize("decides", [True, False])
+@every_result_verb
+@pytest.mark.requirement("SEC-3")
+def test_a_run_without_a_prompt_asks_again_for_the_approval_of_a_waiting_call(verb: Verb, decides: bool) -> None:
+    dug, approve = list[int](), Wavering(Approve())
+
+    @tool(approval="always")
+    def dig(depth: int) -> str:
+        """Dig."""
+        dug.append(depth)
+        return "dug"
+
+    agent = ScriptedAgent(
+        turn(tool_call("dig", {"depth": 2}, tool_call_id="c1")),
+        DONE,
+        tools=[dig],
+        approve=approve,
+        people=People(wait=0.05, fallback="leave"),
+    )
+    verb(agent, "Hi")
+    assert (dug, [each.function.name for each in agent.pending_tool_calls]) == ([], ["dig"])
+    if not decides:
+        approve.asked = 0
+    assert verb(agent).error is None
+    assert dug == ([2] if decides else [])
+    # Nothing is sent before somebody decides.
+    assert results_sent(agent) == ([[], [("c1", "dug", None)]] if decides else [[]])
+    assert len(agent.pending_tool_calls) == (0 if decides else 1)
+
+
+@every_kind_of_verb
+def test_a_question_of_a_tool_is_asked_again_and_its_call_made_again(verb: Verb) -> None:
+    answer = Wavering(Resolve("Oslo"))
+
+    @tool
+    async def trip(context: ToolContext) -> str:
+        """Book a trip."""
+        context.leave("so far")
+        return f"to {await context.ask('Where to?')}"
+
+    agent = ScriptedAgent(turn(tool_call("trip", tool_call_id="c1")), DONE, tools=[trip], answer=answer)
+    verb(agent, "Hi")
+    assert [each.message for each in agent.pending_interrupts] == ["Where to?"]
+    assert verb(agent).error is None
+    assert results_in(agent.messages) == [("c1", "to Oslo", None)]
