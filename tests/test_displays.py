@@ -19,15 +19,19 @@ import pytest
 from ag_ui.core import (
     ActivityMessage,
     AssistantMessage,
+    DataSource,
     FunctionCall,
+    ImagePart,
     Message,
     ReasoningMessage,
     RunErrorEvent,
     StateSnapshotEvent,
     SystemMessage,
+    TextPart,
     TokenUsage,
     ToolCall,
     ToolMessage,
+    UrlSource,
     UserMessage,
 )
 from anyio import fail_after
@@ -42,6 +46,8 @@ from agui_client._widgets.escaping import exact, sentence
 from agui_client.conversation import Conversation
 from agui_client.notebook import show
 from agui_client.notebook.content import bundle_of
+from agui_client.notebook.elements import COPYING
+from agui_client.notebook.inert_markdown import InertMarkdown
 from agui_client.teams import SequentialAgent
 from agui_client.testing import ScriptedAgent, interrupt, reasoning, text, tool_call, tool_result, turn
 from support.cells import Cell, shown_cell
@@ -139,12 +145,12 @@ def test_nothing_that_an_agent_wrote_is_more_than_text(prose: str, state: Any, n
         ToolExecution("c", name, "failed", {name: prose}, progress=[state]),
     ]
     shown = bundle_of([conversation, *others])
-    page = read(shown["text/html"])
+    page = read(shown["text/html"].removesuffix(COPYING))
     links = {value for key, value in page.attributes if key == "href"}
     assert page.tags <= TAGS
     assert {key for key, _ in page.attributes} <= ATTRIBUTES
     assert {value for key, value in page.attributes if key == "style"} <= {f"text-align:{side}" for side in ALIGNED}
-    assert not any(str(link).lower().startswith(("javascript:", "data:", "vbscript:")) for link in links)
+    assert all(str(link).lower().startswith(("http://", "https://", "mailto:")) for link in links)
     assert page.depth == 0
     assert exact(" ".join(name.split())) in page.written
     if isinstance(state, str):
@@ -489,17 +495,85 @@ def test_a_notebook_displays_everything() -> None:
 
 def test_markdown_has_boxes_and_colours_and_tex_only_where_it_was_asked_for(cell: Cell) -> None:
     code = "```python\ndef f(): ...\n```"
-    message = AssistantMessage(id="a", content=f"$5 and $10, $x_1$ `$y`\n\n- [ ] buy\n- [x] pack\n\n{code}\n\n$a$")
+    tex = r"\(x_1\) and" + "\n" + r"\[\frac{a}{b}\]"
+    message = AssistantMessage(
+        id="a", content=f"$5 and $10, $x_1$ `$y`\n\n- [ ] buy\n- [x] pack\n\n{code}\n\n$a$\n\n{tex}"
+    )
     show(message)
     show(message, math=True)
     plain, drawn = cell.drawings
     assert 'class="agui tex2jax_ignore mathjax_ignore"' in plain["text/html"]
     assert "_process" not in plain["text/html"]
-    assert re.findall(r'mathjax_process">([^<]*)<', drawn["text/html"]) == ["$x_1$", "$a$"]
+    assert re.findall(r'mathjax_process">([^<]*)<', drawn["text/html"]) == [
+        "$x_1$",
+        "$a$",
+        r"\(x_1\)",
+        r"\[\frac{a}{b}\]",
+    ]
+    assert "$x_1$ and\n$$\\frac{a}{b}$$" in drawn["text/markdown"]
     assert re.findall(r"<li class=\"agui-task\">([^<]*)</li>", plain["text/html"]) == ["☐ buy", "☑ pack"]
     assert '<span class="agui-c-k">def</span>' in plain["text/html"]
     assert r"\$5 and \$10, \$x_1\$ `$y`" in plain["text/markdown"]
     assert code in plain["text/markdown"]
+
+
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+
+
+def image(value: str = PIXEL, mime_type: str = "image/png") -> ImagePart:
+    return ImagePart(source=DataSource(value=value, mime_type=mime_type))
+
+
+@pytest.mark.requirement("SEC-8")
+def test_pictures_that_came_by_value_are_shown_and_nothing_else_is_fetched() -> None:
+    call = ToolCall(id="c", function=FunctionCall(name="plot", arguments="{}"))
+    other = [
+        image("PHN2Zy8+", "image/svg+xml"),
+        image('"onerror="'),
+        ImagePart(source=UrlSource(value="https://example.org/a.png", mime_type="image/png")),
+    ]
+    messages: list[Message] = [
+        UserMessage(id="u", content=[TextPart(text="Look"), image(), *other]),
+        AssistantMessage(id="a", tool_calls=[call]),
+        ToolMessage(id="t", tool_call_id="c", content=[TextPart(text="plotted"), image(mime_type="image/jpeg")]),
+    ]
+    shown = bundle_of(Conversation("t", messages).snapshot())
+    assert re.findall(r'<img[^>]* src="([^"]*)"', shown["text/html"]) == [
+        f"data:image/png;base64,{PIXEL}",
+        f"data:image/jpeg;base64,{PIXEL}",
+    ]
+    assert "Look\n[image]\n[image]\n[image]</p>" in shown["text/html"]
+    assert "user: Look\n[image]\n[image]\n[image]\n[image/png, 1 KiB]" in shown["text/plain"]
+    assert PIXEL not in shown["text/markdown"]
+
+
+LINKS = {
+    "[a](https://example.org/b)": True,
+    "[a](MAILTO:ann@example.org)": True,
+    "[a](javascript:alert(1))": False,
+    "[a]( \n javascript:alert(1))": False,
+    "[a](<vbscript:x>)": False,
+    "[a](data:image/png;base64,AAAA)": False,
+    "[a](//example.org)": False,
+    "[a](other.ipynb)": False,
+    "[a](#top)": False,
+    "[a](&#106;avascript:x)": False,
+    "[a]\n\n[a]: javascript:alert(1)": False,
+}
+
+
+@pytest.mark.requirement("SEC-8")
+@pytest.mark.parametrize(("written", "is_link"), LINKS.items())
+def test_links_lead_to_web_pages_and_mail_only(written: str, is_link: bool) -> None:
+    shown = bundle_of([AssistantMessage(id="a", content=written)])
+    inert = InertMarkdown()
+    streamed = "".join(map(inert.feed, written)) + inert.end()
+    assert ("<a href" in shown["text/html"]) is is_link
+    # With another reader's rules, which may allow any address.
+    reader = MarkdownIt()
+    reader.validateLink = lambda address: True
+    for document in (shown["text/markdown"], streamed):
+        assert ("<a href" in reader.render(document)) is is_link, document
 
 
 @pytest.mark.requirement("SEC-8")

@@ -3,11 +3,27 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from ag_ui.core import AssistantMessage, Message, ToolCall
+
+
+_PICTURE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+_BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
+_LONGEST_PICTURE = 4_000_000
+"""The characters of a picture that is shown: a notebook that is saved keeps them all."""
+
+
+class Picture(NamedTuple):
+    """A picture that came by value."""
+
+    mime_type: str
+    """Its format."""
+    data: str
+    """Its bytes, in base64."""
 
 
 def content_text(
@@ -27,6 +43,24 @@ def content_text(
     parts: Sequence[Any] = content
     shown = (part for part in parts if names_media or part.type == "text")
     return between.join(part.text if part.type == "text" else f"[{part.type}]" for part in shown)
+
+
+def split_pictures(content: Any) -> tuple[Any, list[Picture]]:
+    """Take the pictures that came by value out of the content of a message; those behind an address are not fetched.
+
+    Returns:
+        The other content, and the pictures of a few plain formats, which can run nothing.
+    """
+    pictures = dict[int, Picture]()
+    for place, part in enumerate(content if isinstance(content, list) else ()):
+        source: Any = getattr(part, "source", None)
+        if getattr(part, "type", "") != "image" or getattr(source, "type", "") != "data":
+            continue
+        is_plain = source.mime_type in _PICTURE_TYPES and len(source.value) <= _LONGEST_PICTURE
+        if is_plain and _BASE64.fullmatch(source.value) is not None:
+            pictures[place] = Picture(source.mime_type, source.value)
+    rest = [part for place, part in enumerate(content) if place not in pictures] if pictures else content
+    return rest, [*pictures.values()]
 
 
 def tool_calls_in(messages: Iterable[Message]) -> Iterator[tuple[AssistantMessage, ToolCall]]:

@@ -35,7 +35,7 @@ from ag_ui.core import (
 )
 
 from agui_client._interrupts.decisions import shown_decision
-from agui_client._protocol.message_text import content_text, tool_calls_in
+from agui_client._protocol.message_text import Picture, content_text, split_pictures, tool_calls_in
 from agui_client._protocol.schema import is_object
 from agui_client._secrets import REDACTED, hidden_json, is_secret_schema
 from agui_client._tools.approval import ToolDecision
@@ -116,6 +116,8 @@ class ToolCallStory:
     """The values that a tool here has reported."""
     result: str | None = None
     """The result as text; None before it is there."""
+    pictures: Sequence[Picture] = ()
+    """The pictures in the result."""
     error: str | None = None
     """The reason why it failed; None if it did not."""
     seconds: float | None = None
@@ -183,7 +185,8 @@ class ToolCallStory:
 
     def answer(self, result: ToolMessage | ToolCallResultEvent) -> None:
         """Take in the result."""
-        self.result = content_text(result.content, "\n")
+        rest, self.pictures = split_pictures(result.content)
+        self.result = content_text(rest, "\n")
         self.error = result.error if isinstance(result, ToolMessage) else None
         if self.status in ("arriving", "called"):
             is_denied = self.decision is not None and self.decision.verdict == "denied"

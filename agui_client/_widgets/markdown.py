@@ -23,6 +23,11 @@ _BACKTICKS = re.compile("`+")
 _CODE = re.compile(r"(`[^`\n]+`)")
 _CODE_BLOCK = re.compile(r"(^```[^`\n]*\n(?:(?! {0,3}```).*\n)*```[ \t]*$)", re.MULTILINE)
 """The plainest form of a block of code, on whose end all readers of Markdown agree."""
+_ADDRESS = re.compile(r"(?:https?://|mailto:)", re.IGNORECASE)
+_OTHER_LINK = re.compile(r"\](?=\((?!\s*(?:https?://|mailto:)))|\](?=:)", re.IGNORECASE)
+"""The end of the text of a link to anything else, or of the name of a link that is defined elsewhere."""
+_TEX_MARKS = {"$$": "$$", "$": "$", "\\(": "\\)", "\\[": "\\]"}
+_TEX = re.compile(r"\\\((.+?)\\\)|\\\[(.+?)\\\]", re.DOTALL)
 _BOXES = {"[ ] ": "☐ ", "[x] ": "☑ ", "[X] ": "☑ "}
 
 
@@ -32,7 +37,7 @@ def prose(text: str, *, has_math: bool = False) -> str:
 
     Args:
         text: The Markdown.
-        has_math: Whether the notebook draws what stands between dollar signs.
+        has_math: Whether the notebook draws the TeX in it.
     """
     parser = _markdown_parser(has_math) if len(text) <= _LONGEST_TEXT else None
     if parser is None:
@@ -94,8 +99,9 @@ def _with_plain_lines(text: str) -> str:
 def _inert(text: str, has_math: bool) -> str:
     """Write Markdown so that nothing of it is HTML, an image or, unless it is wanted, TeX; code is none anyway."""
     text = html.escape(text, quote=False).replace("![", "\\!\\[")
+    text = _OTHER_LINK.sub(r"\\]", text)
     if has_math:
-        return text
+        return _TEX.sub(lambda tex: f"${tex[1].strip()}$" if tex[1] else f"$${tex[2]}$$", text)
     parts = _CODE.split(text)
     return "".join(part if place % 2 else part.replace("$", "\\$") for place, part in enumerate(parts))
 
@@ -112,6 +118,7 @@ def _markdown_parser(has_math: bool) -> Any:
         return None
     # An image would be fetched when it is shown, and its address may carry what the agent knows.
     parser: Any = MarkdownIt("commonmark", {"html": False, "breaks": True, "highlight": _highlighted})
+    parser.validateLink = lambda address: _ADDRESS.match(address) is not None
     parser.enable(["table", "strikethrough"])
     parser.disable(["image", "entity", "html_inline", "html_block", "reference"])
     if has_math:
@@ -143,10 +150,12 @@ def _highlighted(code: str, language: str, attributes: str) -> str:
 
 
 def _read_tex(state: Any, silent: bool) -> bool:
-    """Read TeX between dollar signs, which Markdown leaves as it is."""
+    r"""Read TeX between dollar signs, or in `\(…\)` and `\[…\]`, which Markdown would take for brackets."""
     start = state.pos
-    mark = "$$" if state.src.startswith("$$", start) else "$"
-    end = state.src.find(mark, start + len(mark)) if state.src.startswith(mark, start) else -1
+    mark = next((each for each in _TEX_MARKS if state.src.startswith(each, start)), None)
+    if mark is None:
+        return False
+    end = state.src.find(_TEX_MARKS[mark], start + len(mark))
     inside = state.src[start + len(mark) : end]
     # As pandoc tells prices from TeX: "$5 and $10" has a space before the second sign.
     if end < 0 or not inside.strip() or (mark == "$" and inside != inside.strip()):

@@ -41,7 +41,7 @@ class CellWidget:
         static: Mapping[str, str],
         received: Callable[[Mapping[str, Any]], object],
     ) -> None:
-        self._widget = _kind(script)(shown={**shown, "style": STYLE})
+        self._widget = _kind(script)(shown={"style": STYLE, **shown})
 
         def receive(widget: object, content: Mapping[str, Any], buffers: object) -> None:
             """Pass the content of a message on."""

@@ -30,7 +30,7 @@ from ag_ui.core import (
 from pydantic_core import to_jsonable_python
 
 from agui_client._conversation.snapshot import ConversationSnapshot
-from agui_client._protocol.message_text import content_text
+from agui_client._protocol.message_text import content_text, split_pictures
 from agui_client._protocol.warnings import ProtocolWarning
 from agui_client._run.inspected_run import InspectedRun
 from agui_client._run.result import RunResult, Snapshot
@@ -57,7 +57,7 @@ from agui_client._widgets.views import MOST_VALUES, ShownCustom, find_view, show
 from agui_client.agent import AbstractAgent
 from agui_client.batch.results import RowResult
 from agui_client.errors import UsageError
-from agui_client.notebook.elements import Bubble, Code, Element, Fold, Given, Line, Tree, bundle
+from agui_client.notebook.elements import Bubble, Code, Element, Fold, Given, Image, Line, Tree, bundle
 
 if TYPE_CHECKING:
     from ag_ui.core import Interrupt
@@ -249,10 +249,12 @@ def _call(call: ToolCallStory, drawings: Drawings, is_live: bool) -> Element:
     if call.progress and call.result is None:
         content.append(Line(f"progress: {call.progress[-1]}"))
     if call.result is not None:
-        content += [Line("result"), _text(call.result)]
+        content += [Line("result"), *([_text(call.result)] if call.result or not call.pictures else [])]
+        content += [Image(*each) for each in call.pictures]
         content += [Line(call.error, "bad")] if call.error and call.error != call.result else []
     summary = f"{owner}{call.name} {beginning(as_text(arguments))} → {call.facts}"
-    return Fold(summary, content, "good" if call.status in ("succeeded", "answered") else "bad")
+    is_good = call.status in ("succeeded", "answered")
+    return Fold(summary, content, "good" if is_good else "bad", is_open=bool(call.pictures))
 
 
 def _subagent(shown: SubagentResult, name: str) -> Line:
@@ -305,11 +307,16 @@ def _message(message: Message, speakers: Speakers, drawings: Drawings, is_though
             content = Tree(message.content) if drawing is None else _drawn(drawing)
             return [Fold(f"{owner}activity {message.activity_type}", [content], is_open=drawing is not None)]
         case UserMessage():
-            return [Bubble("user", author, content_text(message.content, "\n"))]
+            rest, pictures = split_pictures(message.content)
+            text = content_text(rest, "\n")
+            bubbles = [Bubble("user", author, text)] if text or not pictures else []
+            return [*bubbles, *(Image(*each, side="user") for each in pictures)]
         case AssistantMessage():
             return [Bubble("agent", author, message.content)] if message.content else []
         case ToolMessage():
-            return [Fold(f"result of {message.tool_call_id}", [_text(content_text(message.content, "\n"))])]
+            rest, pictures = split_pictures(message.content)
+            shown = [_text(content_text(rest, "\n")), *(Image(*each) for each in pictures)]
+            return [Fold(f"result of {message.tool_call_id}", shown, is_open=bool(pictures))]
         case _:
             return [
                 Fold(f"{message.role} message", [Bubble("system", message.role, content_text(message.content, "\n"))])

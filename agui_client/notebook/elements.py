@@ -28,6 +28,18 @@ ROOT_CLASSES = "agui tex2jax_ignore mathjax_ignore"
 """The classes of the element around everything; notebooks draw no TeX in it."""
 
 
+COPYING = (
+    "<script>(() => { const root = document.currentScript?.previousElementSibling;"
+    "for (const code of root?.querySelectorAll('.agui-text pre') ?? []) {"
+    "const button = document.createElement('button'), box = document.createElement('div');"
+    "Object.assign(button, { type: 'button', className: 'agui-copy', textContent: 'Copy' });"
+    "button.onclick = () => navigator.clipboard.writeText(code.innerText).then("
+    "() => { button.textContent = 'Copied'; }, () => getSelection().selectAllChildren(code));"
+    "box.className = 'agui-code'; code.replaceWith(box); box.append(code, button); } })()</script>"
+)
+"""Gives blocks of code a button; where no script runs, there is none."""
+
+
 class Element(Protocol):
     """A part of a display."""
 
@@ -88,6 +100,28 @@ class Bubble:
     def plain(self) -> str:
         """Write the author and the text."""
         return f"{exact(self.author)}: {sentence(cut(self.text))}"
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """A picture that came by value."""
+
+    mime_type: str
+    data: str
+    side: Literal["user", "agent"] = "agent"
+
+    def html(self) -> str:
+        """Write the picture itself."""
+        address = html.escape(f"data:{self.mime_type};base64,{self.data}")
+        return f'<img class="agui-image agui-image-{self.side}" src="{address}" alt="{_name(self.plain())}">'
+
+    def markdown(self) -> str:
+        """Write what it is, as no document needs to hold it."""
+        return Line(self.plain()).markdown()
+
+    def plain(self) -> str:
+        """Write the format and the size."""
+        return f"[{self.mime_type}, {max(1, len(self.data) * 3 // 4096)} KiB]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,8 +269,9 @@ def bundle(elements: Sequence[Element], *, element_id: str = "") -> dict[str, st
         elements: The elements.
         element_id: The id of the HTML element around them; empty for none.
     """
+    shown = page(elements, element_id)
     return {
-        "text/html": page(elements, element_id),
+        "text/html": shown + COPYING if "<pre><code" in shown else shown,
         "text/markdown": "\n\n".join(each.markdown() for each in elements),
         "text/plain": "\n".join(each.plain() for each in elements),
     }

@@ -1,6 +1,7 @@
 """Markdown of an agent for a page that draws it itself: in pieces, and nothing is fetched for it (SEC-8).
 
-An image or an HTML tag is broken by a character without width, outside of blocks of code. Where a block of code begins
+An image, an HTML tag or a link to anything but http, https and mailto is broken by a character without width, outside
+of blocks of code. Where a block of code begins
 and ends has to be what the page's reader of Markdown says: so only the plainest form begins one, three backticks at the
 beginning of a line, and everything else that could begin a block which hides that form is broken, too.
 """
@@ -10,8 +11,10 @@ from __future__ import annotations
 import re
 
 _JOINT = "\u200b"
-_BREAKS = re.compile(r"<(?=[A-Za-z/!?])|!(?=\[)|\$(?=\$)|`(?=``)|~(?=~~)")
-_UNFINISHED = re.compile(r"[<!$`~]+\Z")
+_BREAKS = re.compile(
+    r"<(?=[A-Za-z/!?])|!(?=\[)|\$(?=\$)|`(?=``)|~(?=~~)|\](?=\((?!\s*<?(?:https?://|mailto:)))|\](?=:)", re.IGNORECASE
+)
+_UNFINISHED = re.compile(r"[<!$`~]+\Z|\](?:\(\s*<?[a-z:/]{0,8})?\Z", re.IGNORECASE)
 _OPENING, _PERHAPS_OPENING = re.compile(r"```[^`]*"), re.compile(r"`{1,2}|```[^`]*")
 _CLOSING, _PERHAPS_CLOSING = re.compile(r" {0,3}`{3,}[ \t]*"), re.compile(r" {0,3}`*[ \t]*")
 

@@ -30,6 +30,7 @@ from agui_client._widgets.form_fields import entries_of
 from agui_client._widgets.form_words import name_of
 from agui_client.notebook.cell_widget import CellWidget, show
 from agui_client.notebook.elements import Code, Element, Line, bundle
+from agui_client.notebook.style import FORM_STYLE, STYLE
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -116,6 +117,7 @@ class Panel:
         self._asked_id = f"agui-asked-{uuid4().hex}"
         self._shown = {
             "asked_id": self._asked_id,
+            "style": STYLE + FORM_STYLE,
             "question": sentence(question),
             "fields": [asdict(each) for each in fields],
             "choices": [asdict(each) for each in choices],

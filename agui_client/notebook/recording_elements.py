@@ -59,7 +59,7 @@ _NO_EVENTS = (
 )
 _MESSAGES: TypeAdapter[list[Message]] = TypeAdapter(list[Message])
 _EXECUTIONS: TypeAdapter[list[ToolExecution]] = TypeAdapter(list[ToolExecution])
-_POLICY = "default-src 'none'; base-uri 'none'; form-action 'none'; style-src 'unsafe-inline'"
+_POLICY = "default-src 'none'; base-uri 'none'; form-action 'none'; style-src 'unsafe-inline'; img-src data:"
 _PAGE_STYLE = (
     "body{margin:0;background:#fff;color-scheme:light dark}@media (prefers-color-scheme:dark){body{background:#0d1117}}"
     ".agui.agui{max-width:1280px;margin:0 auto;padding:12px 16px}"

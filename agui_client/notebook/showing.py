@@ -44,7 +44,8 @@ def show(
     Args:
         shown: A run, which is entered here unless it was before, and may be over; or a result, an agent, messages, a
             snapshot, warnings, subagents or tool executions, which are shown at once.
-        math: Whether the notebook draws the TeX that stands between dollar signs in the agent's answers.
+        math: Whether the notebook draws the TeX in the agent's answers: between dollar signs, or in brackets with
+            a backslash each.
 
     Returns:
         Of a run the result, to be awaited where the run is asynchronous; else None.

@@ -36,21 +36,39 @@ _RULES = """
 .agui-user{background:var(--agui-user);margin-left:auto}
 .agui-system{background:none;border:1px dashed var(--agui-line)}
 .agui-author{color:var(--agui-dim);font-size:11px}
-.agui-text p{margin:4px 0;white-space:pre-wrap}
-.agui-text ul,.agui-text ol{margin:4px 0;padding-left:22px}
-.agui-text h1,.agui-text h2,.agui-text h3,.agui-text h4{font-size:15px;margin:8px 0 4px}
+.agui.agui .agui-text :is(p,li){color:inherit;font:inherit;margin:4px 0}
+.agui.agui .agui-text p{white-space:pre-wrap}
+.agui.agui .agui-text :is(ul,ol){margin:4px 0;padding-left:22px}
+.agui.agui .agui-text ul{list-style:disc}
+.agui.agui .agui-text ol{list-style:decimal}
+.agui.agui .agui-text li{display:list-item;margin:1px 0}
+.agui.agui .agui-text :is(h1,h2,h3,h4,h5,h6){border:0;color:inherit;font:600 14px/1.4 system-ui,sans-serif;
+letter-spacing:normal;margin:8px 0 4px;padding:0}
+.agui.agui .agui-text h1{font-size:18px}
+.agui.agui .agui-text h2{font-size:16px}
+.agui.agui .agui-text h3{font-size:15px}
+.agui.agui .agui-text :is(strong,b){font-weight:600}
+.agui.agui .agui-text em{font-style:italic}
+.agui.agui .agui-text hr{border:0;border-top:1px solid var(--agui-line);margin:8px 0}
+.agui-code{position:relative}
+.agui-copy{background:var(--agui-agent);border:1px solid var(--agui-line);border-radius:4px;color:var(--agui-dim);
+cursor:pointer;font:12px system-ui,sans-serif;padding:1px 8px;position:absolute;right:4px;top:4px}
+.agui-image{border-radius:6px;display:block;margin:6px 0;max-height:360px}
+.agui-image-user{margin-left:auto}
 .agui table{color:inherit;font:inherit;border-collapse:collapse;display:block;overflow-x:auto;overflow-wrap:break-word;
 width:fit-content}
-.agui-text blockquote{border-left:3px solid var(--agui-line);margin:4px 0;padding-left:10px}
+.agui.agui .agui-text blockquote{border-left:3px solid var(--agui-line);color:inherit;font:inherit;margin:4px 0;
+padding:0 0 0 10px}
 .agui .agui-text th,.agui .agui-text td{border:1px solid var(--agui-line);padding:2px 8px;text-align:start}
 .agui .agui-text th{background:var(--agui-soft);font-weight:600}
 .agui-text p,.agui-text li,.agui-text h1,.agui-text h2,.agui-text h3,.agui-text h4,.agui-text td,.agui-text th,.agui pre
 {text-align:start;unicode-bidi:plaintext}
-.agui-text .agui-task{list-style:none;margin-left:-18px}
+.agui.agui .agui-text .agui-task{list-style:none;margin-left:-18px}
 .agui pre,.agui code{background:var(--agui-soft);border-radius:4px;color:inherit;font:12px/1.45 ui-monospace,monospace}
 .agui.agui pre{background:var(--agui-soft);margin:4px 0;max-height:400px;overflow:auto;
 padding:6px 8px;white-space:pre-wrap;overflow-wrap:anywhere}
-.agui.agui pre code{background:none;padding:0}
+.agui.agui .agui-text pre{overflow-wrap:normal;white-space:pre}
+.agui.agui pre code{background:none;padding:0;white-space:inherit}
 .agui .agui-text tr{background:none}
 .agui [class^=agui-c-k],.agui .agui-c-nt{color:var(--agui-key)}
 .agui [class^=agui-c-s],.agui .agui-c-gi{color:var(--agui-string)}
@@ -109,6 +127,12 @@ border-bottom:1px solid var(--agui-line);padding:3px 10px 3px 0;text-align:start
 .agui th[aria-sort=ascending] .agui-sort::after{content:" ▲"/""}
 .agui th[aria-sort=descending] .agui-sort::after{content:" ▼"/""}
 .agui-rows .agui-fold{border:0;margin:3px 0;padding:0}
+.agui[id^=agui-asked-]{animation:agui-late 1ms 4s backwards}
+@keyframes agui-late{from,to{height:0;overflow:hidden;padding:0;visibility:hidden}}
+"""
+STYLE = _THEMES + _RULES + _COLOURS
+"""The style sheet of everything that is displayed."""
+FORM_STYLE = """
 .agui-panel{border:1px solid var(--agui-line);border-left:3px solid var(--agui-key);border-radius:6px;padding:10px 12px}
 .agui-question{white-space:pre-wrap}
 .agui-field{margin:10px 0}
@@ -118,8 +142,7 @@ border-bottom:1px solid var(--agui-line);padding:3px 10px 3px 0;text-align:start
 border:1px solid var(--agui-line);border-radius:4px;color:inherit;display:block;font:14px/1.4 system-ui,sans-serif;
 margin:3px 0 0;min-height:32px;padding:4px 8px;width:100%}
 .agui.agui-panel .agui-field>input:is([type=number],[type=date],[type=time],[type=datetime-local]),
-.agui.agui-panel select{
-width:220px}
+.agui.agui-panel select{width:220px}
 .agui.agui-panel textarea{font:13px/1.45 ui-monospace,monospace;resize:vertical}
 .agui.agui-panel .agui-field>[aria-invalid=true]{border-color:var(--agui-bad);box-shadow:0 0 0 1px var(--agui-bad)}
 .agui-boxes{border-radius:4px;display:flex;flex-wrap:wrap;gap:2px 18px;margin:3px 0 0;padding:2px 0}
@@ -130,8 +153,6 @@ width:220px}
 padding:2px 12px}
 .agui-group>legend{padding:0 4px}
 .agui-field>.agui-problem{margin-top:3px}
-.agui[id^=agui-asked-]{animation:agui-late 1ms 4s backwards}
-@keyframes agui-late{from,to{height:0;overflow:hidden;padding:0;visibility:hidden}}
 .agui-panel :focus-visible{outline:2px solid var(--agui-key);outline-offset:1px}
 .agui-choices{display:flex;flex-wrap:wrap;gap:8px;margin:10px 0 0}
 .agui-choices button{background:none;border:1px solid var(--agui-line);border-radius:4px;color:inherit;cursor:pointer;
@@ -142,5 +163,4 @@ font:600 13px system-ui,sans-serif;padding:5px 14px}
 .agui-problem{font-size:13px;margin-top:6px;white-space:pre-wrap}
 .agui-problem:empty{display:none}
 """
-STYLE = _THEMES + _RULES + _COLOURS
-"""The style sheet of everything that is displayed."""
+"""The rules for the fields and buttons of questions, which no saved output has."""

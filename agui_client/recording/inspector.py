@@ -62,8 +62,9 @@ def page_of(
     """
     style, script = _file("page.css"), b"\n".join(_file(name) for name in _SCRIPTS)
     policy = f"default-src 'none'; base-uri 'none'; form-action 'none'; script-src {_source(script)}"
-    # The HTML of views has styles and pictures of its own.
-    policy += "; style-src 'unsafe-inline'; img-src data:" if has_views() else f"; style-src {_source(style)}"
+    # The HTML of views has styles of its own; pictures are those that came by value.
+    policy += "; style-src 'unsafe-inline'" if has_views() else f"; style-src {_source(style)}"
+    policy += "; img-src data:"
     policy += "; connect-src 'self'" if is_live else ""
     facts = escaped_json({"title": title, "live": is_live, "notes": list(notes), "prices": prices or {}})
     data = facts.removesuffix(b"}") + b',"rows":[' + b",\n".join(rows) + b"]}"

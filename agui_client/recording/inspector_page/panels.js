@@ -24,6 +24,13 @@ function markdownBlock(html) {
   return block;
 }
 
+/** Draw a picture that came by value, of a plain format; undefined for any other part. */
+function picture({ type, source } = {}) {
+  const isShown = type === "image" && source?.type === "data" && /^image\/(png|jpeg|gif|webp)$/.test(source.mimeType);
+  if (!isShown || !/^[A-Za-z0-9+/]+={0,2}$/.test(source.value)) return undefined;
+  return h("img.picture", { src: `data:${source.mimeType};base64,${source.value}`, alt: source.mimeType });
+}
+
 class MessagesPanel {
   /** The recording has the HTML of Markdown that agents wrote, made by the package: no images, and no HTML of theirs. */
   constructor(place, recording, isFoldedAway) {
@@ -107,13 +114,13 @@ class MessagesPanel {
   content(message) {
     const { content } = message;
     if (content === undefined || content === null || content === "") return [];
-    if (message.role === "tool") return [textBlock(prettyIfJson(String(content)), "pre.text")];
+    if (message.role === "tool" && !Array.isArray(content)) return [textBlock(prettyIfJson(String(content)), "pre.text")];
     const html = message.role === "assistant" ? this.markdown.get(content) : undefined;
     if (html !== undefined) return [markdownBlock(html)];
     if (typeof content === "string") return [textBlock(content)];
     if (!Array.isArray(content)) return [h("b", {}, message.activityType ?? ""), textBlock(JSON.stringify(content, null, 2), "pre.text")];
     return content.map((part) =>
-      part?.type === "text" ? textBlock(String(part.text)) : h("div.part", {}, `${part?.type}: ${oneLine(part, 120)}`)
+      part?.type === "text" ? textBlock(String(part.text)) : picture(part) ?? h("div.part", {}, `${part?.type}: ${oneLine(part, 120)}`)
     );
   }
 
