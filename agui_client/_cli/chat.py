@@ -26,7 +26,7 @@ from agui_client._cli.thread_commands import open_store
 from agui_client._cli.watching import drawing_board, watch
 from agui_client._protocol.message_text import content_text
 from agui_client._run.observers import RunObserver
-from agui_client._run.story import RunStory, usage_text
+from agui_client._run.story import RunStory, usage_text, waiting_texts
 from agui_client.errors import AGUIError, UsageError
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class Chat(RunObserver):
         """The state that a new conversation begins with."""
         self.is_over = False
         """Whether the user has left."""
-        self.is_settled = True
+        self.is_settled = not (agent.pending_interrupts or agent.pending_tool_calls)
         """Whether there is nothing to try again."""
         self.is_kept = False
         """Whether the conversation is a thread of --threads, so that no other one can take its place."""
@@ -148,13 +148,21 @@ class Chat(RunObserver):
         Returns:
             The exit code.
         """
+        if lines.is_typed and not self.is_settled:
+            self._say_what_waits()
         while not self.is_over and (line := self._early.popleft() if self._early else lines.next()) is not None:
             code = self._handle_line(line.strip())
             if code and (not lines.is_typed or code == ExitCode.BROKEN_PIPE):
                 return code
             if lines.is_typed and not (self.is_settled or self.is_over):
-                self.view.note("/retry goes on from here")
+                self._say_what_waits()
         return ExitCode.SUCCESS
+
+    def _say_what_waits(self) -> None:
+        agent = self.agent
+        for each in waiting_texts(agent.pending_interrupts, agent.pending_tool_calls, self.view.story.speakers):
+            self.view.note(each)
+        self.view.note("/retry goes on from here")
 
     def send_prompt(self, prompt: str | None) -> int:
         """Run the agent once.

@@ -305,6 +305,14 @@ def question_text(interrupt: Interrupt, speakers: Speakers | None = None) -> str
     return ": ".join(filter(None, [asker, interrupt.message or interrupt.reason or interrupt.id]))
 
 
+def waiting_texts(
+    interrupts: Sequence[Interrupt], calls: Sequence[ToolCall] = (), speakers: Speakers | None = None
+) -> list[str]:
+    """Return a sentence about each thing that waits for the application: an answer, or the result of a call."""
+    asked = [f"waits for an answer: {question_text(each, speakers)} ({each.id})" for each in interrupts]
+    return [*asked, *(f"waits for the result of {call.function.name}" for call in calls)]
+
+
 def failure_text(kind: str, message: object) -> str:
     """Return a sentence about the failure of a run.
 

@@ -43,11 +43,11 @@ from agui_client._run.story import (
     as_text,
     calls_in,
     counted,
-    question_text,
     read_json,
     seconds_text,
     time_text,
     usage_text,
+    waiting_texts,
 )
 from agui_client._run.subagents import SubagentResult
 from agui_client._secrets import hidden_json
@@ -291,8 +291,7 @@ def waiting_lines(
     interrupts: Sequence[Interrupt], calls: Sequence[ToolCall] = (), speakers: Speakers | None = None
 ) -> list[Line]:
     """Describe what waits for the application: an answer, or the result of a call."""
-    asked = [Line(f"waits for an answer: {question_text(each, speakers)} ({each.id})", "bad") for each in interrupts]
-    return [*asked, *(Line(f"waits for the result of {call.function.name}", "bad") for call in calls)]
+    return [Line(each, "bad") for each in waiting_texts(interrupts, calls, speakers)]
 
 
 def _message(message: Message, speakers: Speakers, drawings: Drawings, is_thought: bool) -> list[Element]:

@@ -666,8 +666,42 @@ def test_a_question_of_a_loaded_conversation_is_asked_before_anything_is_sent(
         terminal = on_terminal("chat", server.url)
         terminal.await_sight(PROMPT)
         terminal.send(f"/load {kept}\r")
-        terminal.await_sight("loaded 1 messages", "/retry goes on from here", PROMPT)
+        terminal.await_sight(
+            "loaded 1 messages", "waits for an answer: Which ferry?", "/retry goes on from here", PROMPT
+        )
         terminal.send("And a coffee\r")
+        terminal.await_sight("? Which ferry?", "line:")
+        terminal.send("1\r")
+        terminal.await_sight("tickets (whole number):")
+        terminal.send("1\r")
+        terminal.await_sight('Booked {"line": "B1", "tickets": 1}.', PROMPT)
+        terminal.send("\x04")
+        assert terminal.finish() == 0
+
+
+def test_a_chat_that_goes_on_with_a_thread_says_what_waits_and_retry_asks_again(
+    on_terminal: OnTerminal, tmp_path: Path
+) -> None:
+    pytest.importorskip("sqlalchemy", reason="needs the extra threads: pip install 'agui-client[threads]'")
+    with served() as server:
+        command = ("chat", "--threads", str(tmp_path / "kept.db"), "--thread-id", "t", server.url)
+        terminal = on_terminal(*command)
+        terminal.await_sight(PROMPT)
+        terminal.send("ferry\r")
+        terminal.await_sight("? Which ferry?", "line:")
+        terminal.send("\x04")
+        terminal.await_sight("Let the agent go on without an answer?")
+        terminal.send("\x04")
+        terminal.await_sight("line:")
+        terminal.send("\x03")
+        terminal.await_sight("waits for an answer: Which ferry?", "/retry goes on from here", PROMPT)
+        terminal.send("\x04")
+        assert terminal.finish() == 0
+        terminal = on_terminal(*command)
+        terminal.await_sight(
+            "thread t goes on", "waits for an answer: Which ferry?", "/retry goes on from here", PROMPT
+        )
+        terminal.send("/retry\r")
         terminal.await_sight("? Which ferry?", "line:")
         terminal.send("1\r")
         terminal.await_sight("tickets (whole number):")
