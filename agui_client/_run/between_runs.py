@@ -66,7 +66,7 @@ async def ask_again(call: Call, prompt: object) -> tuple[RunOptions, list[Answer
         """Keep answers that a person gave, before the next question is asked."""
         conversation.keep_answers(entries)
 
-    with answering(call.owner):
+    with call.people_time.counted(), answering(call.owner):
         answered = await answer_interrupts(answerer, people, conversation.pending_interrupts, keep)
         questions = [each.interrupt for each in conversation.questions]
         for_tools = {each.id: await given_by_person(answerer, people, each) for each in questions}
@@ -262,7 +262,7 @@ async def _until_stopped(call: Call, wait_for: WaitFor[Answers], reply: Callable
 
     async def counted() -> Answers:
         """Have the answers given, and count the time of people."""
-        with call.round.people_time.counted():
+        with call.people_time.counted():
             return await reply()
 
     try:

@@ -23,6 +23,7 @@ from agui_client._run.steering import Steering
 from agui_client._run.subagents import unreported_usage
 from agui_client._tools.leaving import Leaving
 from agui_client._tools.tool_limits import RoundLimits, ToolLimits
+from agui_client._tools.working_time import PeopleTime
 from agui_client.errors import UsageError
 
 if TYPE_CHECKING:
@@ -54,6 +55,12 @@ def _leaving() -> Leaving:
     """Return what leaves a call, together with the team that it is made in, if it is one of a member."""
     around = CURRENT_SCOPE.get()
     return Leaving(around.leaving if around is not None and around.agent.is_team else None)
+
+
+def _people_time() -> PeopleTime:
+    """Return the clock of a call, which is one of the call around it, too."""
+    around = CURRENT_SCOPE.get()
+    return PeopleTime(around.people_time if around else None)
 
 
 # Without a repr: it would show prompts, headers and state wherever a call is logged.
@@ -118,6 +125,8 @@ class Call:
     """The phase of the call, and the reason why it stops."""
     leaving: Leaving = field(default_factory=_leaving, init=False)
     """The functions at work, and what becomes of the call when the process is about to end."""
+    people_time: PeopleTime = field(default_factory=_people_time, init=False)
+    """The time in which people are asked."""
     is_detached: bool = field(default=False, init=False)
     """Whether the call was left so that the server goes on with its run."""
     steering: Steering = field(default_factory=Steering, init=False)

@@ -301,7 +301,7 @@ def build_result(call: Call, *, is_over: bool = False) -> RunResult:
         state=conversation.state,
         usage=aggregate_token_usage([usage for each in rounds for usage in usage_of(each)]),
         warnings=call.warnings.records(),
-        timings=_timings(rounds, call.time.started_at),
+        timings=_timings(rounds, call.time.started_at, 0.0),
         response=requests[-1].delivery.response if requests else None,
         attempts=[attempt for request in requests for attempt in request.delivery.attempts],
         tool_executions=call.all_executions,
@@ -357,7 +357,7 @@ def run_end(rounds: Sequence[Round], failure: Exception | None, *, is_aborted: b
         error=failure,
         events=run.pipeline.count,
         usage=outcome.usage,
-        timings=_timings([run], run.started_at),
+        timings=_timings([run], run.started_at, run.people_before),
         attempts=[attempt for request in run.requests for attempt in request.delivery.attempts],
         warnings=len(run.warnings.records()) - sum(end.warnings for end in _ends(rounds)),
     )
@@ -381,7 +381,7 @@ def call_end(call: Call, result: RunResult) -> CallEnd:
         timings=replace(
             result.timings,
             total=perf_counter() - call.time.started_at,
-            people=call.round.people_time.seconds,
+            people=call.people_time.seconds,
         ),
         attempts=result.attempts,
         warnings=len(result.warnings),
@@ -439,7 +439,7 @@ def _text(run: Round, candidates: Sequence[Message]) -> str:
     return next((text for text in chain(streamed, restated, named) if text), "")
 
 
-def _timings(rounds: Sequence[Round], start: float) -> Timings:
+def _timings(rounds: Sequence[Round], start: float, people_before: float) -> Timings:
     def first(moments: Iterable[float | None], since: float = 0.0) -> float | None:
         """Return the seconds until the first moment that came."""
         return next((moment - since for moment in moments if moment is not None), None)
@@ -449,7 +449,7 @@ def _timings(rounds: Sequence[Round], start: float) -> Timings:
         first_event=first((each.outcome.first_event_at for each in rounds), start),
         first_text=first((each.outcome.first_text_at for each in rounds), start),
         total=first((each.ended_at for each in reversed(rounds)), start),
-        people=max((each.people_seconds - rounds[0].people_before for each in rounds if each.ended_at), default=0.0),
+        people=max((each.people_seconds - people_before for each in rounds if each.ended_at), default=0.0),
     )
 
 

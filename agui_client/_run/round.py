@@ -17,7 +17,6 @@ from agui_client._run.middleware import RunSource, observed_run
 from agui_client._run.predictions import PREDICT_STATE, Predictions
 from agui_client._run.run_request import with_conversation
 from agui_client._run.scope import CURRENT_SCOPE, RunScope
-from agui_client._tools.working_time import PeopleTime
 from agui_client.history import chosen_messages
 
 if TYPE_CHECKING:
@@ -78,7 +77,7 @@ class Round(RunScope):
             is_replay=call.is_replay,
             is_saved=call.is_saved or call.also_save is not None or (around is not None and around.is_saved),
             answered=answered,
-            people_time=first.people_time if first else PeopleTime(around.people_time if around else None),
+            people_time=call.people_time,
             first=first,
             parent=around,
             remote_texts=before.remote_texts if (before := first or around) else set(),

@@ -29,7 +29,7 @@ from ag_ui.core import (
 )
 
 from agui_client._run.async_run import AgentRun
-from agui_client._run.story import Speakers, calls_in, seconds_text
+from agui_client._run.story import Speakers, calls_in, time_text
 from agui_client._widgets.drawing import Drawings
 from agui_client.notebook.cell_widget import CellWidget, has_widgets
 from agui_client.notebook.content import (
@@ -166,8 +166,8 @@ class LiveCell:
         return [*blocks, *(("state", each) for each in state_fold(moment.state))]
 
     def _line(self) -> Line:
-        seconds = seconds_text(time.perf_counter() - self._began)
-        return Line(f"running · {seconds} · {self._moment.events} events")
+        taken = time_text(time.perf_counter() - self._began, self._run.call.people_time.seconds)
+        return Line(f"running · {taken} · {self._moment.events} events")
 
 
 class _Output:

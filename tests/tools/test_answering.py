@@ -432,6 +432,7 @@ def test_a_run_without_a_prompt_asks_an_open_question_again(verb: Verb) -> None:
     assert result is not None
     assert [(each.by, each.interrupt.message) for each in result.answered] == [("person", "Buy?")]
     assert (answer.asked, agent.pending_interrupts) == (2, [])
+    assert 0 < result.timings.people <= (result.timings.total or 0)
 
 
 @every_kind_of_verb
