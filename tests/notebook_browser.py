@@ -1,8 +1,8 @@
 """`python -m tests.notebook_browser`: questions and a live run in JupyterLab and Notebook 7, touched with a browser.
 
 It makes an environment with both, serves them on loopback while it runs, and says for each whether all that stood on
-the screen was sent: after corrections, after refusals, and where nothing was typed; and whether folds and selected text
-of a run stay while it goes on. It needs Chromium, as tests do.
+the screen was sent: after corrections, after refusals, and where nothing was typed; whether folds and selected text of
+a run stay while it goes on; and whether a form says that its kernel was restarted. It needs Chromium, as tests do.
 """
 
 from __future__ import annotations
@@ -70,8 +70,16 @@ words = [text("# Oslo\\n\\nIt costs $5 and $10. " + "words " * 20, delay=0.1), t
 result = await show(ScriptedAgent(turn(states[0], call, words[0], states[1], words[1])).stream("Where?"))
 print("STOPPED", result.aborted)
 """
+ASKING = """
+from agui_client.notebook import NotebookAnswerer
+from agui_client.testing import ScriptedAgent, interrupt, text, turn
+
+agent = ScriptedAgent(turn(outcome=interrupt("Who?", response_schema={"type": "string"})), answer=NotebookAnswerer())
+await agent.run_agent("Book it")
+"""
 SEEN = "Oslo | state · trip.count 4 → 2 | STOPPED True | state, trip {1}"
 LEFT = "Answered by you · mail: ann@example.org · seats: 9 · line: B2 · window: yes · note: vegetarian"
+LOST = "the form can be used again after 3 s | a page that is opened later says that the form is not connected"
 SENT = f"SENT {[ANSWER]} {{'seats': 2}} {LEFT} | Approved by you · book, seats 4 → 2"
 _CLOCK = re.compile(r" \d\d:\d\d")
 _INSTALLING, _SERVING, _STARTING = 900, 300, 60
@@ -100,9 +108,33 @@ def watch_and_stop(page: Page, pictures: Path) -> str:
     return f"{selected} | state · {changed} | {printed.inner_text().strip()} | {', '.join(left)}"
 
 
+def restart(page: Page, pictures: Path) -> str:
+    """Run the third cell, restart the kernel under its form, and open the notebook again; return what is said."""
+    page.locator(".jp-CodeCell .cm-content").nth(2).click()
+    page.keyboard.press("Shift+Enter")
+    answer = page.get_by_role("button", name="Answer")
+    answer.wait_for()
+    marked = page.title()
+    page.get_by_role("button", name="Restart the kernel", exact=False).first.click()
+    page.get_by_role("button", name="Confirm Kernel Restart").click()
+    page.locator('[data-status="idle"]').first.wait_for()
+    answer.click()
+    page.get_by_role("alert").get_by_text("The kernel has not answered for 3 seconds").wait_for()
+    page.screenshot(path=pictures / "restarted.png")
+    again = "the form can be used again after 3 s" if answer.is_enabled() and "❓" in marked else f"{marked} {answer}"
+    page.locator(".jp-CodeCell .cm-content").nth(2).click()
+    with page.expect_response(lambda got: got.request.method == "PUT" and "/api/contents/" in got.url):
+        page.keyboard.press("Control+s")
+    page.reload()
+    page.get_by_text("it is not connected to a running cell any more").wait_for()
+    page.screenshot(path=pictures / "opened_again.png")
+    return f"{again} | a page that is opened later says that the form is not connected"
+
+
 def work(page: Page, address: str, pictures: Path) -> str:
-    """Do what a person does with the two cells of a notebook; return what came of it."""
-    return f"{type_and_click(page, address, pictures)}\n{watch_and_stop(page, pictures)}"
+    """Do what a person does with the cells of a notebook; return what came of it."""
+    sent, seen = type_and_click(page, address, pictures), watch_and_stop(page, pictures)
+    return f"{sent}\n{seen}\n{restart(page, pictures)}"
 
 
 def type_and_click(page: Page, address: str, pictures: Path) -> str:
@@ -196,7 +228,7 @@ def made(environment: Path) -> Path:
 def notebook() -> str:
     """Write a notebook with the cells."""
     empty: dict[str, object] = {"cell_type": "code", "metadata": {}, "execution_count": None, "outputs": []}
-    cells = [{**empty, "id": f"cell-{place}", "source": source} for place, source in enumerate((CELL, LIVE))]
+    cells = [{**empty, "id": f"cell-{place}", "source": source} for place, source in enumerate((CELL, LIVE, ASKING))]
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
     return json.dumps({"cells": cells, "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5})
 
@@ -220,8 +252,9 @@ def main() -> int:
                 pictures.mkdir(parents=True, exist_ok=True)
                 address = f"{url}/{path}/{name}"
                 sent, _ = browser.visit(address, partial(work, address=address, pictures=pictures))
-                failed |= sent != f"{SENT}\n{SEEN}"
-                sys.stdout.write(f"{place}: " + ("FAIL" if sent != f"{SENT}\n{SEEN}" else "pass") + f"\n{sent}\n")
+                has_failed = sent != f"{SENT}\n{SEEN}\n{LOST}"
+                failed |= has_failed
+                sys.stdout.write(f"{place}: {'FAIL' if has_failed else 'pass'}\n{sent}\n")
     return failed
 
 
