@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from agui_client._protocol.schema import is_array
+
 if TYPE_CHECKING:
     from ag_ui.core import AssistantMessage, Message, ToolCall
 
@@ -52,15 +54,16 @@ def split_pictures(content: Any) -> tuple[Any, list[Picture]]:
         The other content, and the pictures of a few plain formats, which can run nothing.
     """
     pictures = dict[int, Picture]()
-    for place, part in enumerate(content if isinstance(content, list) else ()):
+    parts: Sequence[Any] = content if is_array(content) else ()
+    for place, part in enumerate(parts):
         source: Any = getattr(part, "source", None)
         if getattr(part, "type", "") != "image" or getattr(source, "type", "") != "data":
             continue
         is_plain = source.mime_type in _PICTURE_TYPES and len(source.value) <= _LONGEST_PICTURE
         if is_plain and _BASE64.fullmatch(source.value) is not None:
             pictures[place] = Picture(source.mime_type, source.value)
-    rest = [part for place, part in enumerate(content) if place not in pictures] if pictures else content
-    return rest, [*pictures.values()]
+    rest = [part for place, part in enumerate(parts) if place not in pictures]
+    return rest if pictures else content, [*pictures.values()]
 
 
 def tool_calls_in(messages: Iterable[Message]) -> Iterator[tuple[AssistantMessage, ToolCall]]:

@@ -71,7 +71,10 @@ async def ask_again(call: Call, prompt: object) -> tuple[RunOptions, list[Answer
         questions = [each.interrupt for each in conversation.questions]
         for_tools = {each.id: await given_by_person(answerer, people, each) for each in questions}
     resume = {key: each for key, each in for_tools.items() if each is not None}
-    return ({**options, "resume": resume} if resume else options), answered
+    if resume:
+        options = options.copy()
+        options["resume"] = resume
+    return options, answered
 
 
 async def execute_approved(call: Call, save: Save, wait_for: WaitFor[Answers]) -> Answers:

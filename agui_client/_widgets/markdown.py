@@ -118,13 +118,18 @@ def _markdown_parser(has_math: bool) -> Any:
         return None
     # An image would be fetched when it is shown, and its address may carry what the agent knows.
     parser: Any = MarkdownIt("commonmark", {"html": False, "breaks": True, "highlight": _highlighted})
-    parser.validateLink = lambda address: _ADDRESS.match(address) is not None
+    parser.validateLink = _is_shown_address
     parser.enable(["table", "strikethrough"])
     parser.disable(["image", "entity", "html_inline", "html_block", "reference"])
     if has_math:
         parser.inline.ruler.before("escape", "tex", _read_tex)
         parser.add_render_rule("tex", _write_tex)
     return parser
+
+
+def _is_shown_address(address: str) -> bool:
+    """Return whether a link may lead to an address: a relative one would be one of the notebook's server."""
+    return _ADDRESS.match(address) is not None
 
 
 def _check_boxes(tokens: Sequence[Any]) -> None:

@@ -32,7 +32,7 @@ def test_the_notebook_runs_again_to_the_outputs_that_are_saved(saved: Any) -> No
 def test_the_saved_notebook_shows_everything_without_a_kernel(saved: Any) -> None:
     (live,) = html_of(saved, "await show(")
     assert "<strong>ferry</strong>" in live
-    answered, approved, _ = html_of(saved, "NotebookApprover")
+    answered, approved, _ = filter(None, html_of(saved, "NotebookApprover"))  # the places of the forms are empty
     assert "Answered by you" in answered
     assert "count 4 → 2" in approved
     _, table = html_of(saved, "run_many")
