@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from reactivex import Observable
 
     from agui_client._conversation.log import PastRuns
+    from agui_client._interrupts.answers import Answerer
     from agui_client._protocol.events import WireEvent
     from agui_client._run.async_run import AgentRun, RunLoop, Start
     from agui_client._run.continuing import StoredCall
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
     from agui_client._run.middleware import Middleware
     from agui_client._run.result import RunResult
     from agui_client._run.sync_run import SyncAgentRun
-    from agui_client._tools.approval import ApprovalRule
+    from agui_client._tools.approval import ApprovalRule, Approver
     from agui_client._tools.function import FunctionTool, NamedToolOptions
     from agui_client._tools.toolset import ToolSource
     from agui_client.state.edits import StateEdit
@@ -651,6 +652,27 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
         return register
 
     # --- middleware, subscribers, observers, tools
+
+    def set_handlers(self, *, approve: Approver | None = None, answer: Answerer | None = None) -> Self:
+        """Have other functions approve tool calls and answer interrupts, from the next call on.
+
+        Args:
+            approve: As `approve=` of the constructor; None leaves the function that there is.
+            answer: As `answer=` of the constructor; None leaves the function that there is.
+
+        Returns:
+            The agent itself.
+
+        Raises:
+            UsageError: One of them is no function.
+        """
+        given = {"approve": approve, "answer": answer}
+        for name, function in given.items():
+            _check_function(name, _FUNCTIONS[name], function)
+        # A dict of its own: clones share the options.
+        changed: Any = {name: function for name, function in given.items() if function is not None}
+        self._options = {**self._options, **changed}
+        return self
 
     def use(self, *added: Middleware | RunObserver) -> Self:
         """Put functions around every run, inside those that are there already, or let observers watch all runs.

@@ -49,6 +49,7 @@ _HEAVY = (
     "sqlalchemy",
     "typer",
     "uvicorn",
+    "yaml",
 )
 _NAMESPACES = (
     "agui_client",
@@ -56,6 +57,7 @@ _NAMESPACES = (
     "agui_client.batch",
     "agui_client.doctor",
     "agui_client.errors",
+    "agui_client.evaluation",
     "agui_client.fast",
     "agui_client.mcp",
     "agui_client.notebook",
@@ -121,6 +123,7 @@ _ROOMS = (
         "_widgets",
     ),
     ("checking",),
+    ("evaluation",),
     ("types",),
     ("agui_client",),
     ("testing",),

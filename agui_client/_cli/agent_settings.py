@@ -133,6 +133,11 @@ def batch_arguments(command: CommandT) -> CommandT:
     return _declared(command, _BATCH_WORDS, _AGENTS, _HEADERS, _TIMEOUT)
 
 
+def evaluate_arguments(command: CommandT) -> CommandT:
+    """Add the arguments and options of an evaluation to a command: file, urls, agents, headers and timeout."""
+    return _declared(command, _EVALUATE_WORDS, _AGENTS, _HEADERS, _TIMEOUT)
+
+
 def doctor_arguments(command: CommandT) -> CommandT:
     """Add the arguments and options of an examination to a command: url, headers, state and timeout."""
     return _declared(command, _OPTIONAL_URL, _HEADERS, _STATE, _TIMEOUT)
@@ -274,6 +279,14 @@ def _parse_batch_words(context: click.Context, parameter: click.Parameter, words
     context.params.update(url=_check_url(context, parameter, given[0]) if given else None, file=file)
 
 
+def _parse_evaluate_words(context: click.Context, parameter: click.Parameter, words: tuple[str, ...]) -> None:
+    """Take the file of an evaluation and the addresses of its agents; without one, there is AGUI_URL, or --agent."""
+    if not words:
+        raise click.UsageError("Missing argument 'FILE'")
+    file, *urls = words
+    context.params.update(file=file, urls=[_check_url(context, parameter, url) for url in urls])
+
+
 def _parse_agents(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
     agents: dict[str, str] = {}
     for value in values:
@@ -306,6 +319,9 @@ _ATTACH = click.option(
     help="A file for the prompt, such as an image; may be repeated.",
 )
 _BATCH_WORDS = click.argument("words", nargs=-1, metavar="[URL] FILE", callback=_parse_batch_words, expose_value=False)
+_EVALUATE_WORDS = click.argument(
+    "words", nargs=-1, metavar="FILE [URL]...", callback=_parse_evaluate_words, expose_value=False
+)
 _AGENTS = click.option(
     "--agent",
     "agents",

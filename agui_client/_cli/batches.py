@@ -117,7 +117,7 @@ def _run_batch(
         **options,
     )
     try:
-        finished = asyncio.run(_follow(many, is_kept=not is_journal))
+        finished = asyncio.run(follow(many, is_kept=not is_journal))
     except KeyboardInterrupt:
         complain(f"{many.progress}; the same command goes on with {journal}")
         raise
@@ -133,8 +133,16 @@ def _code_of(summary: Summary) -> ExitCode:
     return ExitCode.RUN_FAILED if summary.failed else ExitCode.SUCCESS
 
 
-async def _follow(batch: Batch, *, is_kept: bool) -> list[RowResult]:
-    """Run the batch; return its results if they are needed, in the order in which rows were finished."""
+async def follow(batch: Batch, *, is_kept: bool) -> list[RowResult]:
+    """Run a batch with progress on stderr.
+
+    Args:
+        batch: The batch.
+        is_kept: Whether results are needed.
+
+    Returns:
+        The results in the order in which rows were finished, if they are needed.
+    """
     finished: list[RowResult] = []
     complained: set[str] = set()
     ticker = asyncio.create_task(_show_progress(batch))

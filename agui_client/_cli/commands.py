@@ -27,6 +27,7 @@ from agui_client._cli.batches import batch
 from agui_client._cli.check_command import check
 from agui_client._cli.command_group import CommandGroup
 from agui_client._cli.doctor_command import doctor
+from agui_client._cli.evaluate_command import evaluate
 from agui_client._cli.exit_codes import ExitCode, code_of, complain
 from agui_client._cli.inspecting import inspect
 from agui_client._cli.lines import WarningLines, escaped_json
@@ -127,6 +128,7 @@ agui.add_command(runs)
 agui.add_command(batch)
 agui.add_command(check)
 agui.add_command(doctor)
+agui.add_command(evaluate)
 agui.add_command(inspect)
 
 

@@ -138,7 +138,7 @@ def run_many(
             ClusterError if the cluster of `on=` is gone.
     """
     check_number("at_once", at_once, least=1, is_whole=True)
-    agents = _by_name(agent)
+    agents = agents_by_name(agent)
     if name is not None and rerun_failed:
         raise UsageError("rerun_failed= is not for on=Store(...), where failed rows are kept; retry= runs them again")
     return Batch(
@@ -436,7 +436,7 @@ def _journal_opener(path: str | Path | None, *, rerun_failed: bool) -> Callable[
     return None
 
 
-def _by_name(agent: Agents) -> dict[str, AgentSource | str]:
+def agents_by_name(agent: Agents) -> dict[str, AgentSource | str]:
     """Return the agents by their names."""
     if isinstance(agent, AbstractAgent | str) or callable(agent):
         return {"": agent}

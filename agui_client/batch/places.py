@@ -23,7 +23,6 @@ from uuid import uuid4
 from agui_client.agent import AbstractAgent
 from agui_client.batch.workers import AgentSource, Carried, made_agent
 from agui_client.errors import UsageError
-from agui_client.http_agent import HttpAgent
 from agui_client.messages import prompt_messages
 
 if TYPE_CHECKING:
@@ -112,7 +111,7 @@ async def _here(agents: Mapping[str, AbstractAgent[Any]], options: RunOptions) -
 
     async with AsyncExitStack() as blocks:
         for agent in {id(each): each for each in agents.values()}.values():
-            if isinstance(agent, HttpAgent):
+            if isinstance(agent, AbstractAsyncContextManager):
                 await blocks.enter_async_context(agent)  # its clones share its connections
         yield ask
 

@@ -1,0 +1,211 @@
+"""Cassettes: conversations that failed, to be held again without their agent, and made shorter."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agui_client._files import file_reason, write_private
+from agui_client._protocol.message_text import content_text
+from agui_client._secrets import hidden_json, hidden_text
+from agui_client.errors import UsageError
+from agui_client.evaluation.evaluation import Plan
+from agui_client.evaluation.freezing import is_scenario
+from agui_client.evaluation.outcomes import Outcome
+from agui_client.evaluation.reading import scenario_of
+from agui_client.evaluation.scenarios import Scenario
+from agui_client.recording.reading import Recording
+from agui_client.recording.replay_agent import ReplayAgent
+
+if TYPE_CHECKING:
+    from ag_ui.core import RunAgentInput
+
+    from agui_client.agent import AbstractAgent
+
+
+@dataclass(frozen=True)
+class Cassette:
+    """A conversation that failed: its scenario, with all that was decided in it, and the recording of the agent."""
+
+    content: bytes
+    """The lines of the file."""
+    path: Path = Path("cassette")
+    """The file, which gives tests their names."""
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> Cassette:
+        """Read a file.
+
+        Raises:
+            UsageError: It cannot be read.
+        """
+        try:
+            return cls(Path(path).read_bytes(), Path(path))
+        except OSError as error:
+            raise UsageError(f"the cassette {path} cannot be read: {file_reason(error)}") from error
+
+    @property
+    def scenario(self) -> Scenario:
+        """The scenario.
+
+        Raises:
+            UsageError: The file has none.
+        """
+        line = next((each for each in self.content.splitlines() if is_scenario(each)), None)
+        if line is None:
+            raise UsageError(f"{self.path} is no cassette: it has no scenario; see Outcome.save")
+        return scenario_of(json.loads(line)["scenario"], str(self.path))
+
+    def replay(self) -> Outcome:
+        """Hold the conversation again with the recorded answers; nothing is sent anywhere."""
+        return held(self.replayed(), self.scenario)
+
+    def check(self) -> None:
+        """Hold the conversation again with the recorded answers, as a test.
+
+        Raises:
+            AssertionError: A check fails.
+        """
+        outcome = self.replay()
+        assert outcome.passed, str(outcome)
+
+    def renew(self, agent: AbstractAgent[Any], *, judge: AbstractAgent[Any] | str | None = None) -> Cassette:
+        """Hold the conversation with an agent that was mended, and take its answers in the place of the recorded ones.
+
+        Args:
+            agent: The agent.
+            judge: The agent that judges, if a check needs it.
+
+        Returns:
+            The cassette with the new answers, written to its file.
+
+        Raises:
+            AssertionError: A check still fails; then the file stays as it is.
+        """
+        outcome = held(agent, self.scenario, judge=judge)
+        assert outcome.passed, str(outcome)
+        return _cassette_of(outcome).save(self.path)
+
+    def save(self, path: str | os.PathLike[str]) -> Cassette:
+        """Write the file."""
+        target = Path(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        write_private(target, self.content)
+        return Cassette(self.content, target)
+
+    def __str__(self) -> str:
+        return self.path.stem
+
+    def replayed(self) -> ReplayAgent[Any]:
+        """Return the agent of the recording; it is the judge as well."""
+        recording = Recording.parse(self.content, path=self.path)
+        # What agents inside of the agent were asked is a part of its answer.
+        recording.exchanges[:] = [each for each in recording.exchanges if each.request.parent is None]
+        first = next((each.input for each in recording.exchanges), None)
+        before: Any = {} if first is None else {"initial_messages": first.messages[:-1]}
+        return ReplayAgent(recording, match=_asks_the_same, **before)
+
+
+def held(agent: AbstractAgent[Any], scenario: Scenario, *, judge: AbstractAgent[Any] | str | None = None) -> Outcome:
+    """Hold one conversation, whose recording is kept, whatever comes of it.
+
+    Args:
+        agent: The agent.
+        scenario: The scenario.
+        judge: The agent that judges; the agent itself if it is a recording.
+    """
+    if isinstance(agent, ReplayAgent):
+        judge = agent
+    plan = Plan(agent, scenario, {"judge": judge}, keeps_all=True)
+    (outcome,) = [plan.add(done) for done in plan.batch]
+    return outcome
+
+
+def _asks_the_same(recorded: RunAgentInput, asked: RunAgentInput) -> bool:
+    return _asked(recorded) == _asked(asked)
+
+
+def _asked(input: RunAgentInput) -> tuple[str, str, list[Any]]:
+    """Return what an input asks last, without secrets, as the recording has it.
+
+    The whole conversation is not compared: history=, context and tools may be those of another program.
+    """
+    last = input.messages[-1] if input.messages else None
+    text = "" if last is None else content_text(getattr(last, "content", None))
+    answers = [hidden_json([each.status, each.payload]) for each in input.resume or ()]
+    return "" if last is None else last.role, hidden_text(text), answers
+
+
+def _cassette_of(outcome: Outcome) -> Cassette:
+    if outcome.cassette is None:
+        raise UsageError(f"there is no cassette of {outcome.name}")
+    return Cassette.read(outcome.cassette)
+
+
+def shrink(
+    failure: Outcome | Cassette | str | os.PathLike[str],
+    agent: AbstractAgent[Any] | None = None,
+    *,
+    judge: AbstractAgent[Any] | str | None = None,
+    most: int = 30,
+) -> Cassette:
+    """Make a conversation that failed as short as it can be while the same check still fails.
+
+    The end is cut off where the check fails for the same reason without it. Prompts in the middle can be left out only
+    if the agent answers anew: give it, and a prompt is left out where the same check fails all the same.
+
+    Args:
+        failure: The failure, or its cassette.
+        agent: The agent that failed; without it, nothing is sent anywhere.
+        judge: The agent that judges, if a check needs it.
+        most: The most conversations to hold with the agent.
+
+    Returns:
+        The shortest one, to be saved.
+
+    Raises:
+        UsageError: The conversation does not fail when it is held again, or there is no cassette.
+    """
+    if isinstance(failure, Outcome):
+        cassette = _cassette_of(failure)
+    else:
+        cassette = failure if isinstance(failure, Cassette) else Cassette.read(failure)
+    failed = cassette.replay().failed
+    if not failed:
+        raise UsageError(f"the conversation of {cassette.path} does not fail when it is held again")
+    name, verdict = next(iter(failed.items()))
+    says = [str(each) for each in cassette.scenario.says]
+    for length in range(1, len(says)):
+        shorter = held(cassette.replayed(), cassette.scenario.model_copy(update={"says": says[:length]}))
+        if shorter.verdicts.get(name) == verdict:
+            cassette = _cassette_of(shorter)
+            break
+    return cassette if agent is None else _thinned(cassette, agent, name, judge, most)
+
+
+def _thinned(
+    cassette: Cassette, agent: AbstractAgent[Any], name: str, judge: AbstractAgent[Any] | str | None, most: int
+) -> Cassette:
+    """Leave out prompts before the last one, as long as the check of a name fails."""
+    at, says = 0, list(cassette.scenario.says)
+    while at < len(says) - 1 and most > 0:
+        fewer = [*says[:at], *says[at + 1 :]]
+        outcome = held(agent, cassette.scenario.model_copy(update={"says": fewer}), judge=judge)
+        most -= 1
+        if name in outcome.failed:
+            cassette, says = _cassette_of(outcome), fewer
+        else:
+            at += 1
+    return cassette
+
+
+def cassettes(folder: str | os.PathLike[str]) -> list[Cassette]:
+    """Return the cassettes of a folder, for `@pytest.mark.parametrize("cassette", cassettes("..."), ids=str)`.
+
+    Args:
+        folder: The folder; those inside it count, too.
+    """
+    return [Cassette.read(path) for path in sorted(Path(folder).rglob("*.jsonl"))]
