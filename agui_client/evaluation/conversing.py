@@ -23,7 +23,7 @@ from agui_client._concurrency import call_aside
 from agui_client._protocol.message_text import content_text
 from agui_client.agent import AbstractAgent
 from agui_client.checking.check import validate
-from agui_client.errors import AGUIError, ParseError, RunFailedError, TransportError, UsageError
+from agui_client.errors import AGUIError, ParseError, ProtocolError, RunFailedError, TransportError, UsageError
 from agui_client.evaluation.scripts import answerer_of, approver_of, scripted_tools
 from agui_client.evaluation.trials import Trial, Verdict
 from agui_client.http_agent import HttpAgent
@@ -171,7 +171,8 @@ class _Talk:
         except AGUIError as failure:
             if isinstance(failure, RunFailedError) and isinstance(failure.raised, TransportError | UsageError):
                 raise failure.raised from failure
-            self.trial.error = f"{type(failure).__name__}: {failure}"
+            rule = f" ({failure.rule})" if isinstance(failure, ProtocolError) and failure.rule else ""
+            self.trial.error = f"{type(failure).__name__}{rule}: {failure}"
         finally:
             self.trial.seconds = round(perf_counter() - start, 6)
 
@@ -191,7 +192,7 @@ class _Talk:
             raise _EndedError(f"the agent asks: {question}; give the scenario answer:")
 
     async def _turn(self, agent: AbstractAgent[Any], prompt: str) -> None:
-        start, result = perf_counter(), None
+        start, result, before = perf_counter(), None, {message.id for message in agent.messages}
         try:
             result = await agent.run_agent(prompt)
         except AGUIError as failure:
@@ -199,7 +200,8 @@ class _Talk:
             raise
         finally:
             if result is not None:
-                self.trial.add(prompt, result, perf_counter() - start)
+                messages = [message for message in result.messages if message.id not in before]
+                self.trial.add(prompt, result, messages, perf_counter() - start)
         if result.pending_tool_calls:
             name = result.pending_tool_calls[0].function.name
             raise _EndedError(f"the agent waits for {name}; give the scenario the tool, or approve:")

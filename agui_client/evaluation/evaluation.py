@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
+import weakref
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 from zlib import crc32
 
@@ -52,8 +54,8 @@ class EvaluationOptions(TypedDict, total=False):
     judge: AbstractAgent[Any] | str | None
     """The agent that judges in scenarios that name none."""
     keep: str | os.PathLike[str] | None
-    """The folder for cassettes of conversations that failed; beside the journal if left out, or else in memory's place,
-    a folder that goes with the evaluation."""
+    """The folder for cassettes of conversations that failed; "JOURNAL.failures" if left out, or without a journal, a
+    folder that is removed with the evaluation."""
     journal: str | os.PathLike[str] | None
     """The file that has a line for each conversation; the next start with it goes on. See `run_many`."""
     at_once: int
@@ -130,15 +132,14 @@ class Plan:
         repeat, journal, keep = given.pop("repeat", 1), given.get("journal"), given.pop("keep", None)
         helpers = {"user": given.pop("user", None), "judge": given.pop("judge", None)}
         check_number("repeat", repeat, least=1, is_whole=True)
-        # A folder of the evaluation's own goes with the last of its outcomes.
-        self._folder = TemporaryDirectory(prefix="agui-evaluation-") if keep is None and journal is None else None
-        folder = Path(keep or (self._folder.name if self._folder else f"{journal}.failures"))
+        self._folder = _Folder() if keep is None and journal is None else None
+        folder = Path(keep or f"{journal}.failures") if self._folder is None else self._folder.path
         rows = [
             _Row.of(scenario, helpers, number) for scenario in _listed(scenarios) for number in range(1, repeat + 1)
         ]
         self._planned: dict[str, dict[str, Planned]] = {}
         self._keeps_all = keeps_all
-        self._outcomes: dict[tuple[int, str], Outcome] = {}
+        self._outcomes: dict[tuple[int, int], Outcome] = {}
         holding: dict[str, ScenarioAgent] = {}
         for name, source in agents_by_name(agents).items():
             if isinstance(source, str):
@@ -169,12 +170,20 @@ class Plan:
         outcome = replace(
             outcome, cassette=path if is_kept else None, from_journal=done.from_journal, _folder=self._folder
         )
-        self._outcomes[done.number, done.agent] = outcome
+        self._outcomes[done.number, list(self._planned).index(done.agent)] = outcome
         return outcome
 
     def evaluation(self) -> Evaluation:
         """Return the evaluation of what is finished, in the order of the scenarios."""
         return Evaluation([outcome for _, outcome in sorted(self._outcomes.items())], self.batch.summary)
+
+
+class _Folder:
+    """A folder that goes with the last outcome that refers to it."""
+
+    def __init__(self) -> None:
+        self.path = Path(mkdtemp(prefix="agui-evaluation-"))
+        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 
 
 @dataclass(frozen=True)

@@ -138,12 +138,13 @@ class Trial(Record):
         """The conversation as text: what each side said, tool calls with their results, and questions."""
         return "\n".join(line for turn in self.turns for line in _lines(turn))
 
-    def add(self, prompt: str, result: RunResult, seconds: float) -> None:
+    def add(self, prompt: str, result: RunResult, messages: list[Message], seconds: float) -> None:
         """Add a turn.
 
         Args:
             prompt: The prompt.
             result: The result of the call; of one that failed, as far as it came.
+            messages: The messages of the turn.
             seconds: The time that it took.
         """
         self.turns.append(
@@ -153,10 +154,10 @@ class Trial(Record):
                 result.result,
                 None if result.outcome is None else result.outcome.type,
                 round(seconds, 6),
-                result.new_messages,
+                messages,
                 result.tool_executions,
                 result.answered,
-                result.interrupts,
+                list(result.interrupts),
             )
         )
         self.usage += result.usage

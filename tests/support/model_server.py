@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Generator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,6 +27,8 @@ class ModelServer:
 
     url: str = ""
     """The address for OPENAI_BASE_URL and OLLAMA_BASE_URL."""
+    arguments: Sequence[str] = ARGUMENTS
+    """The arguments of the model's calls, in pieces."""
     refusal: int | None = None
     """The status of every answer; None for a model that works."""
     requests: list[tuple[str, Any]] = field(default_factory=list[tuple[str, Any]])
@@ -41,7 +43,8 @@ class ModelServer:
         self.keys.append(request.headers.get("authorization"))
         if self.refusal is not None:
             return JSONResponse({"error": {"message": "no"}}, status_code=self.refusal)
-        script = _completion(body) if request.url.path.endswith("/completions") else _response(body)
+        write = _completion if request.url.path.endswith("/completions") else _response
+        script = write(body, self.arguments)
 
         async def lines() -> AsyncIterator[str]:
             for chunk in script:
@@ -62,7 +65,7 @@ def model_server(refusal: int | None = None) -> Generator[ModelServer]:
         yield model
 
 
-def _completion(body: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _completion(body: dict[str, Any], arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
     common = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": body["model"]}
 
     def chunk(delta: dict[str, Any], finish: str | None = None) -> dict[str, Any]:
@@ -73,7 +76,7 @@ def _completion(body: dict[str, Any]) -> Iterator[dict[str, Any]]:
         call_id = f"c{len(body['messages'])}"
         calls = [{"index": 0, "id": call_id, "type": "function", "function": call}]
         yield chunk({"role": "assistant", "tool_calls": calls})
-        for piece in ARGUMENTS:
+        for piece in arguments:
             yield chunk({"tool_calls": [{"index": 0, "function": {"arguments": piece}}]})
         yield chunk({}, "tool_calls")
     else:
@@ -83,7 +86,7 @@ def _completion(body: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield {**common, "choices": [], "usage": {"prompt_tokens": 11, "completion_tokens": 3, "total_tokens": 14}}
 
 
-def _response(body: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _response(body: dict[str, Any], arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
     details = {"input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0}}
     response: dict[str, Any] = {
         "id": "r",
@@ -101,9 +104,9 @@ def _response(body: dict[str, Any]) -> Iterator[dict[str, Any]]:
         call_id, name = f"c{len(body['input'])}", body["tools"][0]["name"]
         item: dict[str, Any] = {"type": "function_call", "id": "f1", "call_id": call_id, "name": name, "arguments": ""}
         yield {"type": "response.output_item.added", "item": item, **place}
-        for piece in ARGUMENTS:
+        for piece in arguments:
             yield {"type": "response.function_call_arguments.delta", "item_id": "f1", "delta": piece, **place}
-        done: dict[str, Any] = {**item, "arguments": "".join(ARGUMENTS), "status": "completed"}
+        done: dict[str, Any] = {**item, "arguments": "".join(arguments), "status": "completed"}
         yield {"type": "response.output_item.done", "item": done, **place}
     else:
         item = {"type": "message", "id": "m1", "role": "assistant", "status": "in_progress", "content": []}

@@ -1,0 +1,323 @@
+"""Scenarios: conversations with an agent, held and checked; several agents side by side, with a journal."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ag_ui.core import RunAgentInput, RunErrorEvent, TextMessageEndEvent, TokenUsage
+
+from agui_client import FunctionAgent, HttpAgent, UsageError, tool
+from agui_client.batch import RowRetry
+from agui_client.evaluation import Evaluation, Rate, Scenario, Trial, evaluate, evaluate_sync
+from agui_client.testing import (
+    ScriptedAgent,
+    demo_agent,
+    faults,
+    interrupt,
+    patch,
+    serve,
+    serve_bytes,
+    state,
+    text,
+    tool_call,
+    tool_result,
+    turn,
+)
+
+pytestmark = pytest.mark.filterwarnings("error")
+DEMO = demo_agent(pace=0)
+
+
+def reasons(evaluation: Evaluation) -> dict[str, str]:
+    """Return the reasons of the only conversation, by the checks that failed."""
+    (outcome,) = evaluation.outcomes
+    return {name: verdict.reason for name, verdict in outcome.failed.items()}
+
+
+def test_a_conversation_of_several_turns_passes_its_checks() -> None:
+    scenario = Scenario(
+        name="ferry",
+        says=["Plan my day", "Book the ferry"],
+        answer="allow",
+        checks=[
+            {"said": "OUTDOORS", "not_said": "bus", "asked": "two ferry tickets", "turns_at_most": 2},
+            {"called": "buy_tickets", "not_called": "buy_house", "conforms": True},
+            {"called": {"tool": "get_weather", "arguments": {"city": "Oslo"}, "times": 2}},
+            {"state": {"/trip/tickets": "bought", "/trip/weather/celsius": 18}},
+            lambda trial: trial.tokens == 412 + 168 + 412 + 168 + 590 + 41,
+        ],
+    )
+    evaluation = evaluate_sync(DEMO, scenario)
+    assert evaluation.passed
+    (outcome,) = evaluation.outcomes
+    assert outcome.trial is not None
+    assert [each.name for each in outcome.trial.calls] == ["get_weather", "get_weather", "buy_tickets"]
+    assert [each.outcome for each in outcome.trial.turns] == ["success", "success"]
+    assert outcome.trial.turns[1].result == {"tickets": "bought"}
+    assert str(evaluation).splitlines()[0] == "1 of 1 conversations passed"
+
+
+def test_a_check_that_fails_says_why() -> None:
+    def polite(trial: Trial) -> str | None:
+        return "nobody thanked" if "thank" not in trial.said else None
+
+    def asserting(trial: Trial) -> None:
+        assert trial.turns == [], "there were turns"
+
+    def broken(trial: Trial) -> bool:
+        return trial.turns[7].text == ""
+
+    scenario = Scenario(
+        name="ferry",
+        says=["Book the ferry"],
+        answer={"tickets": "deny"},
+        checks=[
+            {"said": "taxi", "not_said": "outdoors", "asked": "taxi", "turns_at_most": 0},
+            {"called": "buy_tickets"},
+            {"not_called": {"tool": "get_weather", "arguments": {"city": "Oslo"}}},
+            {"state": {"/trip/tickets": "bought"}},
+            {"state": {"/nothing": 1}},
+            polite,
+            asserting,
+            broken,
+        ],
+    )
+    found = reasons(evaluate_sync(DEMO, scenario))
+    local = "test_a_check_that_fails_says_why.<locals>."
+    assert found.pop('said: "taxi"').startswith("the agent did not say it in 1 turn; its last answer is ")
+    assert found.pop(f"{local}asserting").startswith("there were turns")
+    assert found == {
+        'not_said: "outdoors"': "the agent said it in turn 1",
+        'asked: "taxi"': 'the agent did not ask it in 1 turn; it asked "Buy two ferry tickets for 94 NOK?"',
+        "turns_at_most: 0": "it took 1 turns",
+        'called: "buy_tickets"': "the agent made 0 such calls in 1 turn; it called get_weather("
+        '{"city": "Oslo", "day": "Saturday", "units": "celsius"})',
+        'not_called: {"tool": "get_weather", "arguments": {"city": "Oslo"}}': "the agent called it in turn 1 with "
+        '{"city": "Oslo", "day": "Saturday", "units": "celsius"}',
+        'state: {"/trip/tickets": "bought"}': '/trip/tickets is "declined", not "bought" in 1 turn',
+        'state: {"/nothing": 1}': "the state has no /nothing in 1 turn",
+        f"{local}polite": "nobody thanked",
+        f"{local}broken": "the check itself raised IndexError: list index out of range",
+    }
+
+
+def test_scripted_tools_take_the_place_of_the_agents_own_and_fail_in_their_turn() -> None:
+    @tool
+    def get_weather(city: str) -> str:
+        """Tell the weather."""
+        raise AssertionError("the scenario replaces it")
+
+    @tool
+    def get_time() -> str:
+        """Tell the time."""
+        return "noon"
+
+    call = turn(tool_call("get_weather", {"city": "Oslo"}), tool_call("get_time", {}))
+    agent = ScriptedAgent(call, turn(text("one")), call, turn(text("two")), call, turn(text("three")))
+    agent.tools = [get_weather, get_time]
+    results: list[Any] = [{"sky": "clear"}, {"error": "the station is down"}]
+    scenario = Scenario(name="weather", says=["1", "2", "3"], tools=[{"name": "get_weather", "results": results}])
+    (outcome,) = evaluate_sync(agent, scenario).outcomes
+    assert outcome.trial is not None
+    found = [(each.name, each.result) for each in outcome.trial.calls]
+    first, later = ("get_weather", '{"sky":"clear"}'), ("get_weather", "the station is down")
+    assert found == [first, ("get_time", "noon"), later, ("get_time", "noon"), later, ("get_time", "noon")]
+    assert [each.status for each in outcome.trial.tool_executions] == ["succeeded", "succeeded", *["failed", "succeeded"] * 2]
+
+
+def test_policies_decide_about_calls_by_their_tool_and_in_their_order() -> None:
+    call = turn(tool_call("buy", {"count": 4}), tool_call("sell", {"count": 1}))
+    agent = ScriptedAgent(call, turn(text("ok")), call, turn(text("ok")))
+    scenario = Scenario(
+        name="shop",
+        says=["1", "2"],
+        tools=[{"name": each, "results": ["done"], "approval": "always"} for each in ("buy", "sell")],
+        approve={"buy": [{"edit": {"count": 1}}, {"deny": "too many"}], "*": "allow"},
+    )
+    (outcome,) = evaluate_sync(agent, scenario).outcomes
+    assert outcome.trial is not None
+    decided = [(each.name, each.arguments, each.status) for each in outcome.trial.tool_executions]
+    one = ("sell", {"count": 1}, "succeeded")
+    assert decided == [("buy", {"count": 1}, "succeeded"), one, ("buy", {"count": 4}, "denied"), one]
+    assert [each.result for each in outcome.trial.calls] == ["done", "done", "too many", "done"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "payload"),
+    [
+        ("allow", {"approved": True}),
+        ({"which city": {"value": {"city": "Oslo"}}}, {"city": "Oslo"}),
+        ({"input_required": {"value": 3}}, 3),
+        ({"other": "deny", "*": {"value": "rest"}}, "rest"),
+        (lambda asked: None, None),
+    ],
+)
+def test_answers_are_found_by_words_of_the_question_or_its_reason(answer: Any, payload: Any) -> None:
+    asks = turn(outcome=interrupt("In which city?", reason="input_required"))
+    agent = ScriptedAgent(asks, turn(text("Thank you.")))
+    (outcome,) = evaluate_sync(agent, Scenario(name="city", says=["Hi"], answer=answer)).outcomes
+    assert outcome.trial is not None
+    assert [each.entry.payload for each in outcome.trial.answered] == ([] if payload is None else [payload])
+    assert [each.message for each in outcome.trial.asked] == ["In which city?"]
+
+
+def test_a_function_of_the_trial_may_say_the_next_line_and_end_the_conversation() -> None:
+    echo = FunctionAgent(_echo)
+    says = ["one", lambda trial: trial.turns[-1].text.upper(), lambda trial: None, "never"]
+    (outcome,) = evaluate_sync(echo, Scenario(name="echo", says=says)).outcomes
+    assert outcome.trial is not None
+    assert [each.text for each in outcome.trial.turns] == ["one!", "ONE!!"]
+
+
+def _echo(input: RunAgentInput) -> str:
+    return f"{input.messages[-1].content}!"
+
+
+def test_an_agent_plays_the_user_until_its_goal_is_reached() -> None:
+    user = ScriptedAgent(turn(text("A table for two, please.")), turn(text("At eight.")), turn(text("[done]")))
+    agent = ScriptedAgent(turn(text("When?")), turn(text("Done.")), turn(text("?")))
+    scenario = Scenario(name="table", says=["Hello"], goal="a table for two at eight", persona="You are in a hurry.")
+    (outcome,) = evaluate_sync(agent, scenario, user=user).outcomes
+    assert outcome.passed
+    assert outcome.trial is not None
+    assert [each.prompt for each in outcome.trial.turns] == ["Hello", "A table for two, please.", "At eight."]
+    asked = [str(each.messages[-1].content) for each in user.inputs]
+    assert "a table for two at eight" in asked[0] and "in a hurry" in asked[0] and "assistant: When?" in asked[0]
+    assert asked[1:] == ["Done.", "?"]
+
+
+def test_a_judge_is_an_agent_with_a_typed_verdict() -> None:
+    judge = ScriptedAgent(turn(text('It is so: {"passed": false, "reason": "It was rude."}')))
+    scenario = Scenario(name="polite", says=["Hi"], checks=[{"judge": "the agent is polite"}])
+    evaluation = evaluate_sync(FunctionAgent(_echo), scenario, judge=judge)
+    assert reasons(evaluation) == {'judge: "the agent is polite"': "It was rude."}
+    (asked,) = judge.inputs
+    assert "the agent is polite" in str(asked.messages[-1].content)
+    assert "user: Hi\nassistant: Hi!" in str(asked.messages[-1].content)
+
+
+@pytest.mark.parametrize(
+    ("scenario", "options", "error"),
+    [
+        ({"goal": "x"}, {}, "goal: needs user:, an agent that plays the user"),
+        ({"says": ["x"], "checks": [{"judge": "x"}]}, {}, "the check judge: needs judge:, an agent"),
+        (
+            {"says": ["x"], "checks": [{"judge": "x"}]},
+            {"judge": FunctionAgent(_echo)},
+            "the judge gave no verdict",
+        ),
+        ({"goal": "x"}, {"user": ScriptedAgent([RunErrorEvent(message="no")])}, "the agent that plays the user failed"),
+    ],
+)
+def test_what_is_no_fault_of_the_agent_breaks_the_conversation(
+    scenario: dict[str, Any], options: dict[str, Any], error: str
+) -> None:
+    evaluation = evaluate_sync(FunctionAgent(_echo), Scenario(name="x", **scenario), **options)
+    assert not evaluation.failures
+    (broken,) = evaluation.broken
+    assert broken.error is not None
+    assert (broken.error.type, broken.error.message[: len(error)]) == ("UsageError", error)
+
+
+async def _slow(input: RunAgentInput) -> AsyncIterator[str]:
+    yield "a beginning"
+    await asyncio.sleep(30)
+
+
+@pytest.mark.parametrize(
+    ("agent", "scenario", "error"),
+    [
+        (FunctionAgent(_slow), {"limits": {"seconds": 0.05}}, "the conversation took longer than 0.05 seconds"),
+        (
+            FunctionAgent(_echo),
+            {"goal": "x", "limits": {"turns": 2}, "user": ScriptedAgent(turn(text("More.")))},
+            "the user is not done after 2 turns",
+        ),
+        (
+            ScriptedAgent(turn(text("x"), usage=[TokenUsage(total_tokens=70)])),
+            {"says": ["1", "2", "3"], "limits": {"tokens": 100}},
+            "the agent used 140 tokens, and may use 100",
+        ),
+        (
+            ScriptedAgent(turn(outcome=interrupt("Sure?"))),
+            {"says": ["1", "2"]},
+            "the agent asks: Sure?; give the scenario answer:",
+        ),
+        (ScriptedAgent([RunErrorEvent(message="no idea")]), {}, "RunFailedError: no idea"),
+        (
+            ScriptedAgent(turn(TextMessageEndEvent(message_id="m"))),
+            {},
+            "EventOrderError (STREAM-1): event 1",
+        ),
+    ],
+)
+def test_a_conversation_that_ends_too_early_has_failed(agent: Any, scenario: dict[str, Any], error: str) -> None:
+    evaluation = evaluate_sync(agent, Scenario(name="x", **{"says": ["Hi"], **scenario}))
+    assert reasons(evaluation)["completes"].startswith(error)
+    (failure,) = evaluation.failures
+    assert failure.cassette is not None and failure.cassette.exists()
+
+
+def test_rules_of_the_protocol_that_were_broken_are_named() -> None:
+    agent = ScriptedAgent(turn(TextMessageEndEvent(message_id="m")))
+    evaluation = evaluate_sync({"mine": agent}, Scenario(name="x", says=["Hi"], checks=[{"conforms": True}]), repeat=2)
+    assert evaluation.faults == {"mine: STREAM-1 (error)": 2}
+    assert evaluation.failures[0].failed["conforms: true"].reason.startswith("STREAM-1 (error): ")
+    assert str(evaluation).splitlines()[-1] == "  mine: STREAM-1 (error) in 2 conversations"
+
+
+def test_agents_stand_side_by_side_with_rates_and_intervals() -> None:
+    count = iter(range(100))
+
+    def flaky(input: RunAgentInput) -> str:
+        return "yes" if next(count) % 2 else "no"
+
+    agents = {"old": FunctionAgent(flaky), "new": FunctionAgent(_yes)}
+    scenarios = [
+        Scenario(name="easy", says=["Hi"]),
+        Scenario(name="hard", says=["Hi"], checks=[{"said": "yes"}]),
+    ]
+    evaluation = evaluate_sync(agents, scenarios, repeat=4, at_once=1)
+    assert evaluation.rates["hard"] == {"old": Rate(passed=2, held=4), "new": Rate(passed=4, held=4)}
+    assert list(evaluation.rates) == ["hard", "easy"]
+    assert str(evaluation).splitlines()[:4] == [
+        "14 of 16 conversations passed",
+        "scenario  old                 new                 difference",
+        "hard      2/4 50 % (15-85)    4/4 100 % (51-100)  not certain",
+        "easy      4/4 100 % (51-100)  4/4 100 % (51-100)",
+    ]
+    assert [(each.agent, each.name) for each in evaluation.failures] == [("old", "hard #1"), ("old", "hard #3")]
+
+
+def _yes(input: RunAgentInput) -> str:
+    return "yes"
+
+
+def _no(input: RunAgentInput) -> str:
+    return "no"
+
+
+@pytest.mark.parametrize(
+    ("passed", "held", "least", "most"), [(0, 10, 0.0, 0.278), (5, 10, 0.237, 0.763), (10, 10, 0.722, 1.0), (0, 0, 0, 1)]
+)
+def test_a_rate_has_wilsons_interval(passed: int, held: int, least: float, most: float) -> None:
+    assert Rate(passed, held).interval == pytest.approx((least, most), abs=0.001)
+
+
+def test_two_evaluations_are_compared_and_a_difference_is_only_told_where_it_is_certain() -> None:
+    scenario = Scenario(name="x", says=["Hi"], checks=[{"said": "yes"}])
+    monday = evaluate_sync(FunctionAgent(_no), scenario, repeat=5)
+    today = evaluate_sync(FunctionAgent(_yes), scenario, repeat=5)
+    both = monday.compare(today, ("monday", "today"))
+    assert both.agents == ["monday", "today"]
+    assert str(both).splitlines()[1:3] == [
+        "scenario  monday          today               difference",
+        "x         0/5 0 % (0-43)  5/5 100 % (57-100)  today is better",
+    ]
+    few = monday.compare(evaluate_sync(FunctionAgent(_yes), scenario))
+    assert str(few).splitlines()[2].endswith("not certain")
