@@ -1,0 +1,187 @@
+"""Conversations that failed: kept, held again without their agent, made short, and run by pytest."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ag_ui.core import RunAgentInput
+
+from agui_client import Approve, Deny, FunctionAgent, UsageError, tool
+from agui_client.evaluation import Cassette, Outcome, Scenario, Trial, cassettes, evaluate_sync, read_scenarios, shrink
+from agui_client.recording import Recording
+from agui_client.testing import ScriptedAgent, demo_agent, interrupt, state, text, tool_call, turn
+
+DEMO = demo_agent(pace=0)
+
+
+def bought_nothing(trial: Trial) -> str | None:
+    """A check of this module, which cassettes name."""
+    bought = [call.turn for call in trial.calls if call.name == "buy_tickets"]
+    return f"it bought in turn {bought[0]}" if bought else None
+
+
+def failure_of(agent: Any, scenario: Scenario, **options: Any) -> Outcome:
+    """Return the only failure."""
+    (failure,) = evaluate_sync(agent, scenario, **options).failures
+    return failure
+
+
+def test_a_failure_is_held_again_without_its_agent_its_tools_and_its_handlers(tmp_path: Path) -> None:
+    count = 0
+
+    @tool
+    def get_weather(city: str) -> dict[str, int]:
+        """Tell the weather."""
+        nonlocal count
+        count += 1
+        return {"celsius": count}
+
+    @tool(approval="always")
+    def buy_tickets(route: str, count: int) -> str:
+        """Buy tickets."""
+        return f"{count} for {route}"
+
+    agent = demo_agent(pace=0)
+    agent.tools = [get_weather, buy_tickets]
+    agent.set_handlers(approve=lambda request: Approve(arguments={**request.arguments, "count": 1}))
+    user = ScriptedAgent(turn(text("Book the ferry")), turn(text("Book another ferry")), turn(text("[done]")))
+    scenario = Scenario(name="ferry", goal="two trips", user=user, checks=[bought_nothing, {"said": "18 degrees"}])
+    failure = failure_of(agent, scenario)
+    path = failure.save(tmp_path / "kept" / "ferry.jsonl")
+    assert (failure.cassette or path).parent != path.parent
+
+    kept = Cassette.read(path)
+    assert kept.scenario.says == ["Book the ferry", "Book another ferry"]
+    again = kept.replay()
+    assert count == 2
+    assert again.verdicts == failure.verdicts
+    assert again.trial is not None and failure.trial is not None
+    assert again.trial.calls == failure.trial.calls
+    assert again.trial.transcript == failure.trial.transcript
+    with pytest.raises(AssertionError, match=r"ferry #1 failed\n  bought_nothing: it bought in turn 1"):
+        kept.check()
+    assert len(Recording.read(path).exchanges) == 6
+
+
+@pytest.mark.parametrize("answer", [None, {"sure": "deny"}, lambda asked: Deny("never")], ids=["none", "named", "function"])
+def test_answers_to_questions_are_given_again(answer: Any) -> None:
+    agent = ScriptedAgent(turn(outcome=interrupt("Are you sure?")), turn(text("As you like.")))
+    agent.set_handlers(answer=lambda asked: Approve())
+    failure = failure_of(agent, Scenario(name="x", says=["Go"], answer=answer, checks=[{"said": "done"}]))
+    assert failure.trial is not None
+    assert failure.cassette is not None
+    again = Cassette.read(failure.cassette).replay()
+    assert again.trial is not None
+    sent = [[each.entry.payload for each in one.answered] for one in (failure.trial, again.trial)]
+    assert sent[0] == sent[1] != []
+
+
+def test_a_conversation_that_began_with_messages_and_a_state_is_held_again_with_them(tmp_path: Path) -> None:
+    agent = FunctionAgent(
+        lambda input: f"{len(input.messages)} {input.state}",
+        initial_messages=[{"role": "user", "content": "before"}, {"role": "assistant", "content": "ok"}],
+        initial_state={"place": "Oslo"},
+    )
+    scenario = Scenario(name="x", says=["Hi", "Bye"], checks=[{"said": "Bergen"}])
+    failure = failure_of(agent, scenario)
+    assert failure.trial is not None and failure.cassette is not None
+    assert failure.trial.turns[1].text == "5 {'place': 'Oslo'}"
+    again = Cassette.read(failure.cassette).replay()
+    assert again.trial is not None
+    assert again.trial.transcript == failure.trial.transcript
+    assert again.trial.state == {"place": "Oslo"}
+
+
+def test_the_end_is_cut_off_where_the_check_fails_for_the_same_reason_without_it() -> None:
+    says = ["Hello", "Book the ferry", "Thanks", "Bye"]
+    early = failure_of(DEMO, Scenario(name="x", says=says, answer="allow", checks=[bought_nothing]))
+    assert shrink(early).scenario.says == says[:2]
+    # What the agent owes may still come, so that nothing is cut off.
+    late = failure_of(DEMO, Scenario(name="x", says=says, answer="allow", checks=[{"said": "taxi"}]))
+    assert shrink(late).scenario.says == says
+
+
+def test_prompts_that_the_failure_does_not_need_are_left_out_where_the_agent_answers_anew() -> None:
+    says = ["Hello", "How are you?", "Book the ferry", "Bye"]
+    failure = failure_of(DEMO, Scenario(name="x", says=says, answer="allow", checks=[bought_nothing]))
+    short = shrink(failure, DEMO)
+    assert short.scenario.says == ["Book the ferry"]
+    assert short.replay().failed["bought_nothing"].reason == "it bought in turn 1"
+
+
+def test_a_prompt_stays_that_the_failure_needs() -> None:
+    def forgetful(input: RunAgentInput) -> str:
+        return "Who are you?" if len(input.messages) > 2 and "name" in str(input.messages[0].content) else "Hello."
+
+    says = ["My name is Ada", "How are you?", "Who am I?"]
+    failure = failure_of(FunctionAgent(forgetful), Scenario(name="x", says=says, checks=[{"not_said": "who are you"}]))
+    assert shrink(failure, FunctionAgent(forgetful)).scenario.says == ["My name is Ada", "How are you?"]
+
+
+def test_a_cassette_is_renewed_when_the_agent_is_mended(tmp_path: Path) -> None:
+    failure = failure_of(FunctionAgent(lambda input: "no"), Scenario(name="x", says=["Hi"], checks=[{"said": "yes"}]))
+    kept = Cassette.read(failure.save(tmp_path / "x.jsonl"))
+    with pytest.raises(AssertionError, match="x #1 failed"):
+        kept.renew(FunctionAgent(lambda input: "no"))
+    kept.renew(FunctionAgent(lambda input: "yes"))
+    Cassette.read(tmp_path / "x.jsonl").check()
+
+
+def test_the_judge_is_held_again_too() -> None:
+    judge = ScriptedAgent(turn(text('{"passed": false, "reason": "rude"}')))
+    scenario = Scenario(name="x", says=["Hi"], checks=[{"judge": "polite"}])
+    failure = failure_of(FunctionAgent(lambda input: "no"), scenario, judge=judge)
+    assert failure.cassette is not None
+    assert Cassette.read(failure.cassette).replay().failed["judge: \"polite\""].reason == "rude"
+    assert len(judge.inputs) == 1
+
+
+def test_no_secret_is_in_a_cassette() -> None:
+    scenario = Scenario(
+        name="x",
+        says=["My password=hunter2", "login"],
+        tools=[{"name": "login", "results": [{"api_key": "sk-s3cret"}]}],
+        checks=[{"said": "nothing"}],
+    )
+    agent = ScriptedAgent(turn(text("ok")), turn(tool_call("login", {})), turn(text("in")))
+    failure = failure_of(agent, scenario)
+    assert failure.cassette is not None
+    content = failure.cassette.read_text("utf-8")
+    assert "hunter2" not in content
+    assert "s3cret" not in content
+    assert Cassette.read(failure.cassette).replay().failed == failure.failed
+
+
+def test_pytest_runs_a_folder_of_cassettes_without_a_network(tmp_path: Path) -> None:
+    agent = FunctionAgent(lambda input: "yes" if "good" in str(input.messages[-1].content) else "no")
+    for name in ("good", "bad"):
+        failure = failure_of(agent, Scenario(name=name, says=[name], checks=[{"said": "certainly"}]))
+        kept = Cassette.read(failure.save(tmp_path / "kept" / f"{name}.jsonl"))
+        if name == "good":
+            kept.renew(FunctionAgent(lambda input: "certainly"))
+    (tmp_path / "test_kept.py").write_text(
+        "from pathlib import Path\n"
+        "import pytest\n"
+        "from agui_client.evaluation import cassettes\n\n"
+        '@pytest.mark.parametrize("cassette", cassettes(Path(__file__).parent / "kept"), ids=str)\n'
+        "def test_kept(cassette):\n"
+        "    cassette.check()\n",
+        "utf-8",
+    )
+    command = [sys.executable, "-m", "pytest", "-q", "--agui-block-network", "-p", "no:cacheprovider", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path)
+    assert "1 failed, 1 passed" in done.stdout
+    assert "AssertionError: bad #1 failed" in done.stdout
+
+
+def test_what_is_no_cassette_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_text("{}\n", "utf-8")
+    with pytest.raises(UsageError, match="x.jsonl is no cassette"):
+        Cassette.read(path).check()
+    with pytest.raises(UsageError, match="cannot be read"):
+        Cassette.read(tmp_path / "y.jsonl")

@@ -1,0 +1,87 @@
+"""Evaluations that go on: the journal, Ctrl-C, and agents that cannot be reached."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+from ag_ui.core import RunAgentInput
+
+from agui_client import FunctionAgent, HttpAgent, UsageError
+from agui_client.batch import RowRetry
+from agui_client.evaluation import Scenario, Trial, evaluate_sync
+from agui_client.testing import ScriptedAgent, faults, serve, serve_bytes, sse, text, turn
+from support.programs import Program
+from support.waiting import LIMIT, until_sync
+
+PROGRAM = str(Path(__file__).parents[1] / "support" / "stopped_evaluation.py")
+
+
+def _echo(input: RunAgentInput) -> str:
+    return f"{input.messages[-1].content}!"
+
+
+def test_the_next_start_asks_nothing_and_applies_changed_functions(tmp_path: Path) -> None:
+    agent, journal = ScriptedAgent(turn(text("yes"))), tmp_path / "trials.jsonl"
+
+    def scenario(check: object) -> Scenario:
+        return Scenario(name="x", says=["Hi", "Bye"], checks=[{"said": "yes"}, check])  # type: ignore[list-item]
+
+    first = evaluate_sync(agent, scenario(lambda trial: True), repeat=2, journal=journal)
+    assert (first.passed, len(agent.inputs)) == (True, 4)
+
+    def strict(trial: Trial) -> str:
+        return f"{len(trial.messages)} messages"
+
+    again = evaluate_sync(agent, scenario(strict), repeat=3, journal=journal)
+    assert len(agent.inputs) == 6
+    assert [each.from_journal for each in again.outcomes] == [True, True, False]
+    assert {verdict.reason for each in again.outcomes for verdict in each.failed.values()} == {"4 messages"}
+    # What passed in an earlier start was not kept.
+    assert [each.cassette is not None for each in again.outcomes] == [False, False, True]
+    assert [path.name for path in Path(f"{journal}.failures").iterdir()] == ["x-3.jsonl"]
+
+
+@pytest.mark.parametrize("change", [{"says": ["Hello"]}, {"checks": [{"judge": "it is polite"}]}, {"state": {"x": 1}}])
+def test_a_journal_of_another_conversation_is_refused(tmp_path: Path, change: dict[str, object]) -> None:
+    agent, journal = FunctionAgent(_echo), tmp_path / "trials.jsonl"
+    scenario = Scenario(name="x", says=["Hi"])
+    evaluate_sync(agent, scenario, journal=journal)
+    with pytest.raises(UsageError, match="the journal has row x #1 with another prompt"):
+        evaluate_sync(agent, scenario.model_copy(update=change), journal=journal, judge=agent)
+
+
+def test_ctrl_c_loses_no_conversation_that_is_finished(tmp_path: Path) -> None:
+    journal = tmp_path / "trials.jsonl"
+    arguments = (PROGRAM, str(journal))
+    with Program(*arguments, "wait") as program:
+        until_sync(lambda: journal.exists() and journal.read_text("utf-8").count("\n") == 3)
+        program.send_signal(signal.SIGINT)
+        assert program.wait(LIMIT) != 0
+    with Program(*arguments, "go on") as program:
+        out, _ = program.communicate(timeout=LIMIT)
+    assert out.splitlines()[0] == "7 of 8 conversations passed"
+    assert out.splitlines()[-1] == "asked 5, kept quick-3.jsonl"
+
+
+def test_an_agent_that_cannot_be_reached_is_asked_again_and_then_named(tmp_path: Path) -> None:
+    scenario, retry = Scenario(name="x", says=["Hi"]), RowRetry(times=1, first_wait=0)
+    busy = [faults.status(503, retry_after=0), sse(turn(text("Hello")))]
+    with serve_bytes(*busy) as server:
+        assert evaluate_sync(HttpAgent(server.url, retry=None), scenario, retry=retry).passed
+    journal = tmp_path / "trials.jsonl"
+    evaluation = evaluate_sync(HttpAgent("http://127.0.0.1:1/"), scenario, retry=0, journal=journal)
+    assert str(evaluation).splitlines() == [
+        "0 of 1 conversations passed, 1 could not be held",
+        "scenario  passed",
+        "x         -, 1 broken",
+        "x #1 could not be held: ConnectError: no connection to http://127.0.0.1:1/: nothing listens there; "
+        "is the agent running?",
+    ]
+    assert not evaluation.passed
+    with serve(FunctionAgent(_echo)) as server:
+        later = evaluate_sync(HttpAgent(server.url), scenario, journal=journal, rerun_failed=True)
+    assert later.passed
+    assert json.loads(journal.read_text("utf-8").splitlines()[-1])["parsed"]["turns"][0]["text"] == "Hi!"

@@ -1,0 +1,29 @@
+"""A program that evaluates an agent, to be stopped and started again: stopped_evaluation.py JOURNAL "wait"|"go on"."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+
+from ag_ui.core import RunAgentInput
+
+from agui_client import FunctionAgent
+from agui_client.evaluation import Scenario, evaluate_sync
+
+asked: Counter[str] = Counter()
+
+
+def answer(input: RunAgentInput) -> str:
+    asked["times"] += 1
+    if sys.argv[2] == "wait" and asked["times"] > 3:
+        time.sleep(60)
+    return "no" if input.messages[-1].content == "third" else "yes"
+
+
+if __name__ == "__main__":
+    quick = Scenario(name="quick", says=[lambda trial: "third" if trial.repetition == 3 else "hi"], checks=[{"said": "yes"}])
+    evaluation = evaluate_sync(FunctionAgent(answer), quick, repeat=8, at_once=1, journal=sys.argv[1])
+    print(evaluation)
+    kept = ", ".join(each.cassette.name for each in evaluation.failures if each.cassette)
+    print(f"asked {asked['times']}, kept {kept}")
