@@ -15,7 +15,7 @@ from agui_client.errors import UsageError
 from agui_client.evaluation.evaluation import Plan
 from agui_client.evaluation.freezing import is_scenario
 from agui_client.evaluation.outcomes import Outcome
-from agui_client.evaluation.reading import scenario_of
+from agui_client.evaluation.reading import scenarios_in
 from agui_client.evaluation.scenarios import Scenario
 from agui_client.recording.reading import Recording
 from agui_client.recording.replay_agent import ReplayAgent
@@ -57,7 +57,7 @@ class Cassette:
         line = next((each for each in self.content.splitlines() if is_scenario(each)), None)
         if line is None:
             raise UsageError(f"{self.path} is no cassette: it has no scenario; see Outcome.save")
-        return scenario_of(json.loads(line)["scenario"], str(self.path))
+        return scenarios_in({"scenarios": [json.loads(line)["scenario"]]}, str(self.path))[0]
 
     def replay(self) -> Outcome:
         """Hold the conversation again with the recorded answers; nothing is sent anywhere."""
@@ -131,10 +131,11 @@ def _asks_the_same(recorded: RunAgentInput, asked: RunAgentInput) -> bool:
 def _asked(input: RunAgentInput) -> tuple[str, str, list[Any]]:
     """Return what an input asks last, without secrets, as the recording has it.
 
-    The whole conversation is not compared: history=, context and tools may be those of another program.
+    The whole conversation is not compared: history=, context and tools may be those of another program. Nor are
+    results of tools: the words for arguments that do not fit may be another toolset's.
     """
     last = input.messages[-1] if input.messages else None
-    text = "" if last is None else content_text(getattr(last, "content", None))
+    text = "" if last is None or last.role == "tool" else content_text(getattr(last, "content", None))
     answers = [hidden_json([each.status, each.payload]) for each in input.resume or ()]
     return "" if last is None else last.role, hidden_text(text), answers
 

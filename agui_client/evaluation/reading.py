@@ -9,7 +9,6 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 from pydantic import ValidationError
 
@@ -18,8 +17,6 @@ from agui_client._protocol.patch import parse_json
 from agui_client.errors import UsageError
 from agui_client.evaluation.scenarios import ExpectedCall, Limits, ReadyChecks, Scenario, ScriptedTool
 
-_TAGS = frozenset({"ready", "function", "script", "by_name", "word", "one", "several", "deny", "edit", "value"})
-"""The names of the alternatives of unions, which pydantic puts into places."""
 _MEMBERS: Mapping[str, Sequence[str]] = {
     "": tuple(Scenario.model_fields),
     "checks": tuple(ReadyChecks.__annotations__),
@@ -70,45 +67,36 @@ def scenarios_in(content: object, where: str) -> list[Scenario]:
     defaults = content.get("defaults") or {}
     if not isinstance(defaults, Mapping):
         raise UsageError(f"{where}: defaults: is a mapping of members of scenarios")
-    listed: list[Any] = content["scenarios"]
-    return [scenario_of(each, f"{where}, scenarios[{number}]", defaults) for number, each in enumerate(listed)]
-
-
-def scenario_of(content: object, where: str, defaults: Mapping[str, Any] | None = None) -> Scenario:
-    """Make a scenario of its members.
-
-    Args:
-        content: The members.
-        where: The place of the scenario, for errors.
-        defaults: Members that it has unless it says otherwise.
-
-    Raises:
-        UsageError: A member is wrong.
-    """
-    if not isinstance(content, Mapping):
-        raise UsageError(f"{where}: a scenario is a mapping with {', '.join(_MEMBERS[''])}")
-    name = content.get("name")
-    try:
-        return Scenario.model_validate({**(defaults or {}), **content})
-    except ValidationError as error:
-        shown = f"{where} ({name})" if isinstance(name, str) else where
-        first, *others = (f"{shown}{problem}" for problem in _problems(error))
-        refusal = UsageError(first)
-        for other in others:
+    found: list[Scenario] = []
+    problems: list[str] = []
+    for number, each in enumerate(content["scenarios"]):
+        place = f"{where}, scenarios[{number}]"
+        if not isinstance(each, Mapping):
+            problems.append(f"{place}: a scenario is a mapping with {', '.join(_MEMBERS[''])}")
+            continue
+        try:
+            found.append(Scenario.model_validate({**defaults, **each}))
+        except ValidationError as error:
+            name = each.get("name")
+            problems += _problems(error, f"{place} ({name})" if isinstance(name, str) else place)
+    if problems:
+        refusal = UsageError(problems[0])
+        for other in problems[1:]:
             refusal.add_note(other)
-        raise refusal from error
+        raise refusal
+    return found
 
 
-def _problems(error: ValidationError) -> Iterator[str]:
+def _problems(error: ValidationError, where: str) -> Iterator[str]:
     for details in error.errors(include_url=False, include_input=False):
-        steps = [step for step in details["loc"] if step not in _TAGS and not str(step).startswith("function-")]
+        steps = [step for step in details["loc"] if not str(step).startswith("<")]
         place = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
         is_unknown = details["type"] == "extra_forbidden"
         names = [str(step) for step in (steps[:-1] if is_unknown else steps)]
         inside = next((step for step in reversed(names) if step in _MEMBERS), "")
         what = "is not known" if is_unknown else details["msg"][0].lower() + details["msg"][1:]
         allowed = f"; allowed: {', '.join(_MEMBERS[inside])}" if is_unknown else ""
-        yield f"{place}: {what}{allowed}"
+        yield f"{where}{place}: {what}{allowed}"
 
 
 def _json(path: Path, text: str) -> object:

@@ -51,6 +51,15 @@ class ExpectedCall(TypedDict, total=False):
     """The number of such calls; at least one if left out."""
 
 
+def _is_mapping(value: object) -> str:
+    return "<members>" if isinstance(value, Mapping) else "<word>"
+
+
+_Call: TypeAlias = Annotated[
+    Annotated[str, Tag("<word>")] | Annotated[ExpectedCall, Tag("<members>")], Discriminator(_is_mapping)
+]
+
+
 @with_config(_EXACT)
 class ReadyChecks(TypedDict, total=False):
     """Checks that need no function; several in one mapping are several checks."""
@@ -59,9 +68,9 @@ class ReadyChecks(TypedDict, total=False):
     """A text that the agent says at some time; case does not matter."""
     not_said: str
     """A text that the agent never says."""
-    called: str | ExpectedCall
+    called: _Call
     """A tool that the agent calls."""
-    not_called: str | ExpectedCall
+    not_called: _Call
     """A tool that the agent never calls, or never with these arguments."""
     asked: str
     """A text in a question (interrupt) of the agent."""
@@ -110,39 +119,35 @@ class Value(TypedDict):
 
 def _decision_kind(value: object) -> str:
     names: set[object] = set(value) if isinstance(value, Mapping) else set()
-    return next((name for name in ("deny", "edit", "value") if name in names), "value" if names else "word")
+    return f"<{next((name for name in ('deny', 'edit') if name in names), 'value' if names else 'word')}>"
 
 
 def _is_list(value: object) -> str:
-    return "several" if isinstance(value, list | tuple) else "one"
+    return "<several>" if isinstance(value, list | tuple) else "<one>"
 
 
 def _policy_kind(value: object) -> str:
-    return "function" if callable(value) else "by_name" if isinstance(value, Mapping) else "word"
-
-
-def _check_kind(value: object) -> str:
-    return "ready" if isinstance(value, Mapping) else "function"
+    return "<function>" if callable(value) else _is_mapping(value)
 
 
 def _tool_kind(value: object) -> str:
-    return "function" if isinstance(value, FunctionTool) else "script"
+    return "<function>" if isinstance(value, FunctionTool) else "<members>"
 
 
 Decision: TypeAlias = Annotated[
-    Annotated[Literal["allow", "deny", "cancel"], Tag("word")]
-    | Annotated[Denial, Tag("deny")]
-    | Annotated[Edit, Tag("edit")]
-    | Annotated[Value, Tag("value")],
+    Annotated[Literal["allow", "deny", "cancel"], Tag("<word>")]
+    | Annotated[Denial, Tag("<deny>")]
+    | Annotated[Edit, Tag("<edit>")]
+    | Annotated[Value, Tag("<value>")],
     Discriminator(_decision_kind),
 ]
 """A decision about a tool call or a question."""
 Decisions: TypeAlias = Annotated[
-    Annotated[Decision, Tag("one")] | Annotated[list[Decision], Tag("several")], Discriminator(_is_list)
+    Annotated[Decision, Tag("<one>")] | Annotated[list[Decision], Tag("<several>")], Discriminator(_is_list)
 ]
 """A decision for all times, or several in their order, of which the last one stands for all further times."""
-_Word: TypeAlias = Annotated[Literal["allow", "deny", "cancel"], Tag("word")]
-_ByName: TypeAlias = Annotated[dict[str, Decisions], Tag("by_name")]
+_Word: TypeAlias = Annotated[Literal["allow", "deny", "cancel"], Tag("<word>")]
+_ByName: TypeAlias = Annotated[dict[str, Decisions], Tag("<members>")]
 
 
 @with_config(_EXACT)
@@ -188,18 +193,18 @@ def _loaded(value: object) -> object:
 _REFERENCED = (PlainValidator(_loaded), PlainSerializer(place_of, return_type=str))
 
 Check: TypeAlias = Annotated[
-    Annotated[ReadyChecks, Tag("ready")] | Annotated[Callable[[Trial], Any], *_REFERENCED, Tag("function")],
-    Discriminator(_check_kind),
+    Annotated[ReadyChecks, Tag("<members>")] | Annotated[Callable[[Trial], Any], *_REFERENCED, Tag("<word>")],
+    Discriminator(_is_mapping),
 ]
 """A check: ready ones, or a function of the `Trial`. It passes with None or True; it fails with False, with a text that
 says why, or with an AssertionError."""
 ApprovePolicy: TypeAlias = Annotated[
-    _Word | _ByName | Annotated[Callable[[ApprovalRequest], Approval], Tag("function")], Discriminator(_policy_kind)
+    _Word | _ByName | Annotated[Callable[[ApprovalRequest], Approval], Tag("<function>")], Discriminator(_policy_kind)
 ]
 """Decisions about tool calls: one for all, some by the name of the tool ("*" for the rest), or a function, as the
 `approve=` of an agent."""
 AnswerPolicy: TypeAlias = Annotated[
-    _Word | _ByName | Annotated[Callable[..., Answer | None], Tag("function")], Discriminator(_policy_kind)
+    _Word | _ByName | Annotated[Callable[..., Answer | None], Tag("<function>")], Discriminator(_policy_kind)
 ]
 """Answers to questions: one for all, some by the id or reason of the interrupt, by the tool that it is about or by
 words of its message ("*" for the rest), or a function, as the `answer=` of an agent."""
@@ -229,7 +234,7 @@ class Scenario(BaseModel):
     """The agent that judges, in the same words."""
     tools: list[
         Annotated[
-            Annotated[FunctionTool[..., Any], Tag("function")] | Annotated[ScriptedTool, Tag("script")],
+            Annotated[FunctionTool[..., Any], Tag("<function>")] | Annotated[ScriptedTool, Tag("<members>")],
             Discriminator(_tool_kind),
         ]
     ] = []

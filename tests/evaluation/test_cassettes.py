@@ -11,9 +11,9 @@ import pytest
 from ag_ui.core import RunAgentInput
 
 from agui_client import Approve, Deny, FunctionAgent, UsageError, tool
-from agui_client.evaluation import Cassette, Outcome, Scenario, Trial, cassettes, evaluate_sync, read_scenarios, shrink
+from agui_client.evaluation import Cassette, Outcome, Scenario, Trial, evaluate_sync, shrink
 from agui_client.recording import Recording
-from agui_client.testing import ScriptedAgent, demo_agent, interrupt, state, text, tool_call, turn
+from agui_client.testing import ScriptedAgent, demo_agent, interrupt, text, tool_call, turn
 
 DEMO = demo_agent(pace=0)
 
@@ -67,7 +67,9 @@ def test_a_failure_is_held_again_without_its_agent_its_tools_and_its_handlers(tm
     assert len(Recording.read(path).exchanges) == 6
 
 
-@pytest.mark.parametrize("answer", [None, {"sure": "deny"}, lambda asked: Deny("never")], ids=["none", "named", "function"])
+@pytest.mark.parametrize(
+    "answer", [None, {"sure": "deny"}, lambda asked: Deny("never")], ids=["none", "named", "function"]
+)
 def test_answers_to_questions_are_given_again(answer: Any) -> None:
     agent = ScriptedAgent(turn(outcome=interrupt("Are you sure?")), turn(text("As you like.")))
     agent.set_handlers(answer=lambda asked: Approve())
@@ -136,7 +138,7 @@ def test_the_judge_is_held_again_too() -> None:
     scenario = Scenario(name="x", says=["Hi"], checks=[{"judge": "polite"}])
     failure = failure_of(FunctionAgent(lambda input: "no"), scenario, judge=judge)
     assert failure.cassette is not None
-    assert Cassette.read(failure.cassette).replay().failed["judge: \"polite\""].reason == "rude"
+    assert Cassette.read(failure.cassette).replay().failed['judge: "polite"'].reason == "rude"
     assert len(judge.inputs) == 1
 
 

@@ -3,29 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from ag_ui.core import RunAgentInput, RunErrorEvent, TextMessageEndEvent, TokenUsage
 
-from agui_client import FunctionAgent, HttpAgent, UsageError, tool
-from agui_client.batch import RowRetry
-from agui_client.evaluation import Evaluation, Rate, Scenario, Trial, evaluate, evaluate_sync
+from agui_client import FunctionAgent, tool
+from agui_client.evaluation import Evaluation, Rate, Scenario, Trial, evaluate_sync
 from agui_client.testing import (
     ScriptedAgent,
     demo_agent,
-    faults,
     interrupt,
-    patch,
-    serve,
-    serve_bytes,
-    state,
     text,
     tool_call,
-    tool_result,
     turn,
 )
 
@@ -127,7 +118,11 @@ def test_scripted_tools_take_the_place_of_the_agents_own_and_fail_in_their_turn(
     found = [(each.name, each.result) for each in outcome.trial.calls]
     first, later = ("get_weather", '{"sky":"clear"}'), ("get_weather", "the station is down")
     assert found == [first, ("get_time", "noon"), later, ("get_time", "noon"), later, ("get_time", "noon")]
-    assert [each.status for each in outcome.trial.tool_executions] == ["succeeded", "succeeded", *["failed", "succeeded"] * 2]
+    assert [each.status for each in outcome.trial.tool_executions] == [
+        "succeeded",
+        "succeeded",
+        *["failed", "succeeded"] * 2,
+    ]
 
 
 def test_policies_decide_about_calls_by_their_tool_and_in_their_order() -> None:
@@ -303,7 +298,8 @@ def _no(input: RunAgentInput) -> str:
 
 
 @pytest.mark.parametrize(
-    ("passed", "held", "least", "most"), [(0, 10, 0.0, 0.278), (5, 10, 0.237, 0.763), (10, 10, 0.722, 1.0), (0, 0, 0, 1)]
+    ("passed", "held", "least", "most"),
+    [(0, 10, 0.0, 0.278), (5, 10, 0.237, 0.763), (10, 10, 0.722, 1.0), (0, 0, 0, 1)],
 )
 def test_a_rate_has_wilsons_interval(passed: int, held: int, least: float, most: float) -> None:
     assert Rate(passed, held).interval == pytest.approx((least, most), abs=0.001)

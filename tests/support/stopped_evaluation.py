@@ -22,7 +22,9 @@ def answer(input: RunAgentInput) -> str:
 
 
 if __name__ == "__main__":
-    quick = Scenario(name="quick", says=[lambda trial: "third" if trial.repetition == 3 else "hi"], checks=[{"said": "yes"}])
+    quick = Scenario(
+        name="quick", says=[lambda trial: "third" if trial.repetition == 3 else "hi"], checks=[{"said": "yes"}]
+    )
     evaluation = evaluate_sync(FunctionAgent(answer), quick, repeat=8, at_once=1, journal=sys.argv[1])
     print(evaluation)
     kept = ", ".join(each.cassette.name for each in evaluation.failures if each.cassette)

@@ -1,0 +1,87 @@
+"""`agui evaluate`: the table, exit codes, JUnit and cassettes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from agui_client.evaluation import cassettes
+from agui_client.testing import Server, demo_agent, serve
+from cli.conftest import Agui
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with serve(demo_agent(pace=0)) as server:
+        yield server
+
+
+@pytest.fixture
+def scenarios(tmp_path: Path) -> str:
+    path = tmp_path / "scenarios.yaml"
+    path.write_text(
+        "scenarios:\n"
+        "- {name: plan, says: [Plan my day], checks: [said: outdoors]}\n"
+        "- {name: ferry, says: [Hello, Book the ferry, Bye], answer: allow, checks: [not_called: buy_tickets]}\n",
+        "utf-8",
+    )
+    return str(path)
+
+
+def test_a_check_that_fails_is_told_kept_and_made_short(
+    agui: Agui, server: Server, scenarios: str, tmp_path: Path
+) -> None:
+    kept, junit = tmp_path / "kept", tmp_path / "junit.xml"
+    options = ("--repeat", "2", "--keep", str(kept), "--shrink", "--junit", str(junit))
+    done = agui("evaluate", scenarios, server.url, *options)
+    assert (done.returncode, done.stdout.splitlines()[:4]) == (
+        1,
+        [
+            "2 of 4 conversations passed",
+            "scenario  passed",
+            "ferry     0/2 0 % (0-66)",
+            "plan      2/2 100 % (34-100)",
+        ],
+    )
+    assert [(str(each), each.scenario.says) for each in cassettes(kept)] == [
+        ("ferry-1", ["Book the ferry"]),
+        ("ferry-2", ["Book the ferry"]),
+    ]
+    (suite,) = ElementTree.parse(junit).getroot()
+    assert suite.attrib == {"name": "agent", "tests": "4", "failures": "2", "errors": "0"}
+    failed = [case.get("name") for case in suite if case.find("failure") is not None]
+    assert failed == ["ferry #1", "ferry #2"]
+
+
+def test_agents_stand_side_by_side_and_the_journal_goes_on(
+    agui: Agui, server: Server, scenarios: str, tmp_path: Path
+) -> None:
+    named = (
+        "--agent",
+        f"old={server.url}",
+        "--agent",
+        f"new={server.url}",
+        "--journal",
+        str(tmp_path / "trials.jsonl"),
+    )
+    outs = [agui("evaluate", scenarios, *named) for _ in range(2)]
+    assert [each.returncode for each in outs] == [1, 1]
+    assert outs[0].stdout == outs[1].stdout
+    assert outs[0].stdout.splitlines()[1].split() == ["scenario", "old", "new", "difference"]
+    done = agui("evaluate", scenarios, server.url, f"{server.url}?x=1")
+    assert (done.returncode, "two agents have one address; name them with --agent NAME=URL" in done.stderr) == (2, True)
+
+
+def test_exit_codes(agui: Agui, server: Server, scenarios: str, tmp_path: Path) -> None:
+    good, bad = tmp_path / "good.json", tmp_path / "bad.yaml"
+    good.write_text('{"scenarios": [{"name": "x", "says": ["Hi"]}]}', "utf-8")
+    bad.write_text("scenarios: [{name: x, say: [a]}, {name: y}]", "utf-8")
+    assert agui("evaluate", str(good), server.url).returncode == 0
+    done = agui("evaluate", str(bad), server.url)
+    assert (done.returncode, done.stderr.count("\n"), done.stdout) == (2, 2, "")
+    assert "scenarios[0] (x).say: is not known; allowed: name, says" in done.stderr
+    assert agui("evaluate", str(good), "http://127.0.0.1:1/").returncode == 3
+    assert agui("evaluate", str(good), server.url, "--shrink").returncode == 2
