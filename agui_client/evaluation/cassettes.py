@@ -131,11 +131,10 @@ def _asks_the_same(recorded: RunAgentInput, asked: RunAgentInput) -> bool:
 def _asked(input: RunAgentInput) -> tuple[str, str, list[Any]]:
     """Return what an input asks last, without secrets, as the recording has it.
 
-    The whole conversation is not compared: history=, context and tools may be those of another program. Nor are
-    results of tools: the words for arguments that do not fit may be another toolset's.
+    The whole conversation is not compared: history=, context and tools may be those of another program.
     """
     last = input.messages[-1] if input.messages else None
-    text = "" if last is None or last.role == "tool" else content_text(getattr(last, "content", None))
+    text = "" if last is None else content_text(getattr(last, "content", None))
     answers = [hidden_json([each.status, each.payload]) for each in input.resume or ()]
     return "" if last is None else last.role, hidden_text(text), answers
 

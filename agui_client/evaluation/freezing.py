@@ -70,15 +70,15 @@ def frozen(scenario: Scenario, trial: Trial, recording: Recording) -> dict[str, 
 
 def _script(tool: Tool, executed: Iterable[ToolExecution]) -> dict[str, Any]:
     """Return the script of a tool that was executed."""
-    # A call whose arguments did not fit, or that was denied, did not run, and will not when it is held again.
     own = [each for each in executed if each.name == tool.name]
     needs_approval = any(each.decision is not None and each.decision.by != "rule" for each in own)
-    results = [_result(each) for each in own if each.seconds is not None]
+    results = [_result(each) for each in own if each.status != "denied"]
     return {
         "name": tool.name,
         "description": tool.description,
         "parameters": tool.parameters or {"type": "object"},
         "results": results or [_UNUSED],
+        "unchecked": True,
         **({"approval": "always"} if needs_approval else {}),
     }
 

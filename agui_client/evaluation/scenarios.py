@@ -164,6 +164,8 @@ class ScriptedTool(TypedDict, total=False):
     """The results in order; the last one stands for all further calls. `{"error": "why"}` lets a call fail."""
     approval: Literal["never", "always"]
     """The calls that wait for approval; none if left out."""
+    unchecked: bool
+    """Whether calls get their results also if their arguments do not fit the schema, as those of cassettes do."""
 
 
 def place_of(function: Any) -> str:

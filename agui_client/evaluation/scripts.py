@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from agui_client._interrupts.answers import Cancel, Resolve
 from agui_client._tools.approval import Approve, Deny
+from agui_client._tools.context import BoundCall
 from agui_client._tools.function import FunctionTool
 from agui_client._tools.toolset import Toolset, chooses_tools, tool_list
 from agui_client.errors import ToolError
@@ -59,13 +60,25 @@ def _scripted(script: ScriptedTool) -> FunctionTool[..., Any]:
             raise ToolError(str(result["error"]))
         return result
 
-    return FunctionTool.from_schema(
-        script["name"],
+    kind = _UncheckedTool if script.get("unchecked") else FunctionTool
+    return kind(
         call,
+        name=script["name"],
         parameters=script.get("parameters", _ANY_ARGUMENTS),
         description=script.get("description", ""),
         approval=script.get("approval", "never"),
     )
+
+
+class _UncheckedTool(FunctionTool[..., Any]):
+    """A tool that gives its recorded result, whatever the arguments: their check has its result there, too."""
+
+    def bind(self, arguments: str | Mapping[str, Any], tool_call_id: str = "") -> BoundCall:
+        """Take the arguments if they fit, and none if they do not."""
+        try:
+            return super().bind(arguments, tool_call_id)
+        except ToolError:
+            return BoundCall(tool_call_id, self.name, {}, {})
 
 
 class _InOrder:

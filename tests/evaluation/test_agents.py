@@ -50,7 +50,8 @@ def test_a_remote_agent_and_a_team_are_asked_over_several_turns(kind: str, serve
     assert failure.cassette is not None
     again = Cassette.read(failure.cassette).replay()
     assert again.failed == failure.failed
-    assert again.trial is not None and failure.trial is not None
+    assert again.trial is not None
+    assert failure.trial is not None
     assert again.trial.transcript == failure.trial.transcript
 
 

@@ -59,7 +59,8 @@ def test_a_failure_is_held_again_without_its_agent_its_tools_and_its_handlers(tm
     again = kept.replay()
     assert count == 2
     assert again.verdicts == failure.verdicts
-    assert again.trial is not None and failure.trial is not None
+    assert again.trial is not None
+    assert failure.trial is not None
     assert again.trial.calls == failure.trial.calls
     assert again.trial.transcript == failure.trial.transcript
     with pytest.raises(AssertionError, match=r"ferry #1 failed\n  bought_nothing: it bought in turn 1"):
@@ -90,7 +91,8 @@ def test_a_conversation_that_began_with_messages_and_a_state_is_held_again_with_
     )
     scenario = Scenario(name="x", says=["Hi", "Bye"], checks=[{"said": "Bergen"}])
     failure = failure_of(agent, scenario)
-    assert failure.trial is not None and failure.cassette is not None
+    assert failure.trial is not None
+    assert failure.cassette is not None
     assert failure.trial.turns[1].text == "5 {'place': 'Oslo'}"
     again = Cassette.read(failure.cassette).replay()
     assert again.trial is not None
@@ -183,7 +185,7 @@ def test_pytest_runs_a_folder_of_cassettes_without_a_network(tmp_path: Path) -> 
 def test_what_is_no_cassette_is_named(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     path.write_text("{}\n", "utf-8")
-    with pytest.raises(UsageError, match="x.jsonl is no cassette"):
+    with pytest.raises(UsageError, match=r"x\.jsonl is no cassette"):
         Cassette.read(path).check()
     with pytest.raises(UsageError, match="cannot be read"):
         Cassette.read(tmp_path / "y.jsonl")

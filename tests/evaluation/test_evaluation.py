@@ -182,7 +182,7 @@ def test_an_agent_plays_the_user_until_its_goal_is_reached() -> None:
     assert outcome.trial is not None
     assert [each.prompt for each in outcome.trial.turns] == ["Hello", "A table for two, please.", "At eight."]
     asked = [str(each.messages[-1].content) for each in user.inputs]
-    assert "a table for two at eight" in asked[0] and "in a hurry" in asked[0] and "assistant: When?" in asked[0]
+    assert all(each in asked[0] for each in ("a table for two at eight", "in a hurry", "assistant: When?"))
     assert asked[1:] == ["Done.", "?"]
 
 
@@ -255,7 +255,8 @@ def test_a_conversation_that_ends_too_early_has_failed(agent: Any, scenario: dic
     evaluation = evaluate_sync(agent, Scenario(name="x", **{"says": ["Hi"], **scenario}))
     assert reasons(evaluation)["completes"].startswith(error)
     (failure,) = evaluation.failures
-    assert failure.cassette is not None and failure.cassette.exists()
+    assert failure.cassette is not None
+    assert failure.cassette.exists()
 
 
 def test_rules_of_the_protocol_that_were_broken_are_named() -> None:

@@ -73,12 +73,12 @@ def test_an_agent_that_cannot_be_reached_is_asked_again_and_then_named(tmp_path:
         assert evaluate_sync(HttpAgent(server.url, retry=None), scenario, retry=retry).passed
     journal = tmp_path / "trials.jsonl"
     evaluation = evaluate_sync(HttpAgent("http://127.0.0.1:1/"), scenario, retry=0, journal=journal)
+    refused = "no connection to http://127.0.0.1:1/: nothing listens there; is the agent running?"
     assert str(evaluation).splitlines() == [
         "0 of 1 conversations passed, 1 could not be held",
         "scenario  passed",
         "x         -, 1 broken",
-        "x #1 could not be held: ConnectError: no connection to http://127.0.0.1:1/: nothing listens there; "
-        "is the agent running?",
+        f"x #1 could not be held: ConnectError: {refused}",
     ]
     assert not evaluation.passed
     with serve(FunctionAgent(_echo)) as server:

@@ -9,7 +9,7 @@ from collections import Counter
 from ag_ui.core import RunAgentInput
 
 from agui_client import FunctionAgent
-from agui_client.evaluation import Scenario, evaluate_sync
+from agui_client.evaluation import Scenario, Trial, evaluate_sync
 
 asked: Counter[str] = Counter()
 
@@ -21,11 +21,12 @@ def answer(input: RunAgentInput) -> str:
     return "no" if input.messages[-1].content == "third" else "yes"
 
 
+def line(trial: Trial) -> str:
+    return "third" if trial.repetition == 3 else "hi"
+
+
 if __name__ == "__main__":
-    quick = Scenario(
-        name="quick", says=[lambda trial: "third" if trial.repetition == 3 else "hi"], checks=[{"said": "yes"}]
-    )
+    quick = Scenario(name="quick", says=[line], checks=[{"said": "yes"}])
     evaluation = evaluate_sync(FunctionAgent(answer), quick, repeat=8, at_once=1, journal=sys.argv[1])
-    print(evaluation)
     kept = ", ".join(each.cassette.name for each in evaluation.failures if each.cassette)
-    print(f"asked {asked['times']}, kept {kept}")
+    sys.stdout.write(f"{evaluation}\nasked {asked['times']}, kept {kept}\n")
