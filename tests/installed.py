@@ -70,6 +70,15 @@ def cli(url: str) -> None:
         assert "Oslo" in done.stdout or "Usage" in done.stdout, done.stdout
 
 
+def evaluate(url: str) -> None:
+    """Evaluate an agent by scenarios in YAML."""
+    from agui_client.evaluation import evaluate_sync
+
+    scenario = f"{{name: plan, says: [{QUESTION!r}], checks: [said: Oslo]}}"
+    Path("scenarios.yaml").write_text(f"scenarios: [{scenario}]", "utf-8")
+    assert evaluate_sync(HttpAgent(url), "scenarios.yaml").passed
+
+
 def fast(url: str) -> None:
     """Run an agent with aiohttp."""
     from agui_client.fast import fast_client
@@ -170,7 +179,7 @@ def store(url: str) -> None:
 
 
 STORIES: dict[str, Callable[[str], None]] = {
-    story.__name__: story for story in (plain, batch, cli, fast, http2, llm, mcp, notebook, otel, pytest, store)
+    story.__name__: story for story in (plain, batch, cli, evaluate, fast, http2, llm, mcp, notebook, otel, pytest, store)
 }
 
 

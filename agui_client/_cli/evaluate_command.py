@@ -41,6 +41,7 @@ Exit codes:
 @click.option("--junit", metavar="FILE", help="Also write the outcomes for a CI system.")
 @click.option("--user", metavar="URL_OR_MODEL", help="The agent that plays the user, such as openai:gpt-5.")
 @click.option("--judge", metavar="URL_OR_MODEL", help="The agent that judges.")
+@click.option("--retry", type=click.IntRange(0), default=2, show_default=True, help="Repetitions of those not held.")
 @click.option("--rerun-failed", is_flag=True, help="Hold conversations again that could not be held.")
 def evaluate(
     file: str,

@@ -21,9 +21,12 @@ from agui_client.recording.reading import Recording
 from agui_client.recording.replay_agent import ReplayAgent
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ag_ui.core import RunAgentInput
 
     from agui_client.agent import AbstractAgent
+    from agui_client.evaluation.scenarios import Check
 
 
 @dataclass(frozen=True)
@@ -32,18 +35,24 @@ class Cassette:
 
     content: bytes
     """The lines of the file."""
-    path: Path = Path("cassette")
+    path: Path
     """The file, which gives tests their names."""
+    checks: Sequence[Check] | None = None
+    """Checks in the place of those in the file; None for those."""
 
     @classmethod
-    def read(cls, path: str | os.PathLike[str]) -> Cassette:
+    def read(cls, path: str | os.PathLike[str], *, checks: Sequence[Check] | None = None) -> Cassette:
         """Read a file.
+
+        Args:
+            path: The file.
+            checks: Checks in the place of those in the file, as for functions that no module has.
 
         Raises:
             UsageError: It cannot be read.
         """
         try:
-            return cls(Path(path).read_bytes(), Path(path))
+            return cls(Path(path).read_bytes(), Path(path), checks)
         except OSError as error:
             raise UsageError(f"the cassette {path} cannot be read: {file_reason(error)}") from error
 
@@ -57,7 +66,10 @@ class Cassette:
         line = next((each for each in self.content.splitlines() if is_scenario(each)), None)
         if line is None:
             raise UsageError(f"{self.path} is no cassette: it has no scenario; see Outcome.save")
-        return scenarios_in({"scenarios": [json.loads(line)["scenario"]]}, str(self.path))[0]
+        members: dict[str, Any] = json.loads(line)["scenario"]
+        if self.checks is not None:
+            members["checks"] = [*self.checks]
+        return scenarios_in({"scenarios": [members]}, str(self.path))[0]
 
     def replay(self) -> Outcome:
         """Hold the conversation again with the recorded answers; nothing is sent anywhere."""
@@ -94,7 +106,7 @@ class Cassette:
         target = Path(path)
         target.parent.mkdir(parents=True, exist_ok=True)
         write_private(target, self.content)
-        return Cassette(self.content, target)
+        return Cassette(self.content, target, self.checks)
 
     def __str__(self) -> str:
         return self.path.stem
@@ -142,7 +154,7 @@ def _asked(input: RunAgentInput) -> tuple[str, str, list[Any]]:
 def _cassette_of(outcome: Outcome) -> Cassette:
     if outcome.cassette is None:
         raise UsageError(f"there is no cassette of {outcome.name}")
-    return Cassette.read(outcome.cassette)
+    return Cassette.read(outcome.cassette, checks=outcome.scenario.checks)
 
 
 def shrink(

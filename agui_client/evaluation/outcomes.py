@@ -107,12 +107,21 @@ class Outcome(Displayed, Record):
         shutil.copyfile(self.cassette, target)
         return target
 
-    def __str__(self) -> str:
-        who = f"{self.name} ({self.agent})" if self.agent else self.name
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """The reasons why it failed, or could not be held, in a line each; equal ones are the same failure."""
         if self.error is not None:
-            return f"{who} could not be held: {self.error.type}: {self.error.message}"
-        failed = [f"  {name}: {verdict.reason}" for name, verdict in self.failed.items()]
-        return "\n".join([f"{who} {'failed' if failed else 'passed'}", *failed])
+            return (f"{self.error.type}: {self.error.message}",)
+        return tuple(f"{name}: {verdict.reason}" for name, verdict in self.failed.items())
+
+    @property
+    def title(self) -> str:
+        """The conversation, and what came of it."""
+        came = "could not be held" if self.error is not None else "passed" if self.passed else "failed"
+        return f"{self.name} ({self.agent}) {came}" if self.agent else f"{self.name} {came}"
+
+    def __str__(self) -> str:
+        return "\n  ".join([self.title, *self.reasons])
 
 
 class Evaluation(Displayed):
@@ -228,9 +237,14 @@ def _table(evaluation: Evaluation) -> list[str]:
 
 
 def _failures(evaluation: Evaluation) -> list[str]:
-    failed = [*evaluation.failures, *evaluation.broken]
-    lines = [line for each in failed[:_MOST_FAILURES] for line in str(each).splitlines()]
-    more = [f"and {len(failed) - _MOST_FAILURES} more"] if len(failed) > _MOST_FAILURES else []
+    same: dict[tuple[str, str, tuple[str, ...]], list[Outcome]] = {}
+    for each in (*evaluation.failures, *evaluation.broken):
+        same.setdefault((each.agent, each.scenario.name, each.reasons), []).append(each)
+    lines: list[str] = []
+    for first, *others in list(same.values())[:_MOST_FAILURES]:
+        lines += [f"{first.title}, as did {len(others)} more" if others else first.title]
+        lines += [f"  {reason}" for reason in first.reasons]
+    more = [f"and {len(same) - _MOST_FAILURES} other failures"] if len(same) > _MOST_FAILURES else []
     faults = [f"{fault} in {count} conversations" for fault, count in evaluation.faults.items()]
     return [*lines, *more, *(["protocol:", *(f"  {each}" for each in faults)] if faults else [])]
 

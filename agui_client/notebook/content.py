@@ -88,10 +88,15 @@ def elements_of(shown: object) -> list[Element]:
     if type(shown).__module__.startswith("agui_client.batch.") and type(shown) not in elements_of.registry:
         import_module("agui_client.notebook.batch_tables")  # which registers what it describes
         return elements_of(shown)
+    if type(shown).__module__.startswith("agui_client.evaluation.") and type(shown) not in elements_of.registry:
+        import_module("agui_client.notebook.evaluation_tables")
+        return elements_of(shown)
     if isinstance(shown, InspectedRun) and type(shown) not in elements_of.registry:
         import_module("agui_client.notebook.recording_elements")
         return elements_of(shown)
-    known = "a run, a result, an agent, messages, warnings, subagents, tool executions, batches or their rows"
+    known = (
+        "a run, a result, an agent, messages, warnings, subagents, tool executions, batches or their rows, evaluations"
+    )
     raise UsageError(f"show() takes {known}, not {type(shown).__name__}")
 
 

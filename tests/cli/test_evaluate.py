@@ -83,5 +83,5 @@ def test_exit_codes(agui: Agui, server: Server, scenarios: str, tmp_path: Path) 
     done = agui("evaluate", str(bad), server.url)
     assert (done.returncode, done.stderr.count("\n"), done.stdout) == (2, 2, "")
     assert "scenarios[0] (x).say: is not known; allowed: name, says" in done.stderr
-    assert agui("evaluate", str(good), "http://127.0.0.1:1/").returncode == 3
+    assert agui("evaluate", str(good), "http://127.0.0.1:1/", "--retry", "0").returncode == 3
     assert agui("evaluate", str(good), server.url, "--shrink").returncode == 2

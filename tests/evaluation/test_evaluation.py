@@ -290,6 +290,20 @@ def test_agents_stand_side_by_side_with_rates_and_intervals() -> None:
     assert [(each.agent, each.name) for each in evaluation.failures] == [("old", "hard #1"), ("old", "hard #3")]
 
 
+def test_a_notebook_shows_the_table_and_the_chats_of_failures() -> None:
+    scenario = Scenario(name="x", says=["<Hi>"], checks=[{"said": "yes"}])
+    shown = evaluate_sync({"old": FunctionAgent(_no), "new": FunctionAgent(_yes)}, scenario)._repr_mimebundle_()
+    for part in (
+        "1 of 2 conversations passed",
+        "<th>old</th>",
+        "x #1 (old) failed",
+        "&lt;Hi&gt;",
+        "1/1 100 % (21-100)",
+    ):
+        assert part in shown["text/html"]
+    assert "x #1 (new)" not in shown["text/html"]
+
+
 def _yes(input: RunAgentInput) -> str:
     return "yes"
 

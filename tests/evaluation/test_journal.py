@@ -78,7 +78,8 @@ def test_an_agent_that_cannot_be_reached_is_asked_again_and_then_named(tmp_path:
         "0 of 1 conversations passed, 1 could not be held",
         "scenario  passed",
         "x         -, 1 broken",
-        f"x #1 could not be held: ConnectError: {refused}",
+        "x #1 could not be held",
+        f"  ConnectError: {refused}",
     ]
     assert not evaluation.passed
     with serve(FunctionAgent(_echo)) as server:

@@ -134,6 +134,13 @@ def test_evaluate_prints_a_report_of_pydantic_evals_on_the_answers() -> None:
     assert "2 of 2 rows in " in out
 
 
+def test_prove_agent_prints_both_agents_and_keeps_a_short_failure() -> None:
+    out = printed("prove_agent")
+    assert out[0] == "30 of 40 conversations passed"
+    assert out[2].split("  ")[-1] == "careful is better"
+    assert out[-1] == "kept as ['Book the ferry']: not_called: \"buy_tickets\""
+
+
 def test_telemetry_prints_the_spans_of_a_call_and_its_metrics() -> None:
     assert printed("telemetry") == [
         "invoke_agent guide: # seconds",
