@@ -671,7 +671,8 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
             _check_function(name, _FUNCTIONS[name], function)
         # A dict of its own: clones share the options.
         changed: Any = {name: function for name, function in given.items() if function is not None}
-        self._options = {**self._options, **changed}
+        options: Any = {**self._options, **changed}
+        self._options = options
         return self
 
     def use(self, *added: Middleware | RunObserver) -> Self:

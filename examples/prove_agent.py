@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 from ag_ui.core import RunAgentInput
 
-from agui_client import HttpAgent
+from agui_client import AbstractAgent, HttpAgent
 from agui_client.evaluation import Cassette, Scenario, Trial, evaluate_sync, shrink
 from agui_client.testing import ScriptedAgent, Step, demo_agent, text, tool_call, tool_result, turn
 
@@ -46,7 +46,9 @@ def hasty_agent() -> ScriptedAgent:
 
 
 def main(*urls: str) -> None:
-    agents = {url: HttpAgent(url) for url in urls} or {"careful": demo_agent(pace=0), "hasty": hasty_agent()}
+    agents: dict[str, AbstractAgent] = {"careful": demo_agent(pace=0), "hasty": hasty_agent()}
+    if urls:
+        agents = {url: HttpAgent(url) for url in urls}
     evaluation = evaluate_sync(agents, SCENARIOS, repeat=10)
     print(evaluation)
     for failure in evaluation.failures[:1]:

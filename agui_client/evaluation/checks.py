@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from agui_client._protocol.patch import is_same_json
+from agui_client._protocol.schema import is_object
 from agui_client.errors import cut_short
 from agui_client.evaluation.scenarios import place_of
 from agui_client.evaluation.trials import Verdict
@@ -42,11 +43,11 @@ def verdicts_of(scenario: Scenario, trial: Trial) -> dict[str, Verdict]:
 
 def _named(check: Check) -> Iterator[tuple[str, Callable[[Trial], Any]]]:
     """Yield each check that an entry of `checks` has, with its name."""
-    if isinstance(check, Mapping):
-        for kind, expected in check.items():
-            yield f"{kind}: {_shown(expected)}", partial(_READY[kind], expected)
-    else:
+    if callable(check):
         yield place_of(check).partition(":")[2], check
+        return
+    for kind, expected in check.items():
+        yield f"{kind}: {_shown(expected)}", partial(_READY[kind], expected)
 
 
 def _verdict(judge: Callable[[Trial], Any], trial: Trial) -> Verdict:
@@ -77,7 +78,7 @@ def _not_said(text: str, trial: Trial) -> str | None:
 
 
 def _called(expected: Any, trial: Trial) -> str | None:
-    found, times = _calls(expected, trial), expected.get("times") if isinstance(expected, Mapping) else None
+    found, times = _calls(expected, trial), expected.get("times") if is_object(expected) else None
     if len(found) == times or (found and times is None):
         return None
     others = ", ".join(f"{each.name}({_shown(each.arguments)})" for each in trial.calls) or "nothing"
@@ -97,8 +98,7 @@ def _calls(expected: Any, trial: Trial) -> list[CalledTool]:
 
 def _has(given: Any, expected: Mapping[str, Any]) -> bool:
     return not expected or (
-        isinstance(given, Mapping)
-        and all(name in given and is_same_json(given[name], value) for name, value in expected.items())
+        is_object(given) and all(name in given and is_same_json(given[name], value) for name, value in expected.items())
     )
 
 

@@ -192,16 +192,20 @@ class _Talk:
             raise _EndedError(f"the agent asks: {question}; give the scenario answer:")
 
     async def _turn(self, agent: AbstractAgent[Any], prompt: str) -> None:
-        start, result, before = perf_counter(), None, {message.id for message in agent.messages}
+        start, before = perf_counter(), {message.id for message in agent.messages}
+
+        def add(result: RunResult) -> None:
+            """Add the turn, as far as it came."""
+            messages = [message for message in result.messages if message.id not in before]
+            self.trial.add(prompt, result, messages, perf_counter() - start)
+
         try:
             result = await agent.run_agent(prompt)
         except AGUIError as failure:
-            result = failure.partial
+            if failure.partial is not None:
+                add(failure.partial)
             raise
-        finally:
-            if result is not None:
-                messages = [message for message in result.messages if message.id not in before]
-                self.trial.add(prompt, result, messages, perf_counter() - start)
+        add(result)
         if result.pending_tool_calls:
             name = result.pending_tool_calls[0].function.name
             raise _EndedError(f"the agent waits for {name}; give the scenario the tool, or approve:")
@@ -256,8 +260,8 @@ class _Talk:
         return result
 
 
-def _agent(given: object, needed: str) -> AbstractAgent[Any]:
-    if not isinstance(given, AbstractAgent):
+def _agent(given: AbstractAgent[Any] | str | None, needed: str) -> AbstractAgent[Any]:
+    """Return an agent that helps; those that texts named are made before."""
+    if given is None or isinstance(given, str):
         raise UsageError(needed)
-    agent: AbstractAgent[Any] = given
-    return agent
+    return given

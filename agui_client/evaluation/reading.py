@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from agui_client._files import FILE_ERRORS, file_reason
 from agui_client._protocol.patch import parse_json
+from agui_client._protocol.schema import is_array, is_object
 from agui_client.errors import UsageError
 from agui_client.evaluation.scenarios import ExpectedCall, Limits, ReadyChecks, Scenario, ScriptedTool
 
@@ -60,18 +61,18 @@ def scenarios_in(content: object, where: str) -> list[Scenario]:
     Raises:
         UsageError: It is wrong.
     """
-    if not isinstance(content, Mapping) or not isinstance(content.get("scenarios"), list):
+    if not is_object(content) or not is_array(content.get("scenarios")):
         raise UsageError(f"{where} has no list scenarios:, with a scenario in each entry")
     if unknown := sorted(map(str, content.keys() - {"scenarios", "defaults"})):
         raise UsageError(f"{where}: {unknown[0]}: is not known; the file has defaults: and scenarios:")
-    defaults = content.get("defaults") or {}
-    if not isinstance(defaults, Mapping):
+    defaults: object = content.get("defaults") or {}
+    if not is_object(defaults):
         raise UsageError(f"{where}: defaults: is a mapping of members of scenarios")
     found: list[Scenario] = []
     problems: list[str] = []
     for number, each in enumerate(content["scenarios"]):
         place = f"{where}, scenarios[{number}]"
-        if not isinstance(each, Mapping):
+        if not is_object(each):
             problems.append(f"{place}: a scenario is a mapping with {', '.join(_MEMBERS[''])}")
             continue
         try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from operator import attrgetter
 from typing import Annotated, Any, Literal, Required, Self, TypeAlias
@@ -28,9 +28,9 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 from typing_extensions import TypedDict
 
-from agui_client._interrupts.answers import Answer
-from agui_client._tools.approval import ApprovalRequest
-from agui_client._tools.approval import Decision as Approval
+from agui_client._interrupts.answers import Answerer
+from agui_client._protocol.schema import is_object
+from agui_client._tools.approval import Approver
 from agui_client._tools.function import FunctionTool
 from agui_client.agent import AbstractAgent
 from agui_client.evaluation.trials import Trial
@@ -118,7 +118,7 @@ class Value(TypedDict):
 
 
 def _decision_kind(value: object) -> str:
-    names: set[object] = set(value) if isinstance(value, Mapping) else set()
+    names: set[str] = set(value) if is_object(value) else set()
     return f"<{next((name for name in ('deny', 'edit') if name in names), 'value' if names else 'word')}>"
 
 
@@ -147,7 +147,7 @@ Decisions: TypeAlias = Annotated[
 ]
 """A decision for all times, or several in their order, of which the last one stands for all further times."""
 _Word: TypeAlias = Annotated[Literal["allow", "deny", "cancel"], Tag("<word>")]
-_ByName: TypeAlias = Annotated[dict[str, Decisions], Tag("<members>")]
+_ByName: TypeAlias = Annotated[Mapping[str, Decisions], Tag("<members>")]
 
 
 @with_config(_EXACT)
@@ -201,12 +201,12 @@ Check: TypeAlias = Annotated[
 """A check: ready ones, or a function of the `Trial`. It passes with None or True; it fails with False, with a text that
 says why, or with an AssertionError."""
 ApprovePolicy: TypeAlias = Annotated[
-    _Word | _ByName | Annotated[Callable[[ApprovalRequest], Approval], Tag("<function>")], Discriminator(_policy_kind)
+    _Word | _ByName | Annotated[Approver, Tag("<function>")], Discriminator(_policy_kind)
 ]
 """Decisions about tool calls: one for all, some by the name of the tool ("*" for the rest), or a function, as the
 `approve=` of an agent."""
 AnswerPolicy: TypeAlias = Annotated[
-    _Word | _ByName | Annotated[Callable[..., Answer | None], Tag("<function>")], Discriminator(_policy_kind)
+    _Word | _ByName | Annotated[Answerer, Tag("<function>")], Discriminator(_policy_kind)
 ]
 """Answers to questions: one for all, some by the id or reason of the interrupt, by the tool that it is about or by
 words of its message ("*" for the rest), or a function, as the `answer=` of an agent."""
@@ -224,7 +224,7 @@ class Scenario(BaseModel):
 
     name: Annotated[str, Field(min_length=1)]
     """The name, which is unique among the scenarios that are evaluated together."""
-    says: list[Line] = []
+    says: Sequence[Line] = ()
     """The prompts of the user, in order."""
     goal: str = ""
     """What the user wants to achieve; then an agent plays the user, when `says` is over."""
@@ -234,12 +234,12 @@ class Scenario(BaseModel):
     """The agent that plays the user: also by its URL, or by the name of a model, such as "openai:gpt-5"."""
     judge: AbstractAgent[Any] | str | None = None
     """The agent that judges, in the same words."""
-    tools: list[
+    tools: Sequence[
         Annotated[
             Annotated[FunctionTool[..., Any], Tag("<function>")] | Annotated[ScriptedTool, Tag("<members>")],
             Discriminator(_tool_kind),
         ]
-    ] = []
+    ] = ()
     """Tools of the application; those of the agent with the same names are replaced."""
     approve: ApprovePolicy | None = None
     """Decisions about tool calls that wait for approval; the agent's own `approve=` if left out."""
@@ -249,7 +249,7 @@ class Scenario(BaseModel):
     """The state that the conversation begins with; the agent's own if left out."""
     limits: Limits = {}
     """The most that the conversation may take."""
-    checks: list[Check] = []
+    checks: Sequence[Check] = ()
     """What is checked at the end; a conversation that ends too early has failed in any case."""
 
     @model_validator(mode="after")

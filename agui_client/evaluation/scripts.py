@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from agui_client._interrupts.answers import Cancel, Resolve
+from agui_client._protocol.schema import is_array, is_object
 from agui_client._tools.approval import Approve, Deny
 from agui_client._tools.context import BoundCall
 from agui_client._tools.function import FunctionTool
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from agui_client._interrupts.answers import Answer, Answerer
     from agui_client._tools.approval import ApprovalRequest, Approver
     from agui_client._tools.toolset import ToolSource
-    from agui_client.evaluation.scenarios import ScriptedTool
+    from agui_client.evaluation.scenarios import AnswerPolicy, ApprovePolicy, ScriptedTool
 
 T = TypeVar("T")
 _ANY_ARGUMENTS = {"type": "object"}
@@ -56,11 +57,11 @@ def _scripted(script: ScriptedTool) -> FunctionTool[..., Any]:
     async def call(**arguments: Any) -> Any:
         """Return the next result."""
         result = following.next()
-        if isinstance(result, Mapping) and result.keys() == {"error"}:
+        if is_object(result) and list(result) == ["error"]:
             raise ToolError(str(result["error"]))
         return result
 
-    kind = _UncheckedTool if script.get("unchecked") else FunctionTool
+    kind: type[FunctionTool[..., Any]] = _UncheckedTool if script.get("unchecked") else FunctionTool
     return kind(
         call,
         name=script["name"],
@@ -106,8 +107,8 @@ class _Decisions:
     """
 
     def __init__(self, policy: Any) -> None:
-        by_name: Mapping[str, Any] = policy if isinstance(policy, Mapping) else {_REST: policy}
-        self._by_name = {name: _InOrder(each if isinstance(each, list) else [each]) for name, each in by_name.items()}
+        by_name: Mapping[str, Any] = policy if is_object(policy) else {_REST: policy}
+        self._by_name = {name: _InOrder(each if is_array(each) else [each]) for name, each in by_name.items()}
 
     def about(self, names: Sequence[str], message: str = "") -> Any:
         """Return the decision about something; None if the policy has none.
@@ -122,15 +123,14 @@ class _Decisions:
         return self._by_name[name].next() if name in self._by_name else None
 
 
-def approver_of(policy: Any) -> Approver | None:
+def approver_of(policy: ApprovePolicy | None) -> Approver | None:
     """Return the handler that approves by a policy; None without one.
 
     Args:
-        policy: An `ApprovePolicy`.
+        policy: The policy.
     """
-    if policy is None or callable(policy):
-        given: Approver | None = policy
-        return given
+    if policy is None or not isinstance(policy, str | Mapping):
+        return policy
     decisions = _Decisions(policy)
 
     async def approve(request: ApprovalRequest) -> Approve | Deny:
@@ -141,15 +141,14 @@ def approver_of(policy: Any) -> Approver | None:
     return approve
 
 
-def answerer_of(policy: Any) -> Answerer | None:
+def answerer_of(policy: AnswerPolicy | None) -> Answerer | None:
     """Return the handler that answers interrupts by a policy; None without one.
 
     Args:
-        policy: An `AnswerPolicy`.
+        policy: The policy.
     """
-    if policy is None or callable(policy):
-        given: Answerer | None = policy
-        return given
+    if policy is None or not isinstance(policy, str | Mapping):
+        return policy
     decisions = _Decisions(policy)
 
     async def answer(interrupt: Interrupt) -> Answer | None:

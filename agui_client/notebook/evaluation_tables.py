@@ -40,7 +40,4 @@ def _cells(shown: Evaluation, heads: list[str], row: list[str]) -> Iterator[Elem
 def _(shown: Outcome) -> list[Element]:
     reasons = [Line(reason, "bad") for reason in shown.reasons]
     chat = [] if shown.trial is None else conversation(shown.trial.messages)
-    return [
-        Fold(shown.title, [*reasons, *chat], "good" if shown.passed else "bad"),
-        *([] if shown.passed else reasons[:1]),
-    ]
+    return [Fold(shown.title, [*reasons, *chat], "good" if shown.passed else "bad")]

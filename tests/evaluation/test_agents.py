@@ -58,7 +58,7 @@ def test_a_remote_agent_and_a_team_are_asked_over_several_turns(kind: str, serve
 @pytest.mark.anyio
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_conversations_share_the_connections_of_a_remote_agent(server: Server) -> None:
-    agents = {"one": HttpAgent(server.url), "made": lambda: HttpAgent(server.url)}
+    agents: dict[str, Any] = {"one": HttpAgent(server.url), "made": lambda: HttpAgent(server.url)}
     evaluation = await evaluate(agents, Scenario(name="trip", says=["Hi"]), repeat=3)
     assert evaluation.passed
     assert evaluation.agents == ["one", "made"]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ag_ui.core import RunAgentInput
+from ag_ui.core import Interrupt, RunAgentInput
 
 from agui_client import Approve, Deny, FunctionAgent, UsageError, tool
 from agui_client.evaluation import Cassette, Outcome, Scenario, Trial, evaluate_sync, shrink
@@ -22,6 +22,10 @@ def bought_nothing(trial: Trial) -> str | None:
     """A check of this module, which cassettes name."""
     bought = [call.turn for call in trial.calls if call.name == "buy_tickets"]
     return f"it bought in turn {bought[0]}" if bought else None
+
+
+def never(asked: Interrupt) -> Deny:
+    return Deny("never")
 
 
 def failure_of(agent: Any, scenario: Scenario, **options: Any) -> Outcome:
@@ -68,9 +72,7 @@ def test_a_failure_is_held_again_without_its_agent_its_tools_and_its_handlers(tm
     assert len(Recording.read(path).exchanges) == 6
 
 
-@pytest.mark.parametrize(
-    "answer", [None, {"sure": "deny"}, lambda asked: Deny("never")], ids=["none", "named", "function"]
-)
+@pytest.mark.parametrize("answer", [None, {"sure": "deny"}, never], ids=["none", "named", "function"])
 def test_answers_to_questions_are_given_again(answer: Any) -> None:
     agent = ScriptedAgent(turn(outcome=interrupt("Are you sure?")), turn(text("As you like.")))
     agent.set_handlers(answer=lambda asked: Approve())

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from ag_ui.core import RunAgentInput, RunErrorEvent, TextMessageEndEvent, TokenUsage
+from ag_ui.core import Interrupt, RunAgentInput, RunErrorEvent, TextMessageEndEvent, TokenUsage
 
 from agui_client import FunctionAgent, tool
 from agui_client.evaluation import Evaluation, Rate, Scenario, Trial, evaluate_sync
@@ -142,6 +142,10 @@ def test_policies_decide_about_calls_by_their_tool_and_in_their_order() -> None:
     assert [each.result for each in outcome.trial.calls] == ["done", "done", "too many", "done"]
 
 
+def _leave(asked: Interrupt) -> None:
+    """Leave a question."""
+
+
 @pytest.mark.parametrize(
     ("answer", "payload"),
     [
@@ -149,7 +153,7 @@ def test_policies_decide_about_calls_by_their_tool_and_in_their_order() -> None:
         ({"which city": {"value": {"city": "Oslo"}}}, {"city": "Oslo"}),
         ({"input_required": {"value": 3}}, 3),
         ({"other": "deny", "*": {"value": "rest"}}, "rest"),
-        (lambda asked: None, None),
+        (_leave, None),
     ],
 )
 def test_answers_are_found_by_words_of_the_question_or_its_reason(answer: Any, payload: Any) -> None:
@@ -163,10 +167,14 @@ def test_answers_are_found_by_words_of_the_question_or_its_reason(answer: Any, p
 
 def test_a_function_of_the_trial_may_say_the_next_line_and_end_the_conversation() -> None:
     echo = FunctionAgent(_echo)
-    says = ["one", lambda trial: trial.turns[-1].text.upper(), lambda trial: None, "never"]
+    says: list[Any] = ["one", _louder, _leave, "never"]
     (outcome,) = evaluate_sync(echo, Scenario(name="echo", says=says)).outcomes
     assert outcome.trial is not None
     assert [each.text for each in outcome.trial.turns] == ["one!", "ONE!!"]
+
+
+def _louder(trial: Trial) -> str:
+    return trial.turns[-1].text.upper()
 
 
 def _echo(input: RunAgentInput) -> str:
@@ -252,7 +260,7 @@ async def _slow(input: RunAgentInput) -> AsyncIterator[str]:
     ],
 )
 def test_a_conversation_that_ends_too_early_has_failed(agent: Any, scenario: dict[str, Any], error: str) -> None:
-    evaluation = evaluate_sync(agent, Scenario(name="x", **{"says": ["Hi"], **scenario}))
+    evaluation = evaluate_sync(agent, Scenario.model_validate({"name": "x", "says": ["Hi"], **scenario}))
     assert reasons(evaluation)["completes"].startswith(error)
     (failure,) = evaluation.failures
     assert failure.cassette is not None

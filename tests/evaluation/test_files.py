@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
-import yaml
 
 from agui_client import UsageError
 from agui_client.evaluation import Scenario, Trial, evaluate_sync, read_scenarios
@@ -45,13 +46,18 @@ def short(trial: Trial) -> bool:
 @pytest.mark.parametrize("suffix", [".yaml", ".json"])
 def test_a_file_says_the_same_as_python(tmp_path: Path, suffix: str) -> None:
     path, text = tmp_path / f"scenarios{suffix}", _FILE.replace("MODULE", __name__)
+    yaml: Any = import_module("yaml")
     path.write_text(text if suffix == ".yaml" else json.dumps(yaml.safe_load(text)), "utf-8")
     parameters = {"type": "object", "properties": {"city": {"type": "string"}}}
     results = ["rain", {"error": "the station is down"}]
-    of_all = {"limits": {"turns": 3}, "tools": [{"name": "get_weather", "parameters": parameters, "results": results}]}
+    weather = {"name": "get_weather", "parameters": parameters, "results": results}
+    of_all: dict[str, Any] = {"limits": {"turns": 3}, "tools": [weather]}
     called = {"tool": "get_weather", "arguments": {"city": "Oslo"}, "times": 2}
-    plan = {"says": ["Plan my day", "And again"], "checks": [{"said": "outdoors"}, {"called": called}, short]}
-    ferry = {
+    plan: dict[str, Any] = {
+        "says": ["Plan my day", "And again"],
+        "checks": [{"said": "outdoors"}, {"called": called}, short],
+    }
+    ferry: dict[str, Any] = {
         "says": ["Book the ferry"],
         "answer": {"tickets": "allow", "*": ["deny", {"value": 3}]},
         "checks": [{"state": {"/trip/tickets": "bought"}}],

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import signal
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ag_ui.core import RunAgentInput
@@ -26,10 +28,13 @@ def _echo(input: RunAgentInput) -> str:
 def test_the_next_start_asks_nothing_and_applies_changed_functions(tmp_path: Path) -> None:
     agent, journal = ScriptedAgent(turn(text("yes"))), tmp_path / "trials.jsonl"
 
-    def scenario(check: object) -> Scenario:
-        return Scenario(name="x", says=["Hi", "Bye"], checks=[{"said": "yes"}, check])  # type: ignore[list-item]
+    def scenario(check: Callable[[Trial], str | None]) -> Scenario:
+        return Scenario(name="x", says=["Hi", "Bye"], checks=[{"said": "yes"}, check])
 
-    first = evaluate_sync(agent, scenario(lambda trial: True), repeat=2, journal=journal)
+    def lenient(trial: Trial) -> None:
+        """Accept everything."""
+
+    first = evaluate_sync(agent, scenario(lenient), repeat=2, journal=journal)
     assert (first.passed, len(agent.inputs)) == (True, 4)
 
     def strict(trial: Trial) -> str:
@@ -68,7 +73,7 @@ def test_ctrl_c_loses_no_conversation_that_is_finished(tmp_path: Path) -> None:
 
 def test_an_agent_that_cannot_be_reached_is_asked_again_and_then_named(tmp_path: Path) -> None:
     scenario, retry = Scenario(name="x", says=["Hi"]), RowRetry(times=1, first_wait=0)
-    busy = [faults.status(503, retry_after=0), sse(turn(text("Hello")))]
+    busy: list[Any] = [faults.status(503, retry_after=0), sse(turn(text("Hello")))]
     with serve_bytes(*busy) as server:
         assert evaluate_sync(HttpAgent(server.url, retry=None), scenario, retry=retry).passed
     journal = tmp_path / "trials.jsonl"
