@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from ag_ui.core import RunAgentInput
 
 from agui_client import AbstractAgent, HttpAgent
-from agui_client.evaluation import Cassette, Scenario, Trial, evaluate_sync, shrink
+from agui_client.evaluation import Scenario, Trial, evaluate_sync, shrink
 from agui_client.testing import ScriptedAgent, Step, demo_agent, text, tool_call, tool_result, turn
 
 
@@ -46,15 +46,13 @@ def hasty_agent() -> ScriptedAgent:
 
 
 def main(*urls: str) -> None:
-    agents: dict[str, AbstractAgent] = {"careful": demo_agent(pace=0), "hasty": hasty_agent()}
-    if urls:
-        agents = {url: HttpAgent(url) for url in urls}
+    mine: dict[str, AbstractAgent] = {"careful": demo_agent(pace=0), "hasty": hasty_agent()}
+    agents = {url: HttpAgent(url) for url in urls} or mine
     evaluation = evaluate_sync(agents, SCENARIOS, repeat=10)
     print(evaluation)
     for failure in evaluation.failures[:1]:
         with TemporaryDirectory() as folder:
-            shrink(failure, agents[failure.agent]).save(f"{folder}/kept.jsonl")
-            kept = Cassette.read(f"{folder}/kept.jsonl")
+            kept = shrink(failure, agents[failure.agent]).save(f"{folder}/kept.jsonl")
             print(f"kept as {kept.scenario.says}: {', '.join(kept.replay().failed)}")
 
 

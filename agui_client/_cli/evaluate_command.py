@@ -106,7 +106,9 @@ def _shrink(evaluation: Evaluation, agents: Mapping[str, Any], judge: str | None
 
     for outcome in evaluation.failures:
         if outcome.cassette is not None:
-            shrink(outcome, agents[outcome.agent], judge=judge).save(outcome.cassette)
+            # Of two agents, the other one shows which prompt the failure needs.
+            other = next((agent for name, agent in agents.items() if name != outcome.agent), None)
+            shrink(outcome, agents[outcome.agent], reference=other, judge=judge).save(outcome.cassette)
 
 
 def _code_of(evaluation: Evaluation) -> ExitCode:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from agui_client._files import file_reason, write_private
 from agui_client._protocol.message_text import content_text
 from agui_client._secrets import hidden_json, hidden_text
 from agui_client.errors import UsageError
+from agui_client.evaluation.checks import check_named
 from agui_client.evaluation.evaluation import Plan
 from agui_client.evaluation.freezing import is_scenario
 from agui_client.evaluation.outcomes import Outcome
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from ag_ui.core import RunAgentInput
 
     from agui_client.agent import AbstractAgent
-    from agui_client.evaluation.scenarios import Check
+    from agui_client.evaluation.scenarios import Check, Line
 
 
 @dataclass(frozen=True)
@@ -161,19 +163,20 @@ def shrink(
     failure: Outcome | Cassette | str | os.PathLike[str],
     agent: AbstractAgent[Any] | None = None,
     *,
+    reference: AbstractAgent[Any] | None = None,
     judge: AbstractAgent[Any] | str | None = None,
-    most: int = 30,
 ) -> Cassette:
-    """Make a conversation that failed as short as it can be while the same check still fails.
+    """Make a conversation that failed as short as it can be while the same check fails for the same reason.
 
-    The end is cut off where the check fails for the same reason without it. Prompts in the middle can be left out only
-    if the agent answers anew: give it, and a prompt is left out where the same check fails all the same.
+    Only that check stays. The end is cut off where the check fails without it. Prompts in the middle can be left out
+    only if the agent answers anew. What the agent owes may be owed to any prompt, so that a check for it, such as
+    `called`, keeps all of them, unless a reference shows which: it passes where the agent fails.
 
     Args:
         failure: The failure, or its cassette.
         agent: The agent that failed; without it, nothing is sent anywhere.
+        reference: An agent that passes, such as an earlier version.
         judge: The agent that judges, if a check needs it.
-        most: The most conversations to hold with the agent.
 
     Returns:
         The shortest one, to be saved.
@@ -189,29 +192,39 @@ def shrink(
     if not failed:
         raise UsageError(f"the conversation of {cassette.path} does not fail when it is held again")
     name, verdict = next(iter(failed.items()))
-    says = [str(each) for each in cassette.scenario.says]
-    for length in range(1, len(says)):
-        shorter = held(cassette.replayed(), cassette.scenario.model_copy(update={"says": says[:length]}))
-        if shorter.verdicts.get(name) == verdict:
-            cassette = _cassette_of(shorter)
+    whole = cassette.scenario
+    alone = whole.model_copy(update={"checks": check_named(whole.checks, name)})
+
+    def shorter(says: Sequence[Line], asked: AbstractAgent[Any]) -> Cassette | None:
+        """Return the conversation with fewer prompts; None if it is another failure, or none."""
+        scenario = alone.model_copy(update={"says": says})
+        outcome = held(asked, scenario, judge=judge)
+        found = outcome.failed.get(name)
+        if found is None:
+            return None
+        is_same = _without_place(found.reason) == _without_place(verdict.reason)
+        if not is_same and (reference is None or not held(reference, scenario, judge=judge).passed):
+            return None
+        return _cassette_of(outcome)
+
+    says = whole.says
+    for length in range(1, len(says) + 1):
+        if (found := shorter(says[:length], cassette.replayed())) is not None:
+            cassette, says = found, says[:length]
             break
-    return cassette if agent is None else _thinned(cassette, agent, name, judge, most)
-
-
-def _thinned(
-    cassette: Cassette, agent: AbstractAgent[Any], name: str, judge: AbstractAgent[Any] | str | None, most: int
-) -> Cassette:
-    """Leave out prompts before the last one, as long as the check of a name fails."""
-    at, says = 0, list(cassette.scenario.says)
-    while at < len(says) - 1 and most > 0:
+    at = 0
+    while agent is not None and at < len(says) - (reference is None):
         fewer = [*says[:at], *says[at + 1 :]]
-        outcome = held(agent, cassette.scenario.model_copy(update={"says": fewer}), judge=judge)
-        most -= 1
-        if name in outcome.failed:
-            cassette, says = _cassette_of(outcome), fewer
+        if fewer and (found := shorter(fewer, agent)) is not None:
+            cassette, says = found, fewer
         else:
             at += 1
     return cassette
+
+
+def _without_place(reason: str) -> str:
+    """Return a reason without the number of the turn, which is another in a shorter conversation."""
+    return re.sub(r"\bin turn \d+", "", reason)
 
 
 def cassettes(folder: str | os.PathLike[str]) -> list[Cassette]:

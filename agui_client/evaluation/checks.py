@@ -16,6 +16,8 @@ from agui_client.state.merging import ABSENT
 from agui_client.state.pointers import Places
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from agui_client.evaluation.scenarios import Check, Scenario
     from agui_client.evaluation.trials import CalledTool, Trial
 
@@ -39,6 +41,22 @@ def verdicts_of(scenario: Scenario, trial: Trial) -> dict[str, Verdict]:
         for name, judge in _named(check):
             verdicts[name] = _verdict(judge, trial)
     return verdicts
+
+
+def check_named(checks: Sequence[Check], name: str) -> list[Check]:
+    """Return the check of a name, without those beside it; nothing for the one that every scenario has.
+
+    Args:
+        checks: The checks.
+        name: The name.
+    """
+    found: list[Any] = []
+    for check in checks:
+        if callable(check):
+            found += [check for own, _ in _named(check) if own == name]
+        else:
+            found += [{kind: check[kind]} for kind in check if next(iter(_named({kind: check[kind]})))[0] == name]
+    return found
 
 
 def _named(check: Check) -> Iterator[tuple[str, Callable[[Trial], Any]]]:

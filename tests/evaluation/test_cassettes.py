@@ -119,6 +119,21 @@ def test_prompts_that_the_failure_does_not_need_are_left_out_where_the_agent_ans
     assert short.replay().failed["bought_nothing"].reason == "it bought in turn 1"
 
 
+def test_an_agent_that_passes_shows_which_prompts_a_missing_call_needs() -> None:
+    def agent(city: str) -> FunctionAgent[Any]:
+        def answer(input: RunAgentInput) -> str:
+            return f"It rains in {city if 'Bergen' in str(input.messages[-1].content) else 'Oslo'}."
+
+        return FunctionAgent(answer)
+
+    says = ["How is Oslo?", "And Bergen?", "Thanks for Oslo"]
+    checks: list[Any] = [{"said": "rains in Bergen", "turns_at_most": 3}]
+    failure = failure_of(agent("Oslo"), Scenario(name="x", says=says, checks=checks))
+    assert shrink(failure, agent("Oslo")).scenario.says == says
+    short = shrink(failure, agent("Oslo"), reference=agent("Bergen"))
+    assert (short.scenario.says, short.scenario.checks) == (["And Bergen?"], [{"said": "rains in Bergen"}])
+
+
 def test_a_prompt_stays_that_the_failure_needs() -> None:
     def forgetful(input: RunAgentInput) -> str:
         return "Who are you?" if len(input.messages) > 2 and "name" in str(input.messages[0].content) else "Hello."
