@@ -52,10 +52,8 @@ def check_named(checks: Sequence[Check], name: str) -> list[Check]:
     """
     found: list[Any] = []
     for check in checks:
-        if callable(check):
-            found += [check for own, _ in _named(check) if own == name]
-        else:
-            found += [{kind: check[kind]} for kind in check if next(iter(_named({kind: check[kind]})))[0] == name]
+        single: list[Any] = [check] if callable(check) else [{kind: value} for kind, value in check.items()]
+        found += [each for each in single if name in dict(_named(each))]
     return found
 
 
