@@ -179,7 +179,8 @@ def store(url: str) -> None:
 
 
 STORIES: dict[str, Callable[[str], None]] = {
-    story.__name__: story for story in (plain, batch, cli, evaluate, fast, http2, llm, mcp, notebook, otel, pytest, store)
+    story.__name__: story
+    for story in (plain, batch, cli, evaluate, fast, http2, llm, mcp, notebook, otel, pytest, store)
 }
 
 

@@ -2,6 +2,11 @@
 
 `ScenarioAgent` is the agent of a batch: each row is a conversation with a clone of the agent under test, and the result
 of the row is its `Trial`.
+
+To change
+
+- how a conversation of an evaluation is held, and why it ends too early: `_Talk` here; what is known of it: `Trial` in
+  `evaluation/trials.py`
 """
 
 from __future__ import annotations

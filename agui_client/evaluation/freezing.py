@@ -1,6 +1,11 @@
 """The scenario of a cassette: a conversation that was held, with everything fixed that was decided in it.
 
 A cassette is a recording with one more line, of the kind "scenario", which other readers of recordings skip.
+
+To change
+
+- what a cassette has of a conversation that failed: `frozen` here; how it is held again and made short:
+  `evaluation/cassettes.py`
 """
 
 from __future__ import annotations

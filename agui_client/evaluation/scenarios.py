@@ -3,6 +3,10 @@
 Python and files say the same: a scenario in a file has the members of `Scenario`, with the values that JSON can write.
 Agents, decorated tools and functions of one's own need Python, except that a file may name a check function by its
 module, as in "shop.checks:polite".
+
+To change
+
+- a member of a scenario, or a ready check: this module; `_READY` in `evaluation/checks.py`, and docs/evaluate.md
 """
 
 from __future__ import annotations
