@@ -11,7 +11,8 @@ import re
 import shutil
 import weakref
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import aclosing, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import mkdtemp
@@ -86,8 +87,9 @@ async def evaluate(agents: Agents, scenarios: Scenarios, **options: Unpack[Evalu
         UsageError: An agent, a scenario or an option is wrong, or the journal belongs to other scenarios.
     """
     plan = Plan(agents, scenarios, options)
-    async for done in plan.batch:
-        plan.add(done)
+    async with aclosing(aiter(plan.batch)) as finished:
+        async for done in finished:
+            plan.add(done)
     return plan.evaluation()
 
 
@@ -107,8 +109,10 @@ def evaluate_sync(agents: Agents, scenarios: Scenarios, **options: Unpack[Evalua
         UsageError: As `evaluate`.
     """
     plan = Plan(agents, scenarios, options)
-    for done in plan.batch:
-        plan.add(done)
+    # Closed here, and not with the traceback: Ctrl-C may come while a conversation is judged.
+    with closing(iter(plan.batch)) as finished:
+        for done in finished:
+            plan.add(done)
     return plan.evaluation()
 
 
@@ -141,10 +145,15 @@ class Plan:
         self._keeps_all = keeps_all
         self._outcomes: dict[tuple[int, int], Outcome] = {}
         holding: dict[str, ScenarioAgent] = {}
-        for name, source in agents_by_name(agents).items():
+        named = agents_by_name(agents)
+        folders, files = {"": "", **_file_names(named.keys() - {""})}, _file_names([row.key for row in rows])
+        for name, source in named.items():
             if isinstance(source, str):
                 raise UsageError("evaluate() takes agents, or functions that make them; of an address, HttpAgent(url)")
-            self._planned[name] = {row.prompt: row.planned(folder / _file_name(name)) for row in rows}
+            self._planned[name] = {
+                row.prompt: Planned(row.scenario, row.repetition, folder / folders[name] / f"{files[row.key]}.jsonl")
+                for row in rows
+            }
             holding[name] = ScenarioAgent(made_agent(source), self._planned[name])
         of_batch: Any = given
         self.batch: Batch[Trial] = run_many(
@@ -204,10 +213,6 @@ class _Row:
         helped = {name: helper(getattr(whole, name), name) for name in helpers}
         return cls(whole.model_copy(update=helped), repetition, key, f"{key} ({whole.digest})")
 
-    def planned(self, folder: Path) -> Planned:
-        """Return the conversation with one agent."""
-        return Planned(self.scenario, self.repetition, folder / f"{_file_name(self.key)}.jsonl")
-
 
 def _listed(scenarios: Scenarios) -> list[Scenario]:
     if isinstance(scenarios, str | os.PathLike):
@@ -221,7 +226,11 @@ def _listed(scenarios: Scenarios) -> list[Scenario]:
     return listed
 
 
-def _file_name(name: str) -> str:
-    """Return a name as that of a file, with a checksum where another name could become the same."""
-    plain = re.sub(r"[^\w.-]+", "-", name).strip("-.")
-    return plain if plain == name.replace(" #", "-") else f"{plain}-{crc32(name.encode()):08x}"
+def _file_names(names: Collection[str]) -> dict[str, str]:
+    """Return names as those of files; where two would be the same, with a checksum."""
+    plain = {name: re.sub(r"[^\w.-]+", "-", name).strip("-.") for name in names}
+    counts = Counter(plain.values())
+    return {
+        name: made if counts[made] == 1 and made else f"{made}{crc32(name.encode()):08x}"
+        for name, made in plain.items()
+    }
