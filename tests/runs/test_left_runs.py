@@ -185,17 +185,17 @@ async def test_a_run_whose_process_was_killed_is_stopped_where_no_process_has_it
 _KILLED_BY_ITS_AGENT = """
 import asyncio, os, signal, sys
 from agui_client import FunctionAgent
-from agui_client.store import Runs, Store
+from agui_client.store import Store
 
 async def answer(input):
     os.kill(os.getpid(), signal.SIGKILL)
     yield "never"
 
 async def main():
-    runs = Runs(sys.argv[1], lease=1.0)
-    runs.add("helper", FunctionAgent(answer))
-    async with runs:
-        await runs.start("helper", "Hi", run_id="r", thread_id="t")
+    store = Store(sys.argv[1], lease=1.0)
+    store.runs.add("helper", FunctionAgent(answer))
+    async with store:
+        await store.runs.start("helper", "Hi", run_id="r", thread_id="t")
         await asyncio.sleep(30)
 
 asyncio.run(main())
@@ -261,19 +261,19 @@ async def test_whenever_a_start_is_cancelled_its_run_goes_on_or_was_never_asked_
 
 _KILLED = """
 import asyncio, os, signal, sys
-from agui_client.store import Runs, Store
+from agui_client.store import Store
 from agui_client.testing import ScriptedAgent, interrupt, turn
 
 async def main():
-    runs = Runs(sys.argv[1], lease=1.0)
-    runs.add("helper", ScriptedAgent(turn(interrupt("Proceed?", interrupt_id="i"))))
+    store = Store(sys.argv[1], lease=1.0)
+    store.runs.add("helper", ScriptedAgent(turn(interrupt("Proceed?", interrupt_id="i"))))
 
-    @runs.on_waiting
+    @store.runs.on_waiting
     def tell(waiting):
         os.kill(os.getpid(), signal.SIGKILL)
 
-    async with runs:
-        await runs.start("helper", "Hi", run_id="r", thread_id="t", owner="ann")
+    async with store:
+        await store.runs.start("helper", "Hi", run_id="r", thread_id="t", owner="ann")
         await asyncio.sleep(30)
 
 asyncio.run(main())

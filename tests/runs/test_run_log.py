@@ -127,7 +127,7 @@ async def test_a_log_takes_what_it_holds_and_gives_it_back_when_it_is_dropped() 
     assert keeper.size == log.size - begin
     log.drop()
     assert (keeper.size, log.size, log.phase, log.before) == (-begin, 0, Phase.DROPPED, None)
-    with pytest.raises(UsageError, match=r"^run 'r' is no longer kept; Runs\(keep=, max_bytes=\) say for how long$"):
+    with pytest.raises(UsageError, match=r"^run 'r' is no longer kept; Store\(keep=, max_bytes=\) say for how long$"):
         await log.read(Place(0, 1))
 
 

@@ -20,7 +20,6 @@ from agui_client.store import Store
 
 sys.path.append(str(Path(__file__).parents[1]))  # a program finds what is beside it
 from support.payers import payers
-from support.stores import FOR_ALL
 
 folder = Path(sys.argv[2])
 _PACE = float(os.environ.get("AGUI_PACE", "0.01"))
@@ -51,7 +50,14 @@ def chosen(_request: Any, input: Any) -> Any:
     return team_of(input.thread_id)
 
 
-app = agent_app(chosen, store=Store(sys.argv[1], lease=1.5), **FOR_ALL, secret="a secret of these tests", name="payers")
+app = agent_app(
+    chosen,
+    store=Store(sys.argv[1], lease=1.5),
+    owner_of=lambda _: "",
+    threads="transcripts",
+    secret="a secret of these tests",
+    name="payers",
+)
 
 if __name__ == "__main__":
     uvicorn.run(app, host="127.0.0.1", port=int(sys.argv[3]), log_level="warning")

@@ -38,7 +38,6 @@ from agui_client import FunctionAgent, ToolContext, ToolLimits, tool
 from agui_client.asgi import agent_app
 from agui_client.store import Store
 from agui_client.teams import ParallelAgent, SequentialAgent
-from support.stores import FOR_ALL
 
 folder = Path(sys.argv[2])
 PIECES = 6
@@ -133,8 +132,8 @@ limits = ToolLimits(at_once=1) if (folder / "alone").exists() else ToolLimits()
 agent = FunctionAgent(planner, tools=[pay, pay2, look, book], agent_id="planner", tool_limits=limits)
 both = ParallelAgent(member("b"), member("c"), agent_id="both")
 team = SequentialAgent(member("a"), both, agent.clone(), agent_id="team")
-alone = agent_app(agent, store=store, **FOR_ALL, secret=secret, on_crash=how)
-as_team = agent_app(team, store=store, **FOR_ALL, secret=secret, name="team")
+alone = agent_app(agent, store=store, owner_of=lambda _: "", threads="transcripts", secret=secret, on_crash=how)
+as_team = agent_app(team, store=store, owner_of=lambda _: "", threads="transcripts", secret=secret, name="team")
 as_stored = agent_app(agent, store=store, owner_of=lambda _: "", name="stored", on_crash=how)
 without_runs = agent_app(lambda _, asked: store.threads.open(asked.thread_id, agent, wait=0))
 as_stored_team = agent_app(team, store=store, owner_of=lambda _: "", name="both")

@@ -34,7 +34,6 @@ from agui_client import FunctionAgent, tool
 from agui_client.asgi import agent_app
 from agui_client.store import Store
 from agui_client.teams import SequentialAgent
-from support.stores import FOR_ALL
 
 folder = Path(sys.argv[2])
 PAYMENTS = 5
@@ -77,10 +76,17 @@ store, secret = Store(sys.argv[1]), "a secret of these tests"
 apps = {
     "plain": agent_app(agent, secret=secret),
     "kept": agent_app(lambda _, asked: store.threads.open(asked.thread_id, agent, wait=0)),
-    "durable": agent_app(agent, store=store, **FOR_ALL, name="durable", secret=secret),
+    "durable": agent_app(
+        agent, store=store, owner_of=lambda _: "", threads="transcripts", name="durable", secret=secret
+    ),
     "stored": agent_app(agent, store=store, owner_of=lambda _: "", name="stored"),
     "team": agent_app(
-        SequentialAgent(agent.clone(), agent_id="team"), store=store, **FOR_ALL, name="team", secret=secret
+        SequentialAgent(agent.clone(), agent_id="team"),
+        store=store,
+        owner_of=lambda _: "",
+        threads="transcripts",
+        name="team",
+        secret=secret,
     ),
 }
 

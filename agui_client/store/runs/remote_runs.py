@@ -116,7 +116,8 @@ class RemoteRuns:
     async def latest(self, owner: str, thread_id: str) -> ServerRun | None:
         """Return the latest run of a thread; None if none is stored."""
         rows = await self._database.runs(RunFilter(owner, thread_id), 1)
-        return await self._run_of(rows[0]) if rows else None
+        # Descriptions name messages that callers hold, and do not have them.
+        return await self.get(rows[0].row_id) if rows else None
 
     def info_of(self, row: StoredRun) -> RunInfo:
         """Return the description of a run."""

@@ -35,7 +35,8 @@ _CONNECT_SECONDS = 5
 """The longest wait for a connection to a PostgreSQL server."""
 _SILENT_MILLISECONDS = 5000
 """The longest wait for a PostgreSQL server that no longer acknowledges what it gets."""
-_KNOWN = "sqlite:///FILE or postgresql://USER@HOST/NAME; for other databases subclass ThreadStore"
+_KNOWN = "sqlite:///FILE or postgresql://USER@HOST/NAME, or an Engine of SQLAlchemy with psycopg"
+_OTHERS = "for other databases subclass ThreadStore"
 _LOCK_MILLISECONDS = 1000
 """The longest wait for a row that another program has locked, as the lease is not renewed meanwhile."""
 
@@ -75,7 +76,7 @@ class Database:
         try:
             self._engine = sa.create_engine(url, hide_parameters=True, poolclass=sa.NullPool, **options)
         except (ArgumentError, ImportError) as error:
-            raise UsageError(f"this database cannot be used: {error}; a store is kept in {_KNOWN}") from None
+            raise UsageError(f"this database cannot be used: {error}; Store takes {_KNOWN}; {_OTHERS}") from None
         event.listen(self._engine, "connect", _set_up_sqlite if self.is_sqlite else _set_up_postgresql)
         self._writes = self._reads = Transactions(self._engine, self.lease)
         if not self._is_in_memory:
@@ -171,7 +172,7 @@ def url_of(given: str | sa.Engine) -> sa.URL:
     if url is None or driver is None or not is_of_psycopg:
         # A URL may have a password, and is not shown.
         shown = "this one" if is_a(given, str) else repr(given)
-        raise UsageError(f"a store is kept in {_KNOWN}, or in an Engine of SQLAlchemy with psycopg, not {shown}")
+        raise UsageError(f"Store takes {_KNOWN}, not {shown}; {_OTHERS}")
     if url.drivername == "postgresql+asyncpg" and "ssl" in url.query:
         url = url.difference_update_query(["ssl"]).update_query_dict({"sslmode": url.query["ssl"]})
     return url.set(drivername=driver)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Sequence
 from hashlib import sha256
-from typing import Any
+from typing import Any, cast
 
 import sqlalchemy as sa
 
@@ -54,7 +54,7 @@ def unpacked(db: sa.Connection, row_id: str, stored: Any) -> list[Any]:
         stored: What stands for them in its row.
     """
     if isinstance(stored, list):
-        return stored
+        return [*cast("list[Any]", stored)]
     bodies = db.execute(_SELECT_CHAIN, {"of_row": row_id, "of_link": stored["link"]}).scalars()
     return [message for body in bodies for message in json.loads(body)]
 
