@@ -165,7 +165,9 @@ class RunAddresses:
             check_wants_run(request)
             if not 0 < len(input.run_id) <= _LONGEST_ID:
                 raise RequestRefusedError(422, f"the runId of a run that is kept has 1 to {_LONGEST_ID} characters")
-            run = await self.kept.keeper.get(key) or await self._begin(key, request, input)
+            # A database finds out with the new row whether the run is stored already.
+            known = None if self.kept.keeper.is_durable else await self.kept.keeper.get(key)
+            run = known or await self._begin(key, request, input)
             _check_same(run, input)
             return run, Place(0), None
         # A caller whose stream was cut, and who has no cursor, names its run, which may have ended meanwhile.
@@ -209,12 +211,13 @@ class RunAddresses:
                 stored_request=how,
                 input_size=len(to_json(input)),
             )
-        except RunInProgressError as error:
-            # The same request may have come to another process just now.
-            if (run := await self.kept.keeper.get(key)) is not None:
-                return run
+        except (RunInProgressError, RunsClosedError) as error:
+            # The same request may have come before, also to another process.
+            with suppress(RunsClosedError):
+                if (run := await self.kept.keeper.get(key)) is not None:
+                    return run
             raise _refusal_of(error) from error
-        except (RequestRepeatedError, RunsClosedError) as error:
+        except RequestRepeatedError as error:
             raise _refusal_of(error) from error
 
     async def _beginning(

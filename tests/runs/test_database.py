@@ -26,6 +26,7 @@ from agui_client.store.sql.run_database import RunDatabase, RunLostError
 from agui_client.store.sql.times import StoreTimes
 from agui_client.testing import Gate, ScriptedAgent, text, turn
 from support import frozen_tables
+from support.statements import counted
 from support.waiting import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
@@ -386,6 +387,21 @@ async def test_a_run_that_is_lost_while_its_process_leaves_it_is_no_unknown_fail
         await anyio.wait_all_tasks_blocked()
     gc.collect()
     assert [each.message for each in caplog.records] == []
+
+
+async def test_a_turn_of_a_run_in_a_stored_thread_takes_few_statements_and_transactions(database_url: str) -> None:
+    store, costs = Store(database_url), list[dict[str, int]]()
+    app = agent_app(ScriptedAgent(*[turn(text("Hello.")) for _ in range(6)]), store=store, owner_of=lambda _: "")
+    page = HttpAgent("http://app/", app=app, thread_id="t")
+    with anyio.fail_after(30):
+        async with store:
+            for _ in range(6):
+                with counted() as found:
+                    await page.run_agent("Hi")
+                costs.append(dict(found))
+    # The least of several: the process looks for runs to take over meanwhile, and renews its lease.
+    found = {name: min(each[name] for each in costs[1:]) for name in ("statements", "transactions")}
+    assert found == {"statements": 11 if database_url.startswith("sqlite") else 9, "transactions": 7}
 
 
 def stored_bytes(url: str) -> int:

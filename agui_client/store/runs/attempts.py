@@ -72,8 +72,9 @@ class Attempt:
         # Numbers of events: before the attempt, that are stored, and before the place where another one would go on.
         self._first = self._stored = self._position = 0
         self._sent_run_id: str | None = None
-        self._has_thread = self._has_ended = False
-        self._answers: RunKey | None = run.log.key
+        self._has_thread = self._has_ended = self._has_groups = False
+        self.settles = True
+        """Whether other runs of the thread may wait for what this one answers or abandons."""
         self._turns = asyncio.Lock()
 
     async def carry_out(self) -> None:
@@ -151,7 +152,7 @@ class Attempt:
         if not is_sent:
             values["checkpoint_position"] = self._position = self.run.log.end.position
         # The first checkpoint is made when the run is certain: what its thread waited for is answered.
-        answers, self._answers = self._answers, None
+        answers, self.settles = self.run.log.key if self.settles else None, False
         try:
             await self._store(values, answers=answers)
         except RunLostError:
@@ -177,7 +178,8 @@ class Attempt:
                 return
             place, beginning = Place(position, self.claim.attempt), None if position else self._beginning()
             group = EventGroup(self.claim.row_id, place, frames, beginning, is_end=bool(last)) if frames else None
-            await self._database.store(self.claim, group, values, answers)
+            had_groups, self._has_groups = self._has_groups, self._has_groups or group is not None
+            await self._database.store(self.claim, group, values, answers, replaces_groups=bool(last) and had_groups)
             self._has_ended, self._stored = bool(last), position + len(frames) - bool(last)
             log.show(self._stored)
 

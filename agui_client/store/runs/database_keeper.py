@@ -299,7 +299,7 @@ class DatabaseKeeper:
         # Before the row is stored: `_live` takes over the rows of this process that have no attempt.
         self._own[claim.row_id] = attempt
         try:
-            await self._database.add(claim.row_id, run.log.key, run.stored_request)
+            attempt.settles = await self._database.add(claim.row_id, run.log.key, run.stored_request)
         except BaseException:
             self._let_go(attempt)
             raise

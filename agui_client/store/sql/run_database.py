@@ -81,7 +81,7 @@ class RunDatabase:
         self.lease = self._database.lease
         """The lease of this process."""
         self.now, is_sqlite = self._database.now, self._database.is_sqlite
-        self._insert_run = sa.insert(RUN).values(begun_at=self.now)
+        self._insert_run = sa.insert(RUN).values(begun_at=self.now).returning(_ARE_WAITING)
         # The lock lets a process that takes the run over wait for the events, or lets these events find it gone.
         self._insert_group = sa.text(_INSERT_GROUP.format(lock="" if is_sqlite else "for share"))
         if is_sqlite:
@@ -201,8 +201,8 @@ class RunDatabase:
 
     # --- the life of a run
 
-    async def add(self, row_id: str, key: RunKey, stored_request: StoredRequest, *, is_left: bool = False) -> None:
-        """Add a run that begins.
+    async def add(self, row_id: str, key: RunKey, stored_request: StoredRequest, *, is_left: bool = False) -> bool:
+        """Add a run that begins; return whether other runs of its thread wait for what it answers or abandons.
 
         Args:
             row_id: The id of its row.
@@ -225,20 +225,21 @@ class RunDatabase:
             "answers": json.dumps([each.interrupt_id for each in resume]),
         }
 
-        def insert(connection: sa.Connection) -> None:
+        def insert(connection: sa.Connection) -> bool:
             """Add the row, and take it back if the answers were given before."""
-            connection.execute(self._insert_run, values)
+            are_waiting = bool(connection.execute(self._insert_run, {**values, **_of(key)}).scalar_one())
             # Behind that: of two processes with the same answer, the second one now sees the run of the first.
             if resume:
                 _refuse_answered(connection, key, resume)
+            return are_waiting
 
-        def insert_again(connection: sa.Connection) -> None:
+        def insert_again(connection: sa.Connection) -> bool:
             """Add the row unless it is there, as this process has it already."""
-            if not connection.execute(_SELECT_MINE, {"of_row": row_id, "of_process": values["process_id"]}).all():
-                insert(connection)
+            mine = {"of_row": row_id, "of_process": values["process_id"]}
+            return bool(connection.execute(_SELECT_MINE, mine).all()) or insert(connection)
 
         try:
-            await self._write(insert, again=insert_again)
+            return await self._write(insert, again=insert_again)
         except IntegrityError:
             raise RunInProgressError(f"a run is going on in thread {key.thread_id!r}") from None
 
@@ -276,6 +277,8 @@ class RunDatabase:
         group: EventGroup | None,
         values: Mapping[str, Any],
         answers: RunKey | None = None,
+        *,
+        replaces_groups: bool = False,
     ) -> None:
         """Store what a run has come to: its next events, and changes of its row.
 
@@ -285,6 +288,7 @@ class RunDatabase:
             values: The values of the columns that change, that of `left_input` as a JSON value; the end of the run has
                 its time besides.
             answers: The identity of the run, if what other runs of its thread waited for is answered or abandoned now.
+            replaces_groups: Whether the events take the place of those that the attempt has stored before.
 
         Raises:
             RunLostError: The run is another process's now.
@@ -302,7 +306,7 @@ class RunDatabase:
                 columns = {**group.columns, "beginning": beginning}
                 if not connection.execute(self._insert_group, {**columns, **mine}).rowcount:
                     return is_repeated and self._is_over(connection, mine, values)
-                if group.is_end:
+                if replaces_groups:
                     connection.execute(_DELETE_GROUPS, mine)
             if answers is not None:
                 _settle(connection, answers)
@@ -426,6 +430,13 @@ _ASKED = sa.select(RUN.c.row_id, RUN.c.run_id, RUN.c.status, RUN.c.interrupts, R
 )
 _SELECT_OTHER_ASKED = _ASKED.where(RUN.c.run_id != sa.bindparam("of_run_id"), sa.or_(IS_WAITING, RUN.c.answers != "[]"))
 _SELECT_WAITING_AND_SELF = _ASKED.where(sa.or_(IS_WAITING, RUN.c.run_id == sa.bindparam("of_run_id")))
+_ASKING = RUN.alias()
+# A run of the thread that is added waits for none: while it goes on, no other one of its thread begins or ends.
+_ARE_WAITING = sa.exists().where(
+    _ASKING.c.owner == sa.bindparam("of_owner"),
+    _ASKING.c.thread_id == sa.bindparam("of_thread_id"),
+    _ASKING.c.status == sa.literal_column(f"'{RunStatus.WAITING}'"),
+)
 _SETTLE = (
     sa.update(RUN)
     .where(RUN.c.row_id == sa.bindparam("of_row"))
