@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Sequence
 from hashlib import sha256
-from typing import Any, cast
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -45,7 +45,7 @@ def packed(db: sa.Connection, row_id: str, messages: Sequence[Any]) -> Any:
     return {"link": links[-1]}
 
 
-def unpacked(db: sa.Connection, row_id: str, stored: Any) -> list[Any]:
+def unpacked(db: sa.Connection, row_id: str, stored: list[Any] | dict[str, str]) -> list[Any]:
     """Return messages of a run, as JSON values.
 
     Args:
@@ -54,7 +54,7 @@ def unpacked(db: sa.Connection, row_id: str, stored: Any) -> list[Any]:
         stored: What stands for them in its row.
     """
     if isinstance(stored, list):
-        return [*cast("list[Any]", stored)]
+        return stored
     bodies = db.execute(_SELECT_CHAIN, {"of_row": row_id, "of_link": stored["link"]}).scalars()
     return [message for body in bodies for message in json.loads(body)]
 
