@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
@@ -39,11 +39,10 @@ if TYPE_CHECKING:
     from ag_ui.core import Event, Interrupt, Message, ToolCall
     from reactivex import Observable
 
-    from agui_client._conversation.log import PastRuns
     from agui_client._interrupts.answers import Answerer
     from agui_client._protocol.events import WireEvent
     from agui_client._run.async_run import AgentRun, RunLoop, Start
-    from agui_client._run.continuing import StoredCall
+    from agui_client._run.continuing import StoredBeginning, StoredCall, ThreadLog
     from agui_client._run.custom_models import CustomModels
     from agui_client._run.ending import Checkpoint, Save
     from agui_client._run.engine import Engine
@@ -135,7 +134,7 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
         self._subscribers: list[Subscriber] = []
         self._observers: list[RunObserver] = []
         self._save: Save | None = None
-        self._find_call: Callable[[str], Awaitable[StoredCall | None]] | None = None
+        self._log: ThreadLog | None = None
         self.use(*options.get("middleware", ()))
         for observer in options.get("observers", ()):
             self.add_observer(observer)
@@ -512,6 +511,31 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
         """Replace the conversation's messages."""
         self._conversation.set_messages(messages)
 
+    def rewind(self, message_id: str | None = None, *, before: str | None = None) -> list[Message]:
+        """Take the conversation back to one of its messages, to edit what came after it or to have it answered again.
+
+            agent.rewind(question.id)                            # regenerate
+            await agent.run_agent()
+
+            agent.rewind(before=question.id)                     # edit; a message that keeps its id is known as an edit
+            await agent.run_agent(question.model_copy(update={"content": "..."}))
+
+        The state stays as it is; a server that stores the thread sends the one of that message with the next run
+        (`agent_app(..., on_divergence="rewind")`). What was asked since is withdrawn.
+
+        Args:
+            message_id: The id of the message that becomes the last one; the results of its calls stay, too.
+            before: The id of the first message that goes, in place of `message_id`.
+
+        Returns:
+            The messages that were taken away.
+
+        Raises:
+            UsageError: There is no such message, the place is between a call and its result, or not one id is given.
+            RunInProgressError: A run is going on.
+        """
+        return self._conversation.rewind(message_id, before)
+
     def set_state(self, state: Any) -> None:
         """Replace the state by a copy of any JSON value; pydantic models and dataclasses in it are dumped by alias.
 
@@ -520,13 +544,7 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
         """
         self._conversation.set_state(state)
 
-    def save_with(
-        self,
-        save: Save | None,
-        *,
-        past: PastRuns | None = None,
-        find_call: Callable[[str], Awaitable[StoredCall | None]] | None = None,
-    ) -> Self:
+    def save_with(self, save: Save | None, *, log: ThreadLog | None = None) -> Self:
         """Have the conversation saved whenever something must not be lost; clones of the agent are not saved.
 
         The function is awaited before a run is sent and when it has ended, before a function is called and after it
@@ -535,14 +553,13 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
 
         Args:
             save: A coroutine function that takes a `Checkpoint`; None ends it.
-            past: The runs that the log of a stored thread knows, for the agent to be served; None without a log.
-            find_call: A coroutine function that finds a call in that log by the id of its first run, and returns None
-                if nothing of it was saved.
+            log: The log of a stored thread, for the agent to be served; None without one.
 
         Returns:
             The agent itself.
         """
-        self._save, self._conversation.past, self._find_call = save, past, find_call
+        self._save, self._log = save, log
+        self._conversation.past = None if log is None else log.past
         return self
 
     @property
@@ -556,7 +573,15 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
         Args:
             call_id: The id of the call's first run.
         """
-        return None if self._find_call is None else await self._find_call(call_id)
+        return None if self._log is None else await self._log.find_call(call_id)
+
+    async def stored_beginning(self, message_id: str | None) -> StoredBeginning | None:
+        """Return this agent's stored thread up to one of its messages; None if no thread is stored.
+
+        Args:
+            message_id: The id of the last message; None for the thread before its first message.
+        """
+        return None if self._log is None else await self._log.find_beginning(message_id)
 
     def checkpoint(self) -> Checkpoint:
         """Return what the function of `save_with` would get now, also in the middle of a run; the state is a copy."""
@@ -599,7 +624,7 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
         twin.tools = _own_list(self.tools)
         twin._middleware, twin._observers = list(self._middleware), list(self._observers)
         # Two conversations that are saved as one thread would overwrite each other.
-        twin._subscribers, twin._save, twin._find_call = list(self._subscribers), None, None
+        twin._subscribers, twin._save, twin._log = list(self._subscribers), None, None
         twin._conversation = self._conversation.clone(thread_id)
         return twin
 

@@ -577,6 +577,46 @@ class Conversation:
         """Return the conversation as a document."""
         return document_of({**self.members(), "state": copy.deepcopy(self.state)})
 
+    def beginning(self, count: int) -> ConversationSnapshot:
+        """Return the conversation up to a message, with the present state, and without what later messages left open.
+
+        Args:
+            count: The number of messages that stay.
+        """
+        messages = self.messages[:count]
+        calls = {call.id for each in messages if each.role == "assistant" for call in each.tool_calls or ()}
+        ids = {each.id for each in messages}
+        return self.snapshot().model_copy(
+            update={
+                "pending_interrupts": [],
+                "answered_interrupts": [],
+                "kept_answers": [],
+                "messages": messages,
+                "abandoned": False,
+                "incomplete_ids": [each for each in self.incomplete_ids if each in ids],
+                "unreceived_ids": None,
+                "tool_calls": [each for each in self.ledger if each.tool_call_id in calls and each.message_id in ids],
+            }
+        )
+
+    def rewind(self, message_id: str | None, before: str | None) -> list[Message]:
+        """Take the conversation back: see `AbstractAgent.rewind`."""
+        if (message_id is None) is (before is None):
+            raise UsageError(
+                "rewind() takes the id of the last message that stays, or before= with that of the first to go"
+            )
+        messages, wanted = self.messages, before if message_id is None else message_id
+        place = next((at for at, each in enumerate(messages) if each.id == wanted), None)
+        if place is None:
+            raise UsageError(f"the conversation has no message {quoted(str(wanted))}; agent.messages lists their ids")
+        count = place + (before is None)
+        while before is None and count < len(messages) and messages[count].role == "tool":
+            count += 1
+        if before is not None and messages[place].role == "tool":
+            raise UsageError("rewind() cuts no call off from its result: give the message of the call")
+        self.restore(self.beginning(count))
+        return messages[count:]
+
     def restore(self, document: ConversationSnapshot) -> None:
         """Replace the conversation by a saved one.
 

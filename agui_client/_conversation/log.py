@@ -281,6 +281,8 @@ class PastRuns:
         """The ids of the runs that have begun."""
         self.interrupt_ids: set[str] = set()
         """The ids of the interrupts that waited for an answer, or still do."""
+        self.call_ids: set[str] = set()
+        """The ids of the calls that had a record, also if the thread has left them."""
         self.states: deque[Any] = deque(maxlen=_STATES)
         """The latest states outside of runs, the last one at the end; they share parts, and are to be read only."""
 
@@ -292,6 +294,7 @@ class PastRuns:
         """
         pending: Sequence[Interrupt] = members["pending_interrupts"]
         self.interrupt_ids.update(each.id for each in pending)
+        self.call_ids.update(each.tool_call_id for each in members["tool_calls"])
         if members["run"] is not None:
             self.run_ids.add(members["run"]["run_id"])
         elif not self.states or self.states[-1] is not members["state"]:
@@ -336,6 +339,7 @@ class Log:
         except (IndexError, PatchFailed, ValueError) as error:
             raise ThreadStoreError(f"entry {entry['number']} does not fit the ones before it: {error}") from None
         self.past.note(self._members)
+        self.past.call_ids.update(entry.get("calls", ()))
 
 
 # --- differences

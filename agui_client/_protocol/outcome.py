@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from ag_ui import core
 
 from agui_client._protocol import custom_interrupts
+from agui_client._protocol.open_items import quoted
 from agui_client._protocol.placeholders import EXTENSION, extension_of
 from agui_client._protocol.schema import is_array
 
@@ -37,6 +38,16 @@ class ThreadFacts(NamedTuple):
         """The metadata of the snapshot; None without facts."""
         told = {name: list(ids) for name, ids in zip(_FACTS, self, strict=True) if ids}
         return {EXTENSION: told} if told else None
+
+
+LEFT_BRANCH = "leftBranch"
+"""The member of a RUN_STARTED's extension with the id of the last message that the thread left for the run."""
+
+
+def branch_left(message_id: str) -> str:
+    """Return the sentence about a branch of a stored thread that a run has left."""
+    what = "the input left messages of the thread that were written within the last minute, perhaps for another page"
+    return f"{what}: the last one of them is {quoted(message_id)}; the thread keeps them as a branch"
 
 
 class Outcome:

@@ -15,6 +15,8 @@ from typing import Any, Literal, TypeAlias
 from ag_ui.core import PROTOCOL_VERSION, BaseEvent, Event, RunErrorEvent, RunFinishedEvent, RunStartedEvent
 
 from agui_client._protocol.open_items import OpenRun, listed, order_error, quoted
+from agui_client._protocol.outcome import LEFT_BRANCH, branch_left
+from agui_client._protocol.placeholders import extension_of
 from agui_client._protocol.problems import LONGEST_PATH, shortened
 from agui_client._protocol.warnings import WarningLog
 from agui_client.errors import EventOrderError, IncompleteRunError, UsageError
@@ -131,6 +133,8 @@ class Verifier:
         self._started = event
         self._has_expected_run = self._has_expected_run or event.run_id == self._run_id
         self._expect(event, "thread", event.thread_id, self._thread_id)
+        if isinstance(left := extension_of(event).get(LEFT_BRANCH), str):
+            self._warnings.add("INPUT-1", branch_left(left), event_type="RUN_STARTED")
         if (warning := version_warning(event.protocol_version)) is not None:
             message, fix = warning
             self._warnings.add("VER-2", message, path="/protocolVersion", event_type=event.type.value, fix=fix)

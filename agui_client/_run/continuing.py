@@ -7,7 +7,7 @@ idempotent (TOOL-10, SEC-3), and then the next run is sent.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -24,8 +24,11 @@ from agui_client._tools.context import BoundCall
 from agui_client.errors import ToolError
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from ag_ui.core import Message, RunAgentInput, ToolCall
 
+    from agui_client._conversation.log import PastRuns
     from agui_client._run.ending import Checkpoint
     from agui_client._tools.toolset import CallTools, OfferedTool
     from agui_client.conversation import Conversation
@@ -78,7 +81,7 @@ class Continuation(BaseModel, RequestSource):
         begun = [each.tool_call_id for each in self.document.tool_calls if each.is_begun]
         return f"{len(self.document.messages)} {self.is_between_runs} {' '.join(begun)}"
 
-    def request(self, conversation: Conversation, options: RunOptions) -> RunRequest:
+    async def request(self, conversation: Conversation, options: RunOptions) -> RunRequest:
         """Return the request of the call.
 
         Args:
@@ -95,6 +98,26 @@ class StoredCall(NamedTuple):
     """The messages and the state with which the call began."""
     place: Continuation
     """The place where it goes on."""
+
+
+class StoredBeginning(NamedTuple):
+    """A stored thread up to one of its messages."""
+
+    document: ConversationSnapshot
+    """The conversation up to there, with the state that was saved with it."""
+    saved_at: datetime
+    """When the whole thread was saved last, in UTC."""
+
+
+class ThreadLog(NamedTuple):
+    """The log of a stored thread, as far as an agent that goes on with the thread asks it."""
+
+    past: PastRuns
+    """The runs that the log knows."""
+    find_call: Callable[[str], Awaitable[StoredCall | None]]
+    """Finds a call by the id of its first run; returns None if nothing of it was saved."""
+    find_beginning: Callable[[str | None], Awaitable[StoredBeginning]]
+    """Returns the thread up to the message of an id; up to its first message if that is None."""
 
 
 class ContinuedRequest(RunRequest):

@@ -106,7 +106,9 @@ class Engine:
                     )
                 options, asked_again = given or (call.options, [])
                 can_approve = call.agent_options.get("approve") is not None
-                call.request = repeated or request_of(conversation, self._prompt, options, can_approve=can_approve)
+                call.request = repeated or await request_of(
+                    conversation, self._prompt, options, can_approve=can_approve
+                )
                 first = call.request.input
             # Toolsets are opened before anything changes, so that one that cannot be opened leaves no trace.
             call.tools = CallTools(call.options.get("tools", call.agent_tools), first.tools or ())

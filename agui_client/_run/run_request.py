@@ -79,6 +79,8 @@ class RunRequest:
     """The messages that the prompt adds."""
     results: Sequence[ToolMessage] = ()
     """The answers to tool calls; agents and models refuse a conversation in which a call has none."""
+    left_branch: str | None = None
+    """The id of the last message that a stored thread leaves for this call, if that was written a moment ago."""
     postponed: Sequence[str] = ()
     """The pending calls that stay pending, because others were answered and these were not."""
     repeated: Mapping[str, ToolQuestion] = MappingProxyType({})
@@ -275,7 +277,7 @@ class RequestSource(ABC):
     """A prompt that makes the request of its call when that begins, such as the input of a served agent's caller."""
 
     @abstractmethod
-    def request(self, conversation: Conversation, options: RunOptions) -> RunRequest:
+    async def request(self, conversation: Conversation, options: RunOptions) -> RunRequest:
         """Return the request, checked against the conversation, which it does not change yet.
 
         Args:
@@ -287,7 +289,7 @@ class RequestSource(ABC):
         """
 
 
-def request_of(
+async def request_of(
     conversation: Conversation, prompt: Prompt | RequestSource, options: RunOptions, *, can_approve: bool = False
 ) -> RunRequest:
     """Return the request of a call, checked.
@@ -299,7 +301,7 @@ def request_of(
         can_approve: Whether there is somebody to ask about calls that wait for approval.
     """
     if isinstance(prompt, RequestSource):
-        return prompt.request(conversation, options)
+        return await prompt.request(conversation, options)
     if isinstance(prompt, RunAgentInput):
         return GivenInput(conversation, prompt, options)
     return RunRequest(conversation, prompt_messages(prompt), options, can_approve=can_approve)

@@ -43,6 +43,7 @@ from agui_client.errors import (
 from agui_client.serving.caller_input import CutRun, answering_run, continued_run
 from agui_client.serving.caller_run import caller_events
 from agui_client.serving.connecting import check_wants_run, connected_run, replayed_events
+from agui_client.serving.divergence import check_on_divergence
 from agui_client.serving.refusals import RequestRefusedError
 from agui_client.serving.served_request import ServedRequest
 from agui_client.serving.signed_journal import UnverifiedError
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from agui_client._protocol.events import WireEvent
     from agui_client._run.async_run import AgentRun
     from agui_client.asgi.run_addresses import Command, RunAddresses
+    from agui_client.serving.divergence import OnDivergence
     from agui_client.store import Store
     from agui_client.store.runs.records import OnCrash, WhenLeft
 
@@ -114,6 +116,10 @@ class AgentApp:
         trust_caller: Whether all that callers send is taken for true, for proxies and programs of your own: a stored
             thread then takes assistant, system and tool messages from them, and their answers need no signature
             unless there is a secret. A caller that others can reach through must not be trusted.
+        on_divergence: What becomes of an input whose messages leave the stored thread, as those of a page do that has
+            edited a message or asks for another answer. "append" puts what is new behind the thread; "rewind" takes the
+            thread back to the last message that both have, and keeps what it leaves as one of `threads.branches()`;
+            "refuse" answers 409. An input that brings nothing new is answered with 409 by all of them.
         store: The `agui_client.store.Store` of the callers' threads, and of the runs, which belong to it instead of
             their callers, who may leave and come back; without it, a run ends when its caller leaves. It needs
             `authorize=` or `owner_of=`. It adds addresses below the app's, which take POST requests: `/connect` follows
@@ -155,6 +161,7 @@ class AgentApp:
         expose_errors: bool = False,
         secret: str | bytes | None = None,
         trust_caller: bool = False,
+        on_divergence: OnDivergence = "append",
         store: Store | None = None,
         threads: Literal["kept", "transcripts"] = "kept",
         when_left: WhenLeft = "continue",
@@ -176,6 +183,8 @@ class AgentApp:
             raise UsageError("coalesce= is for runs that end with their connection: give either coalesce= or store=")
         check_seconds("stop_within=", stop_within)
         check_seconds("keep_alive=", keep_alive)
+        check_on_divergence(on_divergence)
+        self._on_divergence: OnDivergence = on_divergence
         self.is_signing = secret is not None
         """Whether interrupts are signed with a key that the application gave."""
         # A key of the app's own, as an answer to another app's question must not be taken for one to its own.
@@ -416,7 +425,7 @@ class AgentApp:
         Raises:
             RequestRefusedError: The run cannot be begun.
         """
-        answer = connected_run if request.is_connect else answering_run
+        answer = connected_run if request.is_connect else partial(answering_run, on_divergence=self._on_divergence)
         # Tools of one name may differ from agent to agent: what one agent asked is no approval of another one's call.
         path = request.path.rstrip("/") if callable(self._agent) else ""
         signing = replace(self._signing, path=path, owner=request.owner)

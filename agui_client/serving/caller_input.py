@@ -12,6 +12,7 @@ To change
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from secrets import token_bytes
 from typing import TYPE_CHECKING, Any
 
@@ -20,24 +21,28 @@ from ag_ui.core import Interrupt, ToolMessage
 from agui_client._conversation.answer_checks import check_results
 from agui_client._conversation.ledger import AnsweredBy, CallStatus, ToolCallRecord
 from agui_client._conversation.snapshot import document_of
-from agui_client._conversation.state_base import split_base
+from agui_client._conversation.state_base import split_base, state_hash
 from agui_client._protocol.message_text import tool_calls_in
 from agui_client._protocol.open_items import quoted
+from agui_client._protocol.outcome import branch_left
+from agui_client._protocol.patch import is_same_json
 from agui_client._protocol.placeholders import NO_RESULT, marked, without_mark
 from agui_client._protocol.schema import is_object
+from agui_client._run.continuing import StoredBeginning
 from agui_client._run.run_request import RequestSource, RunRequest
 from agui_client._run.subagents import NO_JOURNAL, has_journal, with_journal_of
 from agui_client._tools.approval import Deny
 from agui_client._tools.toolset import Toolset, chooses_tools, tool_list
-from agui_client.conversation import state_as_json
-from agui_client.errors import UsageError
+from agui_client.conversation import Conversation, state_as_json
+from agui_client.errors import RequestRepeatedError, UsageError
 from agui_client.serving.caller_interrupts import CallerAnswers
 from agui_client.serving.caller_state import merged_state
+from agui_client.serving.divergence import COMPARED, check_on_divergence, kept_count
 from agui_client.serving.repetition import refuse_answered, refuse_approvals_of_answered_calls, refuse_repeated_run
 from agui_client.serving.signer import Signing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
     from ag_ui.core import Message, ResumeEntry, RunAgentInput
@@ -49,8 +54,8 @@ if TYPE_CHECKING:
     from agui_client._tools.approval import Approve
     from agui_client._tools.toolset import CallTools, ToolSource
     from agui_client.agent import AbstractAgent
-    from agui_client.conversation import Conversation
     from agui_client.options import RunOptions
+    from agui_client.serving.divergence import OnDivergence
     from agui_client.serving.signer import Signer
 
 _PROCESS_KEY = token_bytes(32)
@@ -68,6 +73,7 @@ def served_run(
     secret: str | bytes | None = None,
     trust_caller: bool = False,
     owner: str = "",
+    on_divergence: OnDivergence = "append",
 ) -> AgentRun:
     """Return the run of an agent that answers a caller's input; send its `sse()` on.
 
@@ -81,6 +87,7 @@ def served_run(
         secret: The key that signs interrupts, as for `agent_app`.
         trust_caller: Whether to take all that the caller sends for true, as for `agent_app`.
         owner: The user of this request: what was signed for one owner counts for no other.
+        on_divergence: What becomes of an input that leaves a stored thread, as for `agent_app`.
 
     Returns:
         The run, not entered yet. Entering it raises `UsageError` if the input cannot be answered, and changes nothing
@@ -89,7 +96,9 @@ def served_run(
     Raises:
         UsageError: The input has an answer or a team's journal that was not signed here, or the secret cannot be one.
     """
-    return answering_run(agent, input, Signing(secret, _PROCESS_KEY, is_caller_trusted=trust_caller, owner=owner))
+    signing = Signing(secret, _PROCESS_KEY, is_caller_trusted=trust_caller, owner=owner)
+    check_on_divergence(on_divergence)
+    return answering_run(agent, input, signing, on_divergence)
 
 
 def served_run_sync(
@@ -99,6 +108,7 @@ def served_run_sync(
     secret: str | bytes | None = None,
     trust_caller: bool = False,
     owner: str = "",
+    on_divergence: OnDivergence = "append",
 ) -> SyncAgentRun:
     """`served_run` for Flask, Django's sync views, and other code without `await`.
 
@@ -108,6 +118,7 @@ def served_run_sync(
         secret: The key that signs interrupts, as for `agent_app`.
         trust_caller: Whether to take all that the caller sends for true, as for `agent_app`.
         owner: The user of this request: what was signed for one owner counts for no other.
+        on_divergence: What becomes of an input that leaves a stored thread, as for `agent_app`.
 
     Returns:
         The run, not entered yet; send its `sse()` on.
@@ -116,15 +127,18 @@ def served_run_sync(
         UsageError: The input has an answer or a team's journal that was not signed here, or the secret cannot be one.
     """
     signing = Signing(secret, _PROCESS_KEY, is_caller_trusted=trust_caller, owner=owner)
-    agent, prompt, options, signer = _answering(agent, input, signing)
+    check_on_divergence(on_divergence)
+    agent, prompt, options, signer = _answering(agent, input, signing, on_divergence)
     run = agent.stream_sync(prompt, **options)
     run.signer = signer
     return run
 
 
-def answering_run(agent: AbstractAgent, input: RunAgentInput, signing: Signing) -> AgentRun:
+def answering_run(
+    agent: AbstractAgent, input: RunAgentInput, signing: Signing, on_divergence: OnDivergence = "append"
+) -> AgentRun:
     """Return the run of an agent that answers a caller's input: see `served_run`."""
-    agent, prompt, options, signer = _answering(agent, input, signing)
+    agent, prompt, options, signer = _answering(agent, input, signing, on_divergence)
     run = agent.stream(prompt, **options)
     run.signer = signer
     return run
@@ -138,7 +152,7 @@ def trusted_run(agent: AbstractAgent, input: RunAgentInput, given: RunOptions | 
         input: The input.
         given: Keywords of the run that are not part of an input, such as its tools; None if there are none.
     """
-    agent, prompt, options, _ = _answering(agent, input, TRUSTING)
+    agent, prompt, options, _ = _answering(agent, input, TRUSTING, None)
     all_options: RunOptions = {**options, **(given or {})}
     return agent.stream(prompt, **all_options)
 
@@ -190,7 +204,7 @@ def continued_run(agent: AbstractAgent, input: RunAgentInput, cut: Continuation,
 
 
 def _answering(
-    agent: AbstractAgent, input: RunAgentInput, signing: Signing
+    agent: AbstractAgent, input: RunAgentInput, signing: Signing, on_divergence: OnDivergence | None
 ) -> tuple[AbstractAgent, Any, RunOptions, Signer | None]:
     """Return the agent that answers an input, and the prompt, the keywords and the signer of its run.
 
@@ -208,7 +222,8 @@ def _answering(
     base, forwarded_props = split_base(input.forwarded_props)
     options = _options(agent, input, forwarded_props)
     if is_owner:
-        caller = CallerInput(agent, input, resume, base, is_trusted=signing.is_caller_trusted)
+        is_trusted = signing.is_caller_trusted
+        caller = CallerInput(agent, input, resume, base, is_trusted=is_trusted, on_divergence=on_divergence)
         return agent, caller, options, signer
     refuse_approvals_of_answered_calls(input.messages, resume)
     if signer is not None and signer.journal is not None:
@@ -234,6 +249,15 @@ def _options(agent: AbstractAgent, input: RunAgentInput, forwarded_props: Any) -
     return options
 
 
+_NOTHING_NEW = (
+    "the input brings no message whose id the thread does not have, no result, no answer and no other state: nothing "
+    'was run, as the agent would go on from its own answer; on_divergence="rewind" edits and regenerates'
+)
+_DIVERGED = 'the input leaves the stored thread, which on_divergence="refuse" does not allow; nothing was run'
+_RECENT = timedelta(minutes=1)
+"""The time in which a branch that is left was probably written by another page."""
+
+
 class CallerInput(RequestSource):
     """The input of a caller for a thread that is stored here.
 
@@ -243,16 +267,19 @@ class CallerInput(RequestSource):
         resume: Its answers to interrupts, with the ids that the agent gave.
         state_base: The hash of the state that its state began with; None if it does not say.
         is_trusted: Whether all messages of the caller are taken.
+        on_divergence: What becomes of the input if it leaves the thread; None goes on with the thread in any case, also
+            if the input brings nothing.
     """
 
     def __init__(
         self,
         agent: AbstractAgent,
         input: RunAgentInput,
-        resume: Iterable[ResumeEntry],
+        resume: Collection[ResumeEntry],
         state_base: str | None,
         *,
         is_trusted: bool,
+        on_divergence: OnDivergence | None,
     ) -> None:
         self.agent = agent
         """The agent, which has the stored conversation."""
@@ -264,8 +291,9 @@ class CallerInput(RequestSource):
         """The hash of the state that the caller's state began with; None if the caller does not say."""
         self.is_trusted = is_trusted
         """Whether all messages of the caller are taken."""
+        self._on_divergence = on_divergence
 
-    def request(self, conversation: Conversation, options: RunOptions) -> RunRequest:
+    async def request(self, conversation: Conversation, options: RunOptions) -> RunRequest:
         """Return the request of the run that answers the input.
 
         Args:
@@ -280,7 +308,29 @@ class CallerInput(RequestSource):
             _refuse_unknown_history(conversation, self.input.messages)
         refuse_repeated_run(conversation, self.input.run_id)
         refuse_answered(conversation, self.resume)
-        return StoredThreadRequest(conversation, self, options)
+        if (kept := self._kept_of(conversation)) is None:
+            request = StoredThreadRequest(conversation, self, options)
+            if self._on_divergence is not None and request.brings_nothing:
+                raise RequestRepeatedError(_NOTHING_NEW)
+            return request
+        if self._on_divergence == "refuse":
+            raise RequestRepeatedError(_DIVERGED)
+        beginning = await self.agent.stored_beginning(_last_id(conversation.messages[:kept]))
+        if beginning is None:
+            beginning = StoredBeginning(conversation.beginning(kept), datetime.fromtimestamp(0, UTC))
+        return RewindingRequest(conversation, beginning, self, options)
+
+    def _kept_of(self, conversation: Conversation) -> int | None:
+        """Return the number of messages that the input goes on with; None if the thread is not left."""
+        if self._on_divergence not in ("rewind", "refuse") or self.resume:
+            return None
+        open_ids = {each.tool_call_id for each in conversation.open_records}
+        return kept_count(conversation.messages, self.input.messages, open_ids)
+
+
+def _last_id(messages: Sequence[Message]) -> str | None:
+    """Return the id of the last message that is no result, which the log of a thread may have in another place."""
+    return next((each.id for each in reversed(messages) if each.role != "tool"), None)
 
 
 def _refuse_unknown_history(conversation: Conversation, messages: Sequence[Message]) -> None:
@@ -345,17 +395,28 @@ class StoredThreadRequest(RunRequest):
         # A null or empty state counts as none: an input cannot tell whether its sender ever had one.
         if state in (None, {}):
             return None
-        own = self._with_stored_journal(state_as_json(state))
+        own = self._with_stored_journal(state_as_json(state), conversation.state)
         return merged_state(conversation, own, self._caller.state_base)
 
-    def _with_stored_journal(self, state: Any) -> Any:
+    def _with_stored_journal(self, state: Any, stored: Any) -> Any:
         """Return a caller's state with the stored journal of a team: in its own, a caller could make up results."""
-        agent, stored = self._caller.agent, self._caller.agent.state
+        agent = self._caller.agent
         if self._caller.is_trusted or not (agent.is_team or has_journal(state) or has_journal(stored)):
             return state
         if not is_object(state):
             return stored  # a text or a list has no place for the journal
         return with_journal_of(stored, state)
+
+    @property
+    def brings_nothing(self) -> bool:
+        """Whether the agent would only run on its own answer, as it would if a page sent a request again."""
+        conversation = self._conversation
+        is_changed = self._state is not None and not is_same_json(self._state, conversation.state)
+        if self.added or self._answers or self._caller.resume or is_changed or conversation.is_abandoned:
+            return False
+        last = next((each for each in reversed(conversation.messages) if each.role in COMPARED), None)
+        # A run that did not finish may be tried again.
+        return last is not None and last.role == "assistant" and conversation.unreceived is not None
 
     @property
     def given_results(self) -> Sequence[ToolMessage]:
@@ -391,7 +452,7 @@ class StoredThreadRequest(RunRequest):
         """Add the messages and the state of the caller to the conversation."""
         super().add_to_conversation()
         if self._state is not None:
-            self._caller.agent.set_state(self._state)
+            self._conversation.set_state(self._state)
 
     def warn(self, warnings: WarningLog) -> None:
         """Report the messages of the caller that were not taken."""
@@ -400,6 +461,51 @@ class StoredThreadRequest(RunRequest):
             what = f"the caller's {message.role} message {quoted(message.id)} was not taken into the stored thread"
             how = "which takes user messages and results of the caller's own tools; trust_caller=True takes all"
             warnings.add("SEC-3", f"{what}, {how}")
+
+
+class RewindingRequest(StoredThreadRequest):
+    """A caller's input that leaves a stored thread: the thread goes back, and goes on from there with the same save.
+
+    Args:
+        conversation: The stored conversation.
+        beginning: The part of it that stays.
+        caller: The input and whether it is trusted.
+        options: The keywords of the run.
+
+    Raises:
+        UsageError: The input cannot be answered.
+    """
+
+    def __init__(
+        self, conversation: Conversation, beginning: StoredBeginning, caller: CallerInput, options: RunOptions
+    ) -> None:
+        self._whole, self._before, self._beginning = conversation, conversation.snapshot(), beginning
+        # The thread itself changes only when the request is accepted.
+        rewound = Conversation(conversation.thread_id)
+        rewound.become(beginning.document)
+        rewound.past = conversation.past
+        if caller.state_base is None:
+            # What the thread has, the caller has not changed, and it goes with the branch.
+            caller.state_base = state_hash(conversation.state)
+        super().__init__(rewound, caller, options)
+        if datetime.now(UTC) - beginning.saved_at < _RECENT:
+            self.left_branch = conversation.messages[-1].id
+
+    def add_to_conversation(self) -> None:
+        """Take the conversation back, and add the messages and the state of the caller."""
+        self._whole.become(self._beginning.document)
+        self._conversation = self._whole
+        super().add_to_conversation()
+
+    def undo(self) -> None:
+        """Go back to the conversation before the call."""
+        self._whole.become(self._before)
+
+    def warn(self, warnings: WarningLog) -> None:
+        """Report the branch that was left, if another run wrote it just now."""
+        super().warn(warnings)
+        if self.left_branch is not None:
+            warnings.add("INPUT-1", branch_left(self.left_branch))
 
 
 def _is_of_user(message: Message, agent: AbstractAgent) -> bool:

@@ -27,7 +27,9 @@ from ag_ui.core import (
 
 from agui_client._protocol.custom_interrupts import ON_INTERRUPT
 from agui_client._protocol.open_items import quoted
+from agui_client._protocol.outcome import LEFT_BRANCH
 from agui_client._protocol.patch import is_same_json
+from agui_client._protocol.placeholders import EXTENSION
 from agui_client._protocol.traits import STATE_EVENTS
 from agui_client._run.run_request import event_of_result
 from agui_client.errors import (
@@ -203,7 +205,10 @@ def beginning_of(run: AgentRun, first: Event | None = None) -> list[Event]:
             is none, as the run asks or ends before the agent is asked.
     """
     started = first if isinstance(first, RunStartedEvent) else RunStartedEvent(thread_id="", run_id="")
-    started = started.model_copy(update={"thread_id": run.thread_id, "run_id": run.run_id})
+    ids: dict[str, Any] = {"thread_id": run.thread_id, "run_id": run.run_id}
+    if (request := run.call.request) is not None and request.left_branch is not None:
+        ids["metadata"] = {**(started.metadata or {}), EXTENSION: {LEFT_BRANCH: request.left_branch}}
+    started = started.model_copy(update=ids)
     return [started, *map(event_of_result, run.call.given_results)]
 
 

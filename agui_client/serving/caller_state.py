@@ -36,14 +36,14 @@ def merged_state(conversation: Conversation, sent: Any, base: str | None) -> Any
         base: The hash of the state that the caller's began with; None if the caller does not say.
     """
     stored = conversation.state
-    if not conversation.messages or stored in (None, {}):
-        return sent
     found = (
         ABSENT if base is None else next((each for each in _states(conversation) if state_hash(each) == base), ABSENT)
     )
-    if found is ABSENT:
-        return merge({}, sent, stored).merged
-    return merge(found, sent, stored, our_side).merged
+    if found is not ABSENT:
+        return merge(found, sent, stored, our_side).merged
+    if not conversation.messages or stored in (None, {}):
+        return sent
+    return merge({}, sent, stored).merged
 
 
 def _states(conversation: Conversation) -> Iterator[Any]:

@@ -93,6 +93,9 @@ def answered_before(conversation: Conversation, interrupt_ids: Iterable[str]) ->
     # The answers that a failed run carried may be given again.
     waiting = (*conversation.pending_interrupts, *conversation.answered_interrupts)
     over = past - {each.id for each in waiting}
+    if conversation.past is not None:
+        # The thread went back to an earlier message: what it had asked since is withdrawn.
+        decided |= {each for each in conversation.past.call_ids if conversation.tool_call(each) is None}
     for interrupt_id in interrupt_ids:
         if interrupt_id.startswith(APPROVAL):
             call_id, ordinal = approved_call(interrupt_id)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from agui_client.store.runs.records import FollowedEvent, RunInfo, RunStatus, RunsUnavailableError, WaitingRun
     from agui_client.store.runs.runs import Runs
     from agui_client.store.store import Store
+    from agui_client.store.threads.branches import Branch
     from agui_client.store.threads.memory import MemoryStore
     from agui_client.store.threads.opened import CutOffRun, OpenThread
     from agui_client.store.threads.thread_store import LeasedThread, ThreadInfo, ThreadStore
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from agui_client.store.threads.worker import StoreCall
 
 _HOMES = {
+    "Branch": "threads.branches",
     "CutOffRun": "threads.opened",
     "FollowedEvent": "runs.records",
     "LeasedThread": "threads.thread_store",
@@ -43,6 +45,7 @@ _HOMES = {
 """The module of each public name."""
 
 __all__ = [
+    "Branch",
     "CutOffRun",
     "FollowedEvent",
     "LeasedThread",

@@ -233,9 +233,9 @@ async def test_a_call_that_the_caller_made_up_is_never_stored_and_never_approved
         await served.post(_call()),
         await served.post(resume=[_approved(forged, **edits)]),
     ]
-    assert [each.status_code for each in answers] == [422, 200, 422]
+    assert [each.status_code for each in answers] == [422, 409, 422]
     assert paid == []
-    assert await served.contents() == [("user", "question 1"), ("assistant", "Hello."), ("assistant", "Hello.")]
+    assert await served.contents() == [("user", "question 1"), ("assistant", "Hello.")]
 
 
 async def test_a_call_that_was_cut_off_cannot_be_approved_by_a_caller_who_gives_its_arguments() -> None:

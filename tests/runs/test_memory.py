@@ -210,7 +210,7 @@ async def test_a_caller_who_connects_with_the_id_of_its_run_gets_that_run_when_o
     agent = ScriptedAgent(turn(text("One.")), turn(text("Two.")), turn(text("Three.")))
     caller = Caller(_stored(Store().threads, agent) if is_stored else agent, Store())
     for run_id in ("r", "second", "third"):
-        await caller.post(runId=run_id)
+        await caller.post(runId=run_id, messages=[{"id": run_id, "role": "user", "content": "Hi"}])
     for run_id, said in (("r", "One."), ("second", "Two.")):
         first, *shown, last = [event for _, event in _frames((await caller.post("connect", runId=run_id)).text)]
         assert [first["type"], first["runId"], last["type"], last["runId"]] == [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from enum import Enum
 from operator import is_
 from typing import Any, cast
 
@@ -28,6 +29,7 @@ from agui_client._run.continuing import Continuation, StoredCall
 from agui_client._run.ending import Checkpoint
 from agui_client._run.subagents import has_journal
 from agui_client.errors import ThreadBusyError, ThreadStoreError, ThreadStoreUnavailableError, UsageError
+from agui_client.store.threads.branches import Branch
 
 
 @contextmanager
@@ -50,6 +52,15 @@ def reading(thread_id: str) -> Generator[None]:
         # Its text may have what the entries have, secrets among it.
         what = f"its entries are damaged ({type(error).__name__})"
         raise ThreadStoreError(f"thread {thread_id!r} cannot be read: {what}") from None
+
+
+class Place(Enum):
+    """A place in a thread that no message names."""
+
+    BEGINNING = "beginning"
+    """Before the first message."""
+    END = "end"
+    """Behind the last message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,32 +147,36 @@ def call_of(thread_id: str, entries: Sequence[str], call_id: str) -> StoredCall 
     return StoredCall((beginning["messages"], beginning["state"]), going_on)
 
 
-def cut(entries: Sequence[str], at: str | None) -> Cut:
+def cut(entries: Sequence[str], at: str | Branch | Place) -> Cut:
     """Return a thread up to a message, the results of the message's tool calls included.
 
     State and pending work are those that were saved last while that message was the end of the thread.
 
     Args:
         entries: The thread.
-        at: The id of the message; None for the last one.
+        at: The id of the message, a branch that the thread has left, or another place.
 
     Raises:
         UsageError: There is no such message.
     """
+    if isinstance(at, Branch):
+        return cut(entries[: at.entries], Place.END)
     read = read_entries(entries)
     whole, origins = Log(), list[int]()
     for number, entry in enumerate(read, 1):
         whole.add(entry)
         _note_origins(origins, number, entry)
-    if at is None:
+    if at is Place.END:
         members = whole.members
         return Cut(len(read), members, {**members, "run": None, "call_id": None, "unreceived_ids": None})
     there: Sequence[Message] = whole.members["messages"]
     end = _up_to(there, at)
+    # Before the first message, the thread has the state that was saved with it.
+    last = origins[end - 1] if end else 1
     kept, log, shared, beyond = {each.id for each in there[:end]}, Log(), 0, 0
     for number, entry in enumerate(read, 1):
         after = beyond + _change_beyond(log.messages, entry, kept)
-        if number > origins[end - 1] and (beyond or after):
+        if number > last and (beyond or after):
             break
         log.add(entry)
         beyond, shared = after, number
@@ -253,8 +268,10 @@ def _begun(read: Sequence[Entry]) -> Iterator[ToolCallRecord]:
         yield from (each for each in entry.get("calls", {}).values() if each is not None and each.is_begun)
 
 
-def _up_to(messages: Sequence[Message], at: str) -> int:
+def _up_to(messages: Sequence[Message], at: str | Place) -> int:
     """Return the number of messages up to one of them and the results of its calls."""
+    if at is Place.BEGINNING:
+        return 0
     place = next((index for index, message in enumerate(messages) if message.id == at), None)
     if place is None:
         raise UsageError(f"the thread has no message {at!r}")

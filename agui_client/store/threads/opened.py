@@ -30,11 +30,20 @@ from agui_client._conversation.log import Members, PastRuns, empty_members, entr
 from agui_client._field_docs import Record
 from agui_client._protocol.message_text import content_text
 from agui_client._protocol.open_items import quoted
-from agui_client._run.continuing import READS_ONLY, StoredCall
+from agui_client._run.continuing import READS_ONLY, StoredBeginning, StoredCall, ThreadLog
 from agui_client._run.observers import RunObserver
 from agui_client.agent import AbstractAgent
 from agui_client.errors import ThreadBusyError, ThreadStoreError, UsageError, sendable
-from agui_client.store.threads.entries import call_of, document_and_members, is_identical, members_of, reading
+from agui_client.store.threads.entries import (
+    Place,
+    call_of,
+    cut,
+    document_and_members,
+    document_of,
+    is_identical,
+    members_of,
+    reading,
+)
 from agui_client.store.threads.leases import take
 from agui_client.store.threads.thread_store import ThreadInfo, ThreadStore
 from agui_client.store.threads.worker import StoreLoop
@@ -253,14 +262,15 @@ class OpenThread(Generic[AgentT]):
     def _begin(self, agent: AgentT, *, is_new: bool) -> AgentT:
         """Have the conversation of an agent saved from now on."""
         self._check_open()
+        log = ThreadLog(self._past, self._find_call, self._find_beginning)
         if self._reads_only:
-            return agent.save_with(None, past=self._past, find_call=self._find_call)
+            return agent.save_with(None, log=log)
         if is_new:
             self._new_members = members_of(agent.checkpoint())
         else:
             self._warn(agent)
         agent.add_observer(_UsageObserver(agent, self._usage))
-        agent.save_with(self._save, past=self._past, find_call=self._find_call)
+        agent.save_with(self._save, log=log)
         self._agent = agent
         return agent
 
@@ -277,11 +287,23 @@ class OpenThread(Generic[AgentT]):
 
     async def _find_call(self, call_id: str) -> StoredCall | None:
         """Find a call in the thread as it is stored."""
-        found = await self._loop.call(partial(self._store.read, self.owner, self.thread_id))
+        if (found := await self._stored()) is None:
+            return None
         with reading(self.thread_id):
-            if found is None:
-                return None
             return await anyio.to_thread.run_sync(call_of, self.thread_id, found[1], call_id)
+
+    async def _find_beginning(self, message_id: str | None) -> StoredBeginning:
+        """Find the beginning of the thread as it is stored, up to a message."""
+        if (found := await self._stored()) is None:
+            raise UsageError(f"there is no thread {self.thread_id!r}")
+        info, entries = found
+        at = Place.BEGINNING if message_id is None else message_id
+        with reading(self.thread_id):
+            members = (await anyio.to_thread.run_sync(cut, entries, at)).members
+            return StoredBeginning(document_of(self.thread_id, members), info.updated_at)
+
+    async def _stored(self) -> tuple[ThreadInfo, Sequence[str]] | None:
+        return await self._loop.call(partial(self._store.read, self.owner, self.thread_id))
 
     async def _save(self, checkpoint: Checkpoint) -> None:
         """Save the conversation of the agent."""

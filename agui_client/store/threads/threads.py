@@ -15,8 +15,9 @@ from agui_client._field_docs import Record
 from agui_client._protocol.problems import shortened
 from agui_client._protocol.schema import is_a, is_text
 from agui_client.errors import ThreadBusyError, ThreadStoreError, UsageError
+from agui_client.store.threads.branches import Branch, branches_of
 from agui_client.store.threads.documents import Format, exported, imported
-from agui_client.store.threads.entries import cut, document_of, reading
+from agui_client.store.threads.entries import Place, cut, document_of, reading
 from agui_client.store.threads.leases import take
 from agui_client.store.threads.opened import AgentT, OpenThread, Service
 from agui_client.store.threads.thread_store import ThreadInfo
@@ -97,14 +98,14 @@ class Threads:
         return self._call(self._get, owner, _checked("thread_id", thread_id))
 
     def fork(
-        self, thread_id: str, *, at: str | None = None, new_id: str | None = None, owner: str = ""
+        self, thread_id: str, *, at: str | Branch | None = None, new_id: str | None = None, owner: str = ""
     ) -> StoreCall[str]:
         """Make a thread that begins like another one, and shares what came before with it.
 
         Args:
             thread_id: The thread to begin with.
-            at: The id of its last message in the new thread, which also gets the results of that message's calls; None
-                for all messages.
+            at: The id of its last message in the new thread, which also gets the results of that message's calls; or
+                one of its `branches`; None for all messages.
             new_id: The id of the new thread; None makes one.
             owner: The owner of both.
 
@@ -117,14 +118,15 @@ class Threads:
         to = str(uuid4()) if new_id is None else _checked_new("new_id", new_id)
         return self._call(self._fork, owner, _checked("thread_id", thread_id), at, to)
 
-    def rewind(self, thread_id: str, at: str, *, owner: str = "", wait: float = 5.0) -> StoreCall[None]:
+    def rewind(self, thread_id: str, at: str | Branch, *, owner: str = "", wait: float = 5.0) -> StoreCall[None]:
         """Take a thread back to one of its messages, with the state that was saved with that message.
 
-        Functions that were called since are not called again.
+        Functions that were called since are not called again. What the thread leaves is one of its `branches`.
 
         Args:
             thread_id: The thread.
-            at: The id of the message that becomes the last one; the results of its calls stay, too.
+            at: The id of the message that becomes the last one; the results of its calls stay, too. Or one of its
+                `branches`, to which the thread comes back.
             owner: The owner.
             wait: The most seconds to wait while a block has the thread open.
 
@@ -133,6 +135,20 @@ class Threads:
             ThreadBusyError: A block has the thread open.
         """
         return self._call(self._rewind, owner, _checked("thread_id", thread_id), at, wait)
+
+    def branches(self, thread_id: str, *, owner: str = "") -> StoreCall[Sequence[Branch]]:
+        """List what a thread has left each time that it went back to an earlier message, the latest first.
+
+        `fork(thread_id, at=branch)` makes a thread of a branch, and `rewind(thread_id, branch)` comes back to it.
+
+        Args:
+            thread_id: The thread.
+            owner: The owner.
+
+        Raises:
+            UsageError: There is no such thread.
+        """
+        return self._call(self._branches, owner, _checked("thread_id", thread_id))
 
     @overload
     def delete(self, thread_id: str, *, owner: str = "", wait: float = 5.0) -> StoreCall[bool]: ...
@@ -210,12 +226,18 @@ class Threads:
             info, entries = found
             return SavedThread(info, document_of(thread_id, add_up(entries)))
 
-    async def _fork(self, owner: str, thread_id: str, at: str | None, new_id: str) -> str:
+    async def _branches(self, owner: str, thread_id: str) -> Sequence[Branch]:
+        with reading(thread_id):
+            if (found := await self._store.read(owner, thread_id)) is None:
+                raise _no_thread(thread_id)
+            return branches_of(found[1])
+
+    async def _fork(self, owner: str, thread_id: str, at: str | Branch | None, new_id: str) -> str:
         with reading(thread_id):
             if (found := await self._store.read(owner, thread_id)) is None:
                 raise _no_thread(thread_id)
             info, entries = found
-            here = cut(entries, at)
+            here = cut(entries, Place.END if at is None else at)
             document_of(new_id, here.members)  # or the fork would be as damaged as its thread
         number = here.shared + 1
         entry = entry_of(here.before, here.members, number) or as_text({}, number)
@@ -246,7 +268,7 @@ class Threads:
         finally:
             await self._store.lease(owner, thread_id, 0, number)
 
-    async def _rewind(self, owner: str, thread_id: str, at: str, wait: float) -> None:
+    async def _rewind(self, owner: str, thread_id: str, at: str | Branch, wait: float) -> None:
         store = self._store
         with reading(thread_id):
             taken = await take(store.lease_and_read, store, owner, thread_id, self._lease, wait)
