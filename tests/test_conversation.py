@@ -380,3 +380,31 @@ def test_the_conversation_is_saved_before_anything_happens_that_must_not_be_lost
         "agent",
         "saved: ended, calls answered answered, results 2",
     ]
+
+
+def test_a_conversation_goes_back_to_a_message_and_on_from_there() -> None:
+    @tool(approval="always")
+    def pay(amount: int) -> str:
+        """Pay."""
+        return f"paid {amount}"
+
+    agent = ScriptedAgent(
+        turn(tool_call("pay", {"amount": 3}, tool_call_id="c")),
+        turn(text("Paid."), outcome=interrupt("Sure?", interrupt_id="i")),
+        turn(text("Once more.")),
+        tools=[pay],
+    )
+    agent.run_agent_sync("Pay")
+    agent.run_agent_sync(tool_results={"c": Approve()})
+    question, call, result, answer = agent.messages
+    for name in (None, result.id, "nobody"):
+        with pytest.raises(UsageError):
+            agent.rewind(before=name)
+    with pytest.raises(UsageError, match="the id of the last message that stays"):
+        agent.rewind(question.id, before=call.id)
+    assert agent.rewind(call.id) == [answer]
+    # What waited was asked behind that message.
+    assert (agent.messages, agent.pending_interrupts) == ([question, call, result], [])
+    assert agent.rewind(before=question.id) == [question, call, result]
+    agent.run_agent_sync(UserMessage(id=question.id, content="Do not pay"))
+    assert [each.content for each in agent.messages] == ["Do not pay", "Once more."]

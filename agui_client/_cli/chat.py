@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
-from ag_ui.core import RunFinishedCancelledOutcome
+from ag_ui.core import RunFinishedCancelledOutcome, UserMessage
 
 from agui_client._cli.demo import SCRIPTED, demo_server
 from agui_client._cli.exit_codes import ExitCode, code_of, drive
@@ -164,18 +164,20 @@ class Chat(RunObserver):
             self.view.note(each)
         self.view.note("/retry goes on from here")
 
-    def send_prompt(self, prompt: str | None) -> int:
+    def send_prompt(self, prompt: str | UserMessage | None) -> int:
         """Run the agent once.
 
         Args:
-            prompt: The prompt; None repeats the run that did not succeed.
+            prompt: The prompt; None runs the agent with the conversation as it is.
 
         Returns:
             The exit code of the run.
         """
-        if prompt is not None:
+        if isinstance(prompt, str):
             self._unsent_prompt = [prompt, *self.attached] if self.attached else prompt
             self.attached.clear()
+        elif prompt is not None:
+            self._unsent_prompt = prompt
         self.is_settled = False
         return drive(self._run)
 

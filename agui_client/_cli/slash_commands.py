@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import uuid4
 
-from ag_ui.core import AssistantMessage, ReasoningMessage, ToolMessage
+from ag_ui.core import AssistantMessage, ReasoningMessage, TextPart, ToolMessage, UserMessage
 from pydantic import ValidationError
 
 from agui_client._cli.exit_codes import ExitCode
@@ -102,8 +102,27 @@ def _attach(chat: Chat, rest: str) -> None:
 
 def _retry(chat: Chat, rest: str) -> int:
     if chat.is_settled:
-        raise UsageError("there is nothing to try again: the last run succeeded, or there was none")
+        chat.agent.rewind(_last_prompt(chat).id)
     return chat.send_prompt(None)
+
+
+def _edit(chat: Chat, rest: str) -> int:
+    if not rest:
+        raise UsageError("/edit takes the new text of the last prompt")
+    prompt = _last_prompt(chat)
+    media = [] if isinstance(prompt.content, str) else [each for each in prompt.content if each.type != "text"]
+    chat.agent.rewind(before=prompt.id)
+    # Under its id, by which servers that store the thread know it as an edit.
+    edited = [TextPart(text=rest), *media] if media else rest
+    return chat.send_prompt(prompt.model_copy(update={"content": edited}))
+
+
+def _last_prompt(chat: Chat) -> UserMessage:
+    """Return the last message of the user."""
+    own = [each for each in chat.agent.messages if isinstance(each, UserMessage) and each.subagent_run_id is None]
+    if not own:
+        raise UsageError("there is no prompt yet")
+    return own[-1]
 
 
 def _new(chat: Chat, rest: str) -> None:
@@ -174,7 +193,10 @@ SLASH_COMMANDS: Mapping[str, SlashCommand] = {
     "/save": SlashCommand("FILE  save the conversation", _save),
     "/load": SlashCommand("FILE  go on with a saved conversation", _load),
     "/attach": SlashCommand("FILE_OR_URL  send a file, such as an image, with the next prompt", _attach),
-    "/retry": SlashCommand("repeat a run that failed or was stopped, without repeating its prompt", _retry),
+    "/retry": SlashCommand(
+        "go on with a run that failed or was stopped, or have the last prompt answered again", _retry
+    ),
+    "/edit": SlashCommand("TEXT  send another text in place of the last prompt", _edit),
     "/new": SlashCommand("begin a new conversation", _new),
     "/quit": SlashCommand("leave", _quit),
 }

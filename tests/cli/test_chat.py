@@ -19,6 +19,8 @@ import pytest
 from ag_ui.core import RunAgentInput, RunErrorEvent, TextPart, ToolMessage, UserMessage
 
 from agui_client import ConversationSnapshot, HttpAgent, attach, tool
+from agui_client.asgi import agent_app
+from agui_client.store import Store
 from agui_client.testing import (
     Gate,
     ScriptedAgent,
@@ -272,7 +274,9 @@ def test_an_interrupt_that_nobody_can_answer_ends_the_chat(agui: Agui) -> None:
     [
         ("error\nHello\n", 1, "agui: overloaded\n"),
         ("/nothing\nHello\n", 2, "there is no /nothing; /help lists what there is"),
-        ("/retry\n", 2, "there is nothing to try again"),
+        ("/retry\n", 2, "there is no prompt yet"),
+        ("/edit\n", 2, "/edit takes the new text of the last prompt"),
+        ("/edit Hi\n", 2, "there is no prompt yet"),
         ("/save\n", 2, "/save takes the name of a file"),
         ("/attach\n", 2, "/attach takes the name of a file, or a URL"),
         ("/attach /no/such/photo.png\n", 2, "photo.png' cannot be attached: No such file or directory"),
@@ -284,6 +288,28 @@ def test_the_first_line_that_fails_ends_the_chat(agui: Agui, lines: str, code: i
         done = agui("chat", server.url, stdin=lines)
     assert (done.returncode, done.stdout) == (code, "")
     assert told in done.stderr
+
+
+@pytest.mark.parametrize("is_stored", [True, False], ids=["stored by the server", "by the caller"])
+def test_the_last_prompt_is_edited_and_answered_again(agui: Agui, *, is_stored: bool) -> None:
+    store = Store()
+    scripted = ScriptedAgent(*(turn(text(f"Answer {number}.")) for number in range(1, 5)))
+
+    def chosen(_: object, given: RunAgentInput) -> Any:
+        """Open the thread of the caller."""
+        return store.threads.open(given.thread_id, scripted) if is_stored else scripted
+
+    with store, serve(agent_app(chosen, on_divergence="rewind")) as server:
+        done = agui("chat", server.url, stdin="First\n/edit Other\nSecond\n/retry\n/history\n")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-4:] == [
+        "you: Other",
+        "agent: Answer 2.",
+        "you: Second",
+        "agent: Answer 4.",
+    ]
+    sent = [[each.content for each in given.messages] for given in scripted.inputs]
+    assert sent == [["First"], ["Other"], ["Other", "Answer 2.", "Second"], ["Other", "Answer 2.", "Second"]]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="other names are impossible there")
