@@ -79,10 +79,11 @@ def typescript(session: nox.Session) -> None:
 
 @nox.session
 def browsers(session: nox.Session) -> None:
-    """Touch pages and notebooks with a browser; needs Chromium and PostgreSQL."""
+    """Touch pages and notebooks with a browser; needs Chromium, PostgreSQL and npm."""
     session.install(".[dev]")
     session.run("python", "-m", "tests.service_browser")
     session.run("python", "-m", "tests.notebook_browser")
+    session.run("python", "-m", "tests.pages_browser")
 
 
 @nox.session

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 import subprocess
@@ -34,22 +35,30 @@ def installed(package: tuple[str, str] = _CLIENT) -> Path:
     name = "typescript" if package == _CLIENT else package[0].strip("@").replace("/", "-")
     kept = Path(tempfile.gettempdir()) / f"agui-client-{name}-{package[1]}"
     if not (kept / "node_modules").exists():
-        _install(kept, dict([package]))
+        _install(kept, {"private": True, "type": "module", "dependencies": dict([package])})
     return kept
 
 
-def _install(kept: Path, packages: dict[str, str]) -> None:
+def folder_of(package: Path) -> Path:
+    """Return a folder with the packages that a package.json asks for, which a change of it makes anew."""
+    wanted = package.read_text("utf-8")
+    kept = Path(tempfile.gettempdir()) / f"agui-client-pages-{hashlib.sha256(wanted.encode()).hexdigest()[:12]}"
+    if not (kept / "node_modules").exists():
+        _install(kept, json.loads(wanted))
+    return kept
+
+
+def _install(kept: Path, wanted: dict[str, Any]) -> None:
     if shutil.which("node") is None or (npm := shutil.which("npm")) is None:
         pytest.skip("node and npm run the TypeScript client, and are not both on PATH")
     with tempfile.TemporaryDirectory(dir=kept.parent, prefix=f"{kept.name}-") as folder:
         made = Path(folder) / "made"
         made.mkdir()
-        wanted = {"private": True, "type": "module", "dependencies": packages}
         (made / "package.json").write_text(json.dumps(wanted), "utf-8")
         command = [npm, "install", "--no-audit", "--no-fund", "--ignore-scripts", "--omit=dev"]
         try:
             subprocess.run(command, cwd=made, capture_output=True, timeout=_INSTALLING, check=True)
         except subprocess.SubprocessError as error:
-            pytest.skip(f"npm cannot install {packages}: {error}")
+            pytest.skip(f"npm cannot install {wanted['dependencies']}: {error}")
         with suppress(OSError):  # another run was quicker
             made.rename(kept)
