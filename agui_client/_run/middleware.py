@@ -63,14 +63,16 @@ class RunSource(Source):
             exit_scope()
         self._source = as_source(events, scope.enter, _limits(call, scope), is_agents=not call.middleware)
         self.conforming = self._source.conforming
-        # Without a step in between, also for a run that is one request.
-        self.read = self._source.read  # type: ignore[method-assign]
+        # Without a step in between for a run that is one request.
         if scope.requests == [self._source]:
             self.pause = self._source.pause  # type: ignore[method-assign]
 
     async def read(self) -> Iterable[WireEvent] | None:
         """Return the next events."""
-        return await self._source.read()
+        batch = await self._source.read()
+        # Without a step in between from here on, when the source knows how it reads.
+        self.read = self._source.read  # type: ignore[method-assign]
+        return batch
 
     async def pause(self) -> None:
         """Let the event loop have its turn, and see to it that every request has time left."""

@@ -131,7 +131,15 @@ class ResumableSource(HttpSource):
         plan_if_kept, self._plan_if_kept = self._plan_if_kept, None
         if plan_if_kept is not None and self._transport.keeps_runs:
             self._continue_with(plan_if_kept())
+        elif not self._is_continued:
+            # Most servers keep no runs: reading their streams costs no step more than without a policy.
+            self.read = super().read  # type: ignore[method-assign]
         return reading
+
+    async def aclose(self) -> None:
+        """Close the connection. Idempotent."""
+        vars(self).pop("read", None)  # it would be a cycle
+        await super().aclose()
 
     def _refuse_to_reconnect(self, clock: Clock | None, cut: TransportError | None) -> None:
         """Say why the policy cannot take the stream up.

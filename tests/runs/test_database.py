@@ -233,6 +233,7 @@ async def test_values_that_runs_and_threads_always_have_are_never_null_and_index
         "agui_process": [],
         "agui_run": ["checkpoint", "ended_at", "left_input", "place_key"],
         "agui_run_events": ["beginning"],
+        "agui_segment": ["parent"],
         "agui_threads": [],
         "agui_version": [],
     }
@@ -366,7 +367,7 @@ async def test_a_run_that_is_lost_while_its_process_leaves_it_is_no_unknown_fail
 ) -> None:
     storing, is_left = anyio.Event(), anyio.Event()
 
-    async def lose(*_: object) -> None:
+    async def lose(*_: object, **__: object) -> None:
         storing.set()
         await is_left.wait()
         raise RunLostError("another process has the run")

@@ -58,6 +58,14 @@ CREATE TABLE agui_run_events (
 	is_end BOOLEAN NOT NULL,
 	PRIMARY KEY (row_id, attempt, position)
 );
+CREATE TABLE agui_segment (
+	owner TEXT NOT NULL,
+	thread_id TEXT NOT NULL,
+	link TEXT NOT NULL,
+	parent TEXT,
+	body TEXT NOT NULL,
+	PRIMARY KEY (owner, thread_id, link)
+);
 CREATE TABLE agui_threads (
 	owner TEXT NOT NULL,
 	thread_id TEXT NOT NULL,
