@@ -1,8 +1,8 @@
-"""`python -m tests.service_browser`: the page of `examples/service_fastapi.py`, reloaded and killed in a browser.
+"""`python -m tests.service_browser`: `examples/service_page.html`, reloaded in a browser while workers are killed.
 
-It serves the example with two workers on a PostgreSQL server of its own (`--sqlite`: on a file), on loopback. The page
-is reloaded five times while the run goes on, all workers are killed once, and the link is pressed. The text has to be
-whole, and there once. It needs Chromium and PostgreSQL, as tests do.
+The program of docs/deploy.md serves it with two workers on a PostgreSQL server of its own (`--sqlite`: on a file), on
+loopback. The page is reloaded five times while the run goes on, all workers are killed once, and the link is pressed.
+The text has to be whole, and there once. It needs Chromium and PostgreSQL, as tests do.
 """
 
 from __future__ import annotations
@@ -12,13 +12,10 @@ import os
 import re
 import signal
 import socket
-import subprocess
 import sys
 import tempfile
-import time
-import urllib.request
 from collections.abc import Generator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,13 +24,15 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+from agui_client.testing import demo_agent, serve
 from support.browser import chromium
+from support.deployed import Deployed, deployed, write_programs
 from support.postgres import postgres_server
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-EXAMPLES = Path(__file__).parent.parent / "examples"
+PAGE = Path(__file__).parent.parent / "examples" / "service_page.html"
 RELOADS, KILLED_AFTER = 5, 2
 WHOLE = re.compile(
     r"user: Plan my Saturday, and book the ferry\.\n"
@@ -46,80 +45,46 @@ WHOLE = re.compile(
 """The text of the page when the run waits for its approval: each message once, and whole."""
 REST = re.compile(r"\[buy_tickets\]\ntool: 94 NOK paid\nassistant: Done: \*\*two tickets\*\* [^\n]+\n\n")
 """The text that comes after the approval."""
-_SERVING, _STARTING = 240, 60
 
 
-class Service:
-    """The example, served."""
+_SERVES_THE_PAGE = f"""
 
-    def __init__(self, url: str, log: Path) -> None:
-        self.url = url
-        """The address of the page."""
-        self._log = log
-
-    def kill_workers(self) -> None:
-        """Kill the processes that serve; their parent starts others."""
-        for number in re.findall(r"Started server process \[(\d+)\]", self._log.read_text()):
-            os.kill(int(number), signal.SIGKILL)
-
-    def link(self) -> str:
-        """Wait for the link of the mail; return it as the service is reached here."""
-        end = time.monotonic() + _STARTING
-        while time.monotonic() < end:
-            if found := re.search(r"http://127.0.0.1:8000/(approve\S+)", self._log.read_text()):
-                return self.url + found[1]
-            time.sleep(0.1)
-        raise RuntimeError("no link was printed")
+from fastapi.responses import FileResponse
+app.get("/")(lambda: FileResponse({str(PAGE)!r}))
+"""
 
 
 @contextmanager
-def serving(database: str, folder: Path) -> Generator[Service]:
-    """Serve the example while the block lasts."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    needed = {"DATABASE_URL": database, "SECRET": "a key of this program", "PYTHONPATH": str(EXAMPLES.parent)}
-    environment = {**os.environ, **needed}
-    log, url = folder / "service.log", f"http://127.0.0.1:{port}/"
-    command = ["timeout", "--kill-after=20", str(_SERVING), sys.executable, "-m", "uvicorn", "service_fastapi:app"]
-    command += ["--app-dir", str(EXAMPLES), "--port", str(port), "--workers=2", "--timeout-worker-healthcheck=20"]
-    with log.open("w") as file:
-        process = subprocess.Popen(command, env=environment, stdout=file, stderr=file)
-        try:
-            wait_for(url)
-            yield Service(url, log)
-        finally:
-            process.terminate()  # `timeout` passes it on, and kills a server that does not end in time
-            process.wait()
+def serving(database: str, folder: Path, stack: ExitStack) -> Generator[tuple[Deployed, str]]:
+    """Serve the programs of docs/deploy.md, and the page, while the block lasts."""
+    write_programs(folder)
+    with (folder / "service.py").open("a") as program:
+        program.write(_SERVES_THE_PAGE)
+    listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+    url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
+    agent = stack.enter_context(serve(demo_agent())).url
+    with deployed(folder, listener, DATABASE_URL=database, AGENT_URL=agent, SERVICE_URL=url) as service:
+        service.wait_until_started()
+        yield service, url
 
 
-def wait_for(url: str) -> None:
-    """Wait until the service answers."""
-    end = time.monotonic() + _STARTING
-    while time.monotonic() < end:
-        with suppress(OSError):
-            urllib.request.urlopen(url, timeout=5).close()
-            return
-        time.sleep(0.2)
-    raise RuntimeError(f"nothing answers at {url}")
-
-
-def use(page: Page, service: Service) -> tuple[str, str]:
+def use(page: Page, service: Deployed) -> tuple[str, str]:
     """Do what people do with the page and the link; return the text before the approval, and at the end."""
     text = page.locator("pre")
     page.get_by_role("button", name="Ask").click()
-    for number in range(RELOADS):
+    for reload in range(RELOADS):
         before = len(text.inner_text())
         # uvicorn may have begun to ask a worker for a sign of life when that is killed, and then waits for the answer.
         page.reload(timeout=60_000)
         page.wait_for_function("before => document.querySelector('pre').textContent.length > before + 5", arg=before)
-        if number == KILLED_AFTER:
-            service.kill_workers()
+        if reload == KILLED_AFTER:
+            for number in service.workers:
+                os.kill(number, signal.SIGKILL)
     page.get_by_text("Waiting for the approval.").wait_for()
     asked = text.text_content() or ""
     assert page.context.browser is not None
-    mail = page.context.browser.new_page()
-    mail.goto(service.link())
+    mail = page.context.browser.new_page(extra_http_headers={"Cookie": "session=5f0c"})
+    mail.goto(service.wait_for(r"mail to ann: .* (http\S+)")[1])
     mail.get_by_role("button", name="Approve").click()
     mail.get_by_text("Approved.").wait_for()
     page.wait_for_function("!document.querySelector('button').disabled")
@@ -139,9 +104,9 @@ def main() -> int:
         database = f"sqlite:///{folder / 'service.db'}"
         if not given.sqlite:
             database = f"postgresql://{stack.enter_context(postgres_server()).new_database()}"
-        service = stack.enter_context(serving(database, folder))
+        service, url = stack.enter_context(serving(database, folder, stack))
         browser = stack.enter_context(chromium())
-        (asked, ended), complaints = browser.visit(service.url, partial(use, service=service))
+        (asked, ended), complaints = browser.visit(url, partial(use, service=service))
         is_whole = WHOLE.fullmatch(asked) is not None and ended.startswith(asked)
         is_whole = is_whole and REST.fullmatch(ended.removeprefix(asked)) is not None
         sys.stdout.write(f"{asked!r}\n{ended!r}\n{complaints}\n{'pass' if is_whole else 'FAIL'}\n")

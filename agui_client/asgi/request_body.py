@@ -6,7 +6,7 @@ stop at the first faults, and a large input is validated in slices, in a thread,
 To change
 
 - a limit of the size or the time of a request body: `read_body` here; its keyword in `AgentApp`, `agent_app` and
-  `_check` in `asgi/app.py`; the table in docs/serving.md
+  `_check` in `asgi/app.py`; the table in docs/serving-reference.md
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ _CODES: Mapping[type[Exception], str] = {
     IncompleteRunError: "upstream_incomplete",
     ProtocolError: "upstream_invalid",
 }
-"""The codes by which callers and alerts tell failures apart, the narrower class first; docs/serving.md lists them."""
+"""The codes by which callers and alerts tell failures apart, narrower classes first; see docs/serving-reference.md."""
 _logger = logging.getLogger("agui_client.sse")
 
 

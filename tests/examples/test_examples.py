@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import ast
-import asyncio
 import os
 import re
 import runpy
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-import httpx
 import pytest
 from ag_ui.core import (
     RunErrorEvent,
@@ -21,7 +19,6 @@ from ag_ui.core import (
 from agui_client import HttpAgent, Resolve, RunFailedError
 from agui_client.testing import ScriptedAgent, demo_agent, interrupt, serve, state, text, tool_call, turn
 from support.programs import STRICT, Program
-from support.waiting import until_sync
 
 _PROJECT = Path(__file__).parents[2]
 _EXAMPLES = _PROJECT / "examples"
@@ -92,37 +89,6 @@ def test_a_durable_run_goes_on_when_its_process_is_killed(tmp_path: Path) -> Non
     chapters, writers = zip(*(line.split(", written by process ") for line in report), strict=True)
     assert chapters == tuple(f"Chapter {number}" for number in range(1, 7))
     assert set(writers) == {f"{first.pid}.", f"{second.pid}."}
-
-
-def test_the_service_goes_on_after_the_link_of_a_mail_and_a_page_that_is_opened_again_has_all(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("DATABASE_URL", f"sqlite:///{tmp_path / 'service.db'}")
-    monkeypatch.setenv("SECRET", "a key of the tests alone")
-    monkeypatch.setitem(cast("Any", demo_agent).__kwdefaults__, "pace", 0)
-    service: Any = runpy.run_path(str(_EXAMPLES / "service_fastapi.py"))
-    app, key_of = service["app"], service["key_of"]
-    assert key_of("t", "a b") != key_of("t a", "b"), "both ids are the caller's"
-    with serve(app) as server, httpx.Client(base_url=server.url, trust_env=False) as browser:
-        assert "<form>" in browser.get("/").text
-        page = HttpAgent(f"{server.url}agent/", thread_id="t")
-        [question] = page.run_agent_sync("Plan my Saturday, and book the ferry.").interrupts
-        printed: list[str] = []
-
-        def is_printed() -> bool:
-            printed.append(capsys.readouterr().out)
-            return printed[-1] != ""
-
-        until_sync(is_printed)
-        asked, _, link = printed[-1].strip().rpartition(" http://127.0.0.1:8000")
-        assert asked == question.message
-        assert [browser.post(link.replace("key=", f"key={each}")).status_code for each in "0ü"] == [403, 403]
-        assert "<button>Approve</button>" in browser.get(link).text
-        assert [browser.post(link).text for _ in range(2)] == ["Approved."] * 2
-        again = HttpAgent(f"{server.url}agent/", thread_id="t", connect_url="connect")
-        asyncio.run(again.connect_agent())
-    assert [message.role for message in again.messages[-3:]] == ["assistant", "tool", "assistant"]
-    assert str(again.messages[-1].content).startswith("Done: **two tickets**")
 
 
 def test_evaluate_prints_a_report_of_pydantic_evals_on_the_answers() -> None:

@@ -101,6 +101,11 @@ def test_code_of_docs_fits_its_column() -> None:
     assert [(name, line) for name, code in unbroken for line in code.splitlines() if len(line) > 90] == []
 
 
+def test_no_page_is_longer_than_one_reads_at_once() -> None:
+    longer = {page.stem: words for page in PAGES if (words := len(page.read_text("utf-8").split())) > 1500}
+    assert longer.keys() <= {"protocol"}, longer
+
+
 def test_links_of_readme_lead_somewhere() -> None:
     targets = re.findall(r"\]\((?!https?:)([^)#]+)[^)]*\)", README)
     assert [each for each in targets if not (ROOT / each).exists()] == []
