@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from agui_client._cli.agent_settings import runs_arguments
+from agui_client._cli.agent_settings import CommandT, runs_arguments
 from agui_client._cli.command_group import CommandGroup
 
 
@@ -22,7 +22,10 @@ def runs() -> None:
     """
 
 
-_RUN = click.argument("run_id", metavar="RUN")
+def _names_run(command: CommandT) -> CommandT:
+    """Add the arguments that name a run to a command, behind those of all commands here."""
+    thread = click.option("--thread-id", metavar="ID", help="The thread of the run, if runs of several have the id.")
+    return runs_arguments(click.argument("run_id", metavar="RUN")(thread(command)))
 
 
 @runs.command("list")
@@ -38,8 +41,7 @@ def list_runs(limit: int, as_json: bool, **given: Any) -> int:
 
 
 @runs.command()
-@runs_arguments
-@_RUN
+@_names_run
 def follow(run_id: str, **given: Any) -> int:
     """Print the run RUN from its beginning, and follow it to its end; Ctrl-C leaves it alone."""
     from agui_client._cli import server_runs
@@ -48,8 +50,7 @@ def follow(run_id: str, **given: Any) -> int:
 
 
 @runs.command()
-@runs_arguments
-@_RUN
+@_names_run
 def stop(run_id: str, **given: Any) -> int:
     """Stop the run RUN, and wait until it has ended."""
     from agui_client._cli import server_runs
@@ -58,8 +59,7 @@ def stop(run_id: str, **given: Any) -> int:
 
 
 @runs.command()
-@runs_arguments
-@_RUN
+@_names_run
 @click.argument("answers", nargs=-1, required=True, metavar="ANSWER...")
 def answer(run_id: str, answers: tuple[str, ...], **given: Any) -> int:
     """Answer the run RUN, which waits, and follow the run that goes on.

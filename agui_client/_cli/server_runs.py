@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 from ag_ui.core import Event, Interrupt, ResumeEntry, RunAgentInput
-from pydantic import TypeAdapter
 
 from agui_client._cli.agent_settings import is_address
 from agui_client._cli.error_report import report
@@ -23,27 +21,20 @@ from agui_client._cli.watching import watch
 from agui_client._interrupts.answers import HOW_BY_ID, Cancel, Resolve, cover
 from agui_client._protocol.patch import parse_json
 from agui_client._tools.approval import Approve, Deny
-from agui_client._transport.client import Transport
-from agui_client._transport.credentials import Credentials
-from agui_client._transport.delivery import fetch
-from agui_client._transport.timeouts import Timeouts
-from agui_client.errors import HTTPStatusError, IncompleteRunError, InterruptsNotCoveredError
+from agui_client.errors import IncompleteRunError, InterruptsNotCoveredError, RunNotFoundError
 from agui_client.function_agent import FunctionAgent
 from agui_client.http_agent import HttpAgent
-from agui_client.reconnect import LastEventId
 from agui_client.store import Runs, Store
 from agui_client.store.runs.records import Place, cursor_of
 
 if TYPE_CHECKING:
     from agui_client._interrupts.answers import Answer
     from agui_client.agent import AbstractAgent
+    from agui_client.server_runs import ServerRuns
+    from agui_client.store import RunInfo
 
-_INTERRUPTS = TypeAdapter(list[Interrupt])
-T = TypeVar("T")
 _PAGE = 500
 """The most descriptions that are asked for at once."""
-_KEEPS_NONE = (404, 405, 422)
-"""Statuses of servers without kept runs at the address; an `agent_app` reads the request as an incomplete input."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,60 +43,25 @@ class ServedRuns:
 
     url: str
     """The address of the agent."""
-    headers: Mapping[str, str]
-    """The headers of each request."""
-    timeout: float | None
-    """The seconds to wait for each answer; None for the default."""
+    about: Mapping[str, Any]
+    """Further arguments of the agent: headers and timeout."""
 
-    async def list(self, limit: int) -> list[dict[str, Any]]:
-        """Return descriptions of the runs, those that began last first."""
-        try:
-            return await _listed(lambda most, last: self._ask("runs", limit=most, after=last), limit)
-        except HTTPStatusError as error:
-            if error.status_code not in _KEEPS_NONE:
-                raise
-            raise click.UsageError(
-                "no agent at this address keeps runs; check its path, or serve the agent with agui serve --store "
-                "memory or agent_app(..., store=Store())"
-            ) from error
+    @property
+    def runs(self) -> ServerRuns:
+        """The runs."""
+        return HttpAgent(self.url, **self.about).runs
 
-    async def stop(self, info: Mapping[str, Any]) -> dict[str, Any]:
-        """Stop a run."""
-        stopped: dict[str, Any] = await self._ask("stop", runId=info["runId"], threadId=info["threadId"])
-        return stopped
+    def named(self, info: RunInfo) -> dict[str, Any]:
+        """Return the arguments that name a run beside its id."""
+        return {"thread_id": info.thread_id}
 
-    async def answer(self, info: Mapping[str, Any], resume: Sequence[ResumeEntry]) -> dict[str, Any]:
-        """Answer a run."""
-        entries = [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in resume]
-        named = {"runId": info["runId"], "threadId": info["threadId"]}
-        begun: dict[str, Any] = await self._ask("answer", **named, resume=entries)
-        return begun
-
-    def follower(self, info: Mapping[str, Any]) -> AbstractAgent:
+    def follower(self, info: RunInfo) -> AbstractAgent:
         """Return an agent whose run is the run."""
+        # An agent over HTTP, and not `runs.follow`: an error says then whether a stream was cut or a run failed.
         # At a cursor, as the same request without one would begin the run anew if it is not kept any more.
-        headers = {**self.headers, "Last-Event-ID": cursor_of(info["runId"], Place(0))}
-        policy, connect_url = LastEventId(), self._below("connect")
-        about: Any = {"timeout": self.timeout, "connect_url": connect_url, "reconnect": policy}
-        return HttpAgent(self.url, headers=headers, thread_id=info["threadId"], **about)
-
-    async def _ask(self, path: str, **body: Any) -> Any:
-        """Send a command, and return the JSON that answers it.
-
-        Args:
-            path: The end of the address, such as "stop".
-            body: The JSON of the command.
-
-        Raises:
-            TransportError: No answer arrived.
-        """
-        transport = Transport(self._below(path), credentials=Credentials(self.headers))
-        content = json.dumps(body).encode()
-        return parse_json(await fetch(transport, transport.url, Timeouts.of(self.timeout), content))
-
-    def _below(self, path: str) -> str:
-        parts = urlsplit(self.url)
-        return parts._replace(path=f"{parts.path.rstrip('/')}/{path}").geturl()
+        about = {**self.about}
+        about["headers"] = {**about["headers"], "Last-Event-ID": cursor_of(info.run_id, Place(0))}
+        return HttpAgent(self.url, thread_id=info.thread_id, **about)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,43 +71,28 @@ class StoredRuns:
     runs: Runs
     """The runs, without agents."""
 
-    async def list(self, limit: int) -> list[dict[str, Any]]:
-        """Return descriptions of the runs, those that began last first."""
-        infos = await _listed(lambda most, last: self.runs.list(limit=most, after=last), limit)
-        return [each.to_dict() for each in infos]
+    def named(self, info: RunInfo) -> dict[str, Any]:
+        """Return the arguments that name a run beside its id."""
+        return {"thread_id": info.thread_id, "owner": info.owner}
 
-    async def stop(self, info: Mapping[str, Any]) -> dict[str, Any]:
-        """Stop a run."""
-        return (await self.runs.stop(info["runId"], thread_id=info["threadId"], owner=info["owner"])).to_dict()
-
-    async def answer(self, info: Mapping[str, Any], resume: Sequence[ResumeEntry]) -> dict[str, Any]:
-        """Answer a run; a process that has its agent goes on with it."""
-        named = {"thread_id": info["threadId"], "owner": info["owner"]}
-        complain(
-            "a server of this database goes on with the run; the command waits until there is one. Ctrl-C leaves the "
-            "answer to it; agui runs list shows the run as queued, and agui runs stop withdraws it"
-        )
-        return (await self.runs.answer(info["runId"], resume, **named)).to_dict()
-
-    def follower(self, info: Mapping[str, Any]) -> AbstractAgent:
+    def follower(self, info: RunInfo) -> AbstractAgent:
         """Return an agent whose run is the run."""
 
         async def events(asked: RunAgentInput) -> AsyncGenerator[Event]:
             """Follow the run."""
-            named = {"thread_id": info["threadId"], "owner": info["owner"]}
-            async with aclosing(self.runs.follow(info["runId"], **named)) as followed:
+            async with aclosing(self.runs.follow(info.run_id, **self.named(info))) as followed:
                 async for _, event in followed:
                     yield event
 
-        return FunctionAgent(events, thread_id=info["threadId"])
+        return FunctionAgent(events, thread_id=info.thread_id)
 
 
 KeptRuns: TypeAlias = ServedRuns | StoredRuns
-"""Runs that are kept somewhere; their descriptions are JSON, as the protocol spells it."""
+"""Runs that are kept somewhere."""
 
 
 @asynccontextmanager
-async def _opened(url: str, headers: Mapping[str, str], timeout: float | None) -> AsyncGenerator[KeptRuns]:
+async def _opened(url: str, **about: Any) -> AsyncGenerator[KeptRuns]:
     """Open the runs of an address or a database, as a block.
 
     Raises:
@@ -159,7 +100,7 @@ async def _opened(url: str, headers: Mapping[str, str], timeout: float | None) -
         click.UsageError: There are no runs in it.
     """
     if is_address(url):
-        yield ServedRuns(url, headers, timeout)
+        yield ServedRuns(url, about)
         return
     store = Store(url)
     from agui_client.store.sql.run_rows import has_runs
@@ -170,41 +111,35 @@ async def _opened(url: str, headers: Mapping[str, str], timeout: float | None) -
         yield StoredRuns(store.runs)
 
 
-async def _listed(page: Callable[[int, Any], Awaitable[Sequence[T]]], limit: int) -> list[T]:
-    """Return the first of some descriptions.
-
-    Args:
-        page: Returns at most a number of them, those behind the last one that is known.
-        limit: The most to return.
-    """
-    found: list[T] = []
-    while some := await page(min(limit - len(found), _PAGE), found[-1] if found else None):
+async def _listed(kept: KeptRuns, limit: int) -> list[RunInfo]:
+    """Return descriptions of runs, those that began last first."""
+    found: list[RunInfo] = []
+    while some := await kept.runs.list(limit=min(limit - len(found), _PAGE), after=found[-1] if found else None):
         found += some
         if len(found) >= limit:
             break
     return found
 
 
-async def _found(kept: KeptRuns, run_id: str) -> dict[str, Any]:
+async def _found(kept: KeptRuns, run_id: str, thread_id: str | None) -> RunInfo:
     """Return the description of a run.
 
     Raises:
-        click.UsageError: There is no such run, or there are several.
+        click.UsageError: There is no such run.
+        UsageError: There are several.
     """
-    found = [each for each in await kept.list(sys.maxsize) if each["runId"] == run_id]
-    if not found:
-        raise click.UsageError(f"no run {run_id} is kept there; agui runs list shows those that are")
-    if len(found) > 1:
-        raise click.UsageError(f"{len(found)} runs have the id {run_id}, in several threads or of several owners")
-    return found[0]
+    try:
+        return await kept.runs.info(run_id, thread_id=thread_id)
+    except RunNotFoundError as error:
+        raise click.UsageError(f"no run {run_id} is kept there; agui runs list shows those that are") from error
 
 
-async def _follow(kept: KeptRuns, info: Mapping[str, Any]) -> int:
+async def _follow(kept: KeptRuns, info: RunInfo) -> int:
     """Show a run from its beginning to its end, and return the exit code."""
     view = PlainRun(answers=sys.stdout, notes=sys.stderr)
     WarningLines(view.note).install()
     try:
-        result = await watch(kept.follower(info).stream(run_id=info["runId"]), view)
+        result = await watch(kept.follower(info).stream(run_id=info.run_id), view)
     except IncompleteRunError as error:
         complain(*report(error, "the run may go on without this command; agui runs list shows what became of it"))
         return ExitCode.BROKEN
@@ -215,52 +150,59 @@ async def _follow(kept: KeptRuns, info: Mapping[str, Any]) -> int:
 async def show_all(*, limit: int, as_json: bool, **where: Any) -> int:
     """Print a line for each run, and return the exit code."""
     async with _opened(**where) as kept:
-        infos = await kept.list(limit)
+        infos = await _listed(kept, limit)
     if not infos:
         complain("there are no runs; those that have ended are kept for the seconds of Store(keep=)")
     for info in infos:
-        click.echo(escaped_json(json.dumps(info, ensure_ascii=False), sys.stdout) if as_json else _line(info))
+        line = escaped_json(json.dumps(info.to_dict(), ensure_ascii=False), sys.stdout) if as_json else _line(info)
+        click.echo(line)
     return ExitCode.SUCCESS
 
 
-async def follow(run_id: str, **where: Any) -> int:
+async def follow(run_id: str, thread_id: str | None, **where: Any) -> int:
     """Show a run, and return the exit code."""
     async with _opened(**where) as kept:
-        return await _follow(kept, await _found(kept, run_id))
+        return await _follow(kept, await _found(kept, run_id, thread_id))
 
 
-async def stop(run_id: str, **where: Any) -> int:
+async def stop(run_id: str, thread_id: str | None, **where: Any) -> int:
     """Stop a run, and print what became of it."""
     async with _opened(**where) as kept:
-        click.echo(_line(await kept.stop(await _found(kept, run_id))))
+        info = await _found(kept, run_id, thread_id)
+        click.echo(_line(await kept.runs.stop(run_id, **kept.named(info))))
     return ExitCode.SUCCESS
 
 
-async def answer(run_id: str, words: tuple[str, ...], **where: Any) -> int:
+async def answer(run_id: str, words: tuple[str, ...], thread_id: str | None, **where: Any) -> int:
     """Answer a run with the words of the command line, and show the run that goes on."""
     async with _opened(**where) as kept:
-        info = await _found(kept, run_id)
-        return await _follow(kept, await kept.answer(info, _resume_entries(info, words)))
+        info = await _found(kept, run_id, thread_id)
+        resume = _resume_entries(info, words)
+        if isinstance(kept, StoredRuns):
+            complain(
+                "a server of this database goes on with the run; the command waits until there is one. Ctrl-C leaves "
+                "the answer to it; agui runs list shows the run as queued, and agui runs stop withdraws it"
+            )
+        return await _follow(kept, await kept.runs.answer(run_id, resume, **kept.named(info)))
 
 
-def _resume_entries(info: Mapping[str, Any], words: tuple[str, ...]) -> list[ResumeEntry]:
+def _resume_entries(info: RunInfo, words: tuple[str, ...]) -> list[ResumeEntry]:
     """Return the answers that the words of the command line give to a run.
 
     Raises:
         click.UsageError: The run waits for no answer, or the words do not answer it.
     """
-    interrupts = _INTERRUPTS.validate_python(info["interrupts"])
-    if not interrupts:
-        raise click.UsageError(f"this run waits for no answer: it is {info['status']}")
+    if not info.interrupts:
+        raise click.UsageError(f"this run waits for no answer: it is {info.status.value}")
     try:
-        return cover(interrupts, _answers(words, interrupts), HOW_BY_ID)
+        return cover(info.interrupts, _answers(words, info.interrupts), HOW_BY_ID)
     except InterruptsNotCoveredError as error:
-        ids = ", ".join(one_line(each.id) for each in interrupts)
+        ids = ", ".join(one_line(each.id) for each in info.interrupts)
         allowed = "an answer is approve, deny, cancel, or JSON or text that fits"
         raise click.UsageError(f"{error}; {allowed}; INTERRUPT=ANSWER is for {ids}") from error
 
 
-def _answers(words: tuple[str, ...], interrupts: list[Interrupt]) -> dict[str, Answer]:
+def _answers(words: tuple[str, ...], interrupts: Sequence[Interrupt]) -> dict[str, Answer]:
     """Return the answers that the words of the command line mean, by interrupt id.
 
     Raises:
@@ -289,10 +231,10 @@ def _answer(word: str) -> Answer:
         return Resolve(word)
 
 
-def _line(info: Mapping[str, Any]) -> str:
-    about = "; ".join(one_line(each.get("message") or each["reason"]) for each in info["interrupts"])
-    status = info["status"]
-    if info["isQueued"]:
+def _line(info: RunInfo) -> str:
+    status, about = info.status.value, "; ".join(one_line(each.message or each.reason) for each in info.interrupts)
+    if info.is_queued:
         status, about = "queued", "waits for a process that has its agent"
-    ids = f"{one_line(info['runId'])}  {one_line(info['threadId'])}"
-    return f"{ids}  {status:10}  {info['begunAt'][:19]}  {info['eventCount']:>5} events  {about}".rstrip()
+    ids = f"{one_line(info.run_id)}  {one_line(info.thread_id)}"
+    begun = info.begun_at.isoformat()[:19]
+    return f"{ids}  {status:10}  {begun}  {info.event_count:>5} events  {about}".rstrip()

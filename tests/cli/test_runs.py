@@ -92,7 +92,10 @@ def test_runs_are_listed_followed_answered_and_stopped(start: Start, agui: Agui,
         refused = agui("runs", "answer", url, "r5", word)
         words = "an answer is approve, deny, cancel, or JSON or text that fits; INTERRUPT=ANSWER is for"
         assert (refused.returncode, f"; {words} {asked['id']}; " in refused.stderr) == (2, True)
-    assert agui("runs", "answer", url, "r5", f"{asked['id']}=approve").stdout == "Done.\n"
+    HttpAgent(url, thread_id="bills").run_agent_sync("Pay", run_id="r5")
+    assert "2 runs have the id 'r5'; name one with thread_id=" in agui("runs", "stop", url, "r5").stderr
+    answered = agui("runs", "answer", url, "r5", f"{asked['id']}=approve", "--thread-id", "later")
+    assert answered.stdout == "Done.\n"
 
 
 def test_an_address_without_kept_runs_says_how_to_keep_them(agui: Agui) -> None:
