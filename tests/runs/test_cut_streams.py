@@ -99,7 +99,9 @@ async def test_a_run_that_is_kept_runs_once_and_its_answer_is_whole_after_many_c
     assert result.reconnects > 5
 
 
-@pytest.mark.parametrize("policy", ["auto", _AGAIN], ids=["without a setting", "again"])
+@pytest.mark.parametrize(
+    ("policy", "anyio_backend"), [("auto", "trio"), (_AGAIN, "asyncio")], ids=["without a setting, trio", "again"]
+)
 @pytest.mark.parametrize("seed", _SEEDS)
 async def test_a_tool_of_the_caller_is_called_once_whatever_is_cut_before_and_after_it(
     policy: ReconnectPolicy | Literal["auto"], runs_url: str | None, seed: int
@@ -153,6 +155,27 @@ async def test_a_run_whose_post_gets_no_answer_is_connected_to_and_not_posted_ag
     assert len(agent.inputs) == 1
     assert [message.role for message in caller.messages] == ["user", "assistant"]
     assert result.warnings == []
+
+
+async def test_a_kept_run_that_is_followed_is_whole_after_many_cuts() -> None:
+    async def tell(run_input: RunAgentInput) -> AsyncIterator[Event]:
+        yield RunStartedEvent(thread_id=run_input.thread_id, run_id=run_input.run_id)
+        async for event in _slow_text("m"):
+            yield event
+        await until(lambda: not proxy.left)
+        yield TextMessageEndEvent(message_id="m")
+        yield RunFinishedEvent(thread_id=run_input.thread_id, run_id=run_input.run_id)
+
+    with serve(agent_app(FunctionAgent(tell), store=Store(), **FOR_ALL)) as server:
+        proxy = CuttingProxy(urlsplit(server.url).port or 0, cuts=10, **_IN_ANSWERS)
+        async with proxy.serving():
+            async with HttpAgent(server.url, thread_id="t").stream("Tell me", run_id="r") as run:
+                await anext(run.text_stream)
+            kept = HttpAgent(f"{proxy.url}/", retry=_QUICK).runs
+            followed = [each async for each in kept.follow("r", thread_id="t")]
+            seen = [each async for each in HttpAgent(server.url).runs.follow("r", thread_id="t")]
+    assert (followed, proxy.left) == (seen, 0)
+    assert "".join(getattr(each.event, "delta", "") for each in followed) == "".join(_WORDS)
 
 
 # --- the same call again
@@ -213,18 +236,17 @@ async def _asking(**how: Any) -> AsyncGenerator[tuple[Begun, HttpAgent, list[str
             yield begun, agent, looked
 
 
-_LOST: dict[str, tuple[str, int]] = {
-    "before the answer": ("unanswered", 1),
-    "in the answer": ("left", 1),
-    "twice before the answer": ("unanswered", 2),
-    "twice in the answer": ("left", 2),
+_LOST: dict[str, tuple[str, int, str]] = {
+    "before the answer": ("unanswered", 1, "asyncio"),
+    "in the answer": ("left", 1, "asyncio"),
+    "twice before the answer, trio": ("unanswered", 2, "trio"),
+    "twice in the answer, trio": ("left", 2, "trio"),
 }
 
 
 @pytest.mark.parametrize("ask", [HttpAgent.run_agent, _ask_aside], ids=["async", "sync"])
-@pytest.mark.parametrize("lost", _LOST.values(), ids=_LOST)
-async def test_the_same_call_after_a_lost_answer_asks_for_the_same_run(ask: Ask, lost: tuple[str, int]) -> None:
-    name, times = lost
+@pytest.mark.parametrize(("name", "times", "anyio_backend"), _LOST.values(), ids=_LOST)
+async def test_the_same_call_after_a_lost_answer_asks_for_the_same_run(ask: Ask, name: str, times: int) -> None:
     async with _asking() as (begun, agent, looked):
         before = agent.messages
         setattr(begun.proxy, name, times)
