@@ -3,6 +3,7 @@
 AGUIError                          problem, fix, thread_id, run_id, may_have_started, partial, member
 ├─ UsageError (RuntimeError)       the caller: closed run, two consumers, wrong arguments
 │  ├─ RunInProgressError           a second run on one agent; clone() for parallel work
+│  ├─ RunNotFoundError             the server keeps no such run
 │  ├─ CannotWaitError              the thread waits for what only it could bring
 │  ├─ RequestRepeatedError         a caller sent a request again that was carried out
 │  │  └─ RequestExpiredError       or answered when the time for it had passed

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from agui_client._transport.client import Transport
     from agui_client._transport.timeouts import Timeouts
 
+__all__ = ["ServerRuns"]
+
 T = TypeVar("T")
 Infos: TypeAlias = list[RunInfo]
 """Descriptions, in a class that has a method `list`."""
