@@ -77,8 +77,8 @@ class ServerRuns:
             UsageError: The server keeps no runs, or refuses the arguments.
             TransportError: No answer arrived.
         """
-        infos = await self._ask("runs", {"limit": limit, "after": None if after is None else after.to_dict()})
-        return [RunInfo.of_dict(each) for each in infos]
+        page = {"limit": limit, "after": None if after is None else after.to_dict()}
+        return await self._ask("runs", page, lambda infos: [*map(RunInfo.of_dict, infos)])
 
     async def info(self, run_id: str, *, thread_id: str | None = None) -> RunInfo:
         """Describe a run.
@@ -118,7 +118,7 @@ class ServerRuns:
             RunNotFoundError: The server keeps no such run.
             UsageError: It keeps no runs.
         """
-        return RunInfo.of_dict(await self._ask("stop", {"runId": run_id, "threadId": thread_id}))
+        return await self._ask("stop", {"runId": run_id, "threadId": thread_id}, RunInfo.of_dict)
 
     async def answer(self, run_id: str, answers: Resume, *, thread_id: str | None = None) -> RunInfo:
         """Answer the interrupts of a run: another run of the thread begins, and goes on with the answers.
@@ -143,7 +143,7 @@ class ServerRuns:
         entries = cover(info.interrupts, answers, HOW_BY_ID) if info.interrupts else []
         resume = [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in entries]
         named = {"runId": run_id, "threadId": info.thread_id, "resume": resume}
-        return RunInfo.of_dict(await self._ask("answer", named))
+        return await self._ask("answer", named, RunInfo.of_dict)
 
     async def follow(
         self, run_id: str, *, after: str | None = None, thread_id: str | None = None
@@ -213,13 +213,17 @@ class ServerRuns:
                 while (event := portal.call(anext, followed, None)) is not None:
                     yield event
 
-    async def _ask(self, path: str, body: Mapping[str, Any]) -> Any:
+    async def _ask(self, path: str, body: Mapping[str, Any], read: Callable[[Any], T]) -> T:
         transport = self._transport
         try:
             answer = await fetch(transport, transport.below(path), self._timeouts, json.dumps(body).encode())
         except HTTPStatusError as refused:
             raise _error_of(refused) from refused
-        return parse_json(answer)
+        try:
+            return read(parse_json(answer))
+        except (ValueError, LookupError, TypeError) as error:
+            what = "the answer describes no runs that this version knows; does an agent that keeps runs answer there?"
+            raise UsageError(f"{transport.address}: {what}") from error
 
 
 class _CursorFramer(NumberedFramer):

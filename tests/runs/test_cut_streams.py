@@ -283,9 +283,10 @@ async def test_a_call_that_differs_from_one_whose_answer_was_lost_begins_another
         begun.proxy.unanswered = 1
         with pytest.raises(AGUIError) as lost:
             await agent.run_agent("Tell me")
+        otherwise: dict[str, Any] = {"prompt": "Tell me", **change(agent)}
         # The server still works on the run that was lost.
         with pytest.raises(HTTPStatusError, match="a run is going on") as refused:
-            await agent.run_agent(**{"prompt": "Tell me", **change(agent)})
+            await agent.run_agent(**otherwise)
     assert (refused.value.status_code, len(begun.inputs)) == (409, 1)
     assert refused.value.run_id != lost.value.run_id
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -83,3 +84,11 @@ async def test_a_run_that_is_not_kept_and_a_server_that_keeps_none_are_told_apar
         pytest.raises(UsageError, match="no agent at this address"),
     ):
         await HttpAgent(bare.url).runs.list()
+    with pytest.raises(UsageError, match="the answer describes no runs that"):
+        await HttpAgent("http://other/", app=_answer_otherwise).runs.stop("r")
+
+
+async def _answer_otherwise(scope: Any, receive: Any, send: Any) -> None:
+    """Answer each request with JSON, as a server that knows nothing of runs."""
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"application/json")]})
+    await send({"type": "http.response.body", "body": b'{"ok": true}'})
