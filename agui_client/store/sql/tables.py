@@ -106,7 +106,6 @@ SEGMENT = sa.Table(
     sa.Column("link", sa.Text, primary_key=True),  # a hash of all messages up to the last one of the segment
     sa.Column("parent", sa.Text),  # the link of the segment before it
     sa.Column("body", sa.Text, nullable=False),
-    sqlite_with_rowid=False,
 )
 sa.Index("agui_run_owner", RUN.c.owner, RUN.c.thread_id, RUN.c.begun_at)
 sa.Index("agui_run_begun", RUN.c.owner, RUN.c.begun_at, RUN.c.row_id)
