@@ -193,7 +193,8 @@ def shrink(
         raise UsageError(f"the conversation of {cassette.path} does not fail when it is held again")
     name, verdict = next(iter(failed.items()))
     whole = cassette.scenario
-    alone = whole.model_copy(update={"checks": check_named(whole.checks, name)})
+    checks, name = check_named(whole.checks, name)
+    alone = whole.model_copy(update={"checks": checks})
 
     def shorter(says: Sequence[Line], asked: AbstractAgent[Any]) -> Cassette | None:
         """Return the conversation with fewer prompts; None if it is another failure, or none."""

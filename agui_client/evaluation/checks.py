@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from agui_client._protocol.patch import is_same_json
@@ -37,33 +38,40 @@ def verdicts_of(scenario: Scenario, trial: Trial) -> dict[str, Verdict]:
         The verdicts by the names of the checks.
     """
     verdicts = {COMPLETES: Verdict(trial.error is None, trial.error or "")}
-    for check in scenario.checks:
-        for name, judge in _named(check):
-            verdicts[name] = _verdict(judge, trial)
+    for name, (_, judge) in _named(scenario.checks).items():
+        verdicts[name] = _verdict(judge, trial)
     return verdicts
 
 
-def check_named(checks: Sequence[Check], name: str) -> list[Check]:
-    """Return the check of a name, without those beside it; nothing for the one that every scenario has.
+def check_named(checks: Sequence[Check], name: str) -> tuple[list[Check], str]:
+    """Return the check of a name, without those beside it, and its name there; none for the one of every scenario.
 
     Args:
         checks: The checks.
         name: The name.
     """
-    found: list[Any] = []
+    alone = [single for each, (single, _) in _named(checks).items() if each == name]
+    return alone, next(iter(_named(alone)), COMPLETES)
+
+
+def _named(checks: Sequence[Check]) -> dict[str, tuple[Any, Callable[[Trial], Any]]]:
+    """Return each single check by its name, with the function that judges."""
+    found: dict[str, tuple[Any, Callable[[Trial], Any]]] = {}
     for check in checks:
         single: list[Any] = [check] if callable(check) else [{kind: value} for kind, value in check.items()]
-        found += [each for each in single if name in dict(_named(each))]
+        for each in single:
+            name, judge = _judge_of(each)
+            # Two functions may have one name, as those without a name have, and long texts one beginning.
+            places = (name if number == 1 else f"{name} ({number})" for number in count(1))
+            found[next(place for place in places if place not in found)] = each, judge
     return found
 
 
-def _named(check: Check) -> Iterator[tuple[str, Callable[[Trial], Any]]]:
-    """Yield each check that an entry of `checks` has, with its name."""
+def _judge_of(check: Any) -> tuple[str, Callable[[Trial], Any]]:
     if callable(check):
-        yield place_of(check).partition(":")[2], check
-        return
-    for kind, expected in check.items():
-        yield f"{kind}: {_shown(expected)}", partial(_READY[kind], expected)
+        return place_of(check).partition(":")[2], check
+    ((kind, expected),) = check.items()
+    return f"{kind}: {_shown(expected)}", partial(_READY[kind], expected)
 
 
 def _verdict(judge: Callable[[Trial], Any], trial: Trial) -> Verdict:

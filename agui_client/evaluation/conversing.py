@@ -167,7 +167,8 @@ class _Talk:
                     async for prompt in prompts:
                         self._check_next()
                         await self._turn(agent, prompt)
-            if scope.cancelled_caught:
+            # An agent may have held up the event loop, so that nothing was cancelled.
+            if scope.cancelled_caught or perf_counter() - start > seconds:
                 raise _EndedError(f"the conversation took longer than {seconds:g} seconds")
         except _EndedError as reason:
             self.trial.error = str(reason)
@@ -187,11 +188,9 @@ class _Talk:
         Raises:
             _EndedError: A limit is reached, or the agent waits for an answer.
         """
-        limits, trial = self.scenario.limits, self.trial
+        trial = self.trial
         if len(trial.turns) >= self.scenario.most_turns:
             raise _EndedError(f"the user is not done after {len(trial.turns)} turns")
-        if trial.tokens > limits.get("tokens", trial.tokens):
-            raise _EndedError(f"the agent used {trial.tokens} tokens, and may use {limits.get('tokens')}")
         if trial.turns and (waiting := trial.turns[-1].interrupts):
             question = waiting[0].message or waiting[0].reason
             raise _EndedError(f"the agent asks: {question}; give the scenario answer:")
@@ -211,6 +210,9 @@ class _Talk:
                 add(failure.partial)
             raise
         add(result)
+        tokens = self.trial.tokens
+        if tokens > (most := self.scenario.limits.get("tokens", tokens)):
+            raise _EndedError(f"the agent used {tokens} tokens, and may use {most}")
         if result.pending_tool_calls:
             name = result.pending_tool_calls[0].function.name
             raise _EndedError(f"the agent waits for {name}; give the scenario the tool, or approve:")

@@ -12,11 +12,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pydantic_core import to_jsonable_python
+
 from agui_client._files import write_private
 from agui_client._secrets import hidden_line
+from agui_client.evaluation.scenarios import place_of
 from agui_client.recording.reading import Recording
 
 if TYPE_CHECKING:
@@ -39,7 +43,8 @@ def make_cassette(path: Path, scenario: Scenario, trial: Trial) -> None:
         scenario: The scenario.
         trial: The conversation that was recorded.
     """
-    line = json.dumps({"kind": KIND, "scenario": frozen(scenario, trial, Recording.read(path))}, ensure_ascii=False)
+    held = {"kind": KIND, "scenario": frozen(scenario, trial, Recording.read(path))}
+    line = json.dumps(held, ensure_ascii=False, default=partial(to_jsonable_python, fallback=repr))
     lines = [each for each in path.read_bytes().splitlines() if not is_scenario(each)]
     write_private(path, b"\n".join([*lines, hidden_line(line).encode(), b""]))
 
@@ -50,21 +55,23 @@ def is_scenario(line: bytes) -> bool:
 
 
 def frozen(scenario: Scenario, trial: Trial, recording: Recording) -> dict[str, Any]:
-    """Return a scenario as JSON, in which nothing is left open that was decided in a conversation.
+    """Return a scenario as values for JSON, in which nothing is left open that was decided in a conversation.
 
     Args:
         scenario: The scenario.
         trial: The conversation.
         recording: Its recording.
     """
-    kept = scenario.model_dump(mode="json", include={"name", "checks", "limits"})
     inputs = [each.input for each in recording.exchanges if each.request.base is None]
     offered = {tool.name: tool for input in inputs for tool in input.tools or ()}
     scripts = {each["name"]: each for each in scenario.tools if isinstance(each, Mapping)}
     executed = [each for each in trial.tool_executions if each.message is not None]
     asked = [each for each in executed if each.decision is not None and each.decision.by != "rule"]
     return {
-        **kept,
+        # Not by pydantic: a Ctrl-C that comes while its serializers call a function of Python is lost there.
+        "name": scenario.name,
+        "checks": [place_of(each) if callable(each) else each for each in scenario.checks],
+        "limits": scenario.limits,
         "says": [turn.prompt for turn in trial.turns],
         "state": inputs[0].state if inputs and scenario.state is None else scenario.state,
         "tools": [scripts.get(name) or _script(tool, executed) for name, tool in offered.items()],

@@ -173,8 +173,9 @@ class ScriptedTool(TypedDict, total=False):
 
 
 def place_of(function: Any) -> str:
-    """Return the place of a function, such as "shop.checks:polite"."""
-    return f"{function.__module__}:{function.__qualname__}"
+    """Return the place of a function, such as "shop.checks:polite"; of another callable, that of what it calls."""
+    named = function if hasattr(function, "__qualname__") else getattr(function, "func", type(function))
+    return f"{named.__module__}:{named.__qualname__}"
 
 
 def _loaded(value: object) -> object:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from ag_ui.core import Interrupt, RunAgentInput
 
 from agui_client import Approve, Deny, FunctionAgent, UsageError, tool
-from agui_client.evaluation import Cassette, Outcome, Scenario, Trial, evaluate_sync, shrink
+from agui_client.evaluation import Cassette, Outcome, Rate, Scenario, Trial, evaluate_sync, shrink
 from agui_client.recording import Recording
 from agui_client.testing import ScriptedAgent, demo_agent, interrupt, text, tool_call, turn
 
@@ -197,6 +198,41 @@ def test_pytest_runs_a_folder_of_cassettes_without_a_network(tmp_path: Path) -> 
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path)
     assert "1 failed, 1 passed" in done.stdout
     assert "AssertionError: bad #1 failed" in done.stdout
+
+
+def test_results_that_are_no_json_are_kept_as_it() -> None:
+    script = {"name": "look", "results": [Rate(passed=1, held=2), date(2026, 11, 24)]}
+    agent = ScriptedAgent(turn(tool_call("look", {})), turn(text("no")))
+    scenario = Scenario.model_validate({"name": "x", "says": ["Hi"], "tools": [script], "checks": [{"said": "yes"}]})
+    failure = failure_of(agent, scenario)
+    assert failure.cassette is not None
+    kept: Any = Cassette.read(failure.cassette).scenario.tools[0]
+    assert kept["results"] == [{"passed": 1, "held": 2, "broken": 0}, "2026-11-24"]
+
+
+def test_ctrl_c_while_a_failure_is_kept_ends_the_evaluation() -> None:
+    class Interrupted:
+        """A check at whose third look for its name somebody presses Ctrl-C."""
+
+        looks = 0
+
+        def __call__(self, trial: Trial) -> str:
+            return "it failed"
+
+        def __getattr__(self, name: str) -> str:
+            if name != "__qualname__":
+                raise AttributeError(name)
+            self.looks += 1
+            if self.looks > 2:
+                raise KeyboardInterrupt
+            return "interrupted"
+
+    with pytest.raises(KeyboardInterrupt):
+        failure_of(FunctionAgent(_answer), Scenario(name="x", says=["Hi"], checks=[Interrupted()]))
+
+
+def _answer(input: RunAgentInput) -> str:
+    return "no"
 
 
 def test_what_is_no_cassette_is_named(tmp_path: Path) -> None:

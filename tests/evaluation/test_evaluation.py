@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -232,6 +234,11 @@ async def _slow(input: RunAgentInput) -> AsyncIterator[str]:
     await asyncio.sleep(30)
 
 
+async def _blocking(input: RunAgentInput) -> AsyncIterator[str]:
+    time.sleep(0.1)  # noqa: ASYNC251 - it holds up the event loop, as an agent may
+    yield "late"
+
+
 @pytest.mark.parametrize(
     ("agent", "scenario", "error"),
     [
@@ -246,6 +253,12 @@ async def _slow(input: RunAgentInput) -> AsyncIterator[str]:
             {"says": ["1", "2", "3"], "limits": {"tokens": 100}},
             "the agent used 140 tokens, and may use 100",
         ),
+        (
+            ScriptedAgent(turn(text("x"), usage=[TokenUsage(total_tokens=70)])),
+            {"limits": {"tokens": 60}},
+            "the agent used 70 tokens, and may use 60",
+        ),
+        (FunctionAgent(_blocking), {"limits": {"seconds": 0.05}}, "the conversation took longer than 0.05 seconds"),
         (
             ScriptedAgent(turn(outcome=interrupt("Sure?"))),
             {"says": ["1", "2"]},
@@ -265,6 +278,32 @@ def test_a_conversation_that_ends_too_early_has_failed(agent: Any, scenario: dic
     (failure,) = evaluation.failures
     assert failure.cassette is not None
     assert failure.cassette.exists()
+
+
+def test_checks_of_one_name_are_all_judged() -> None:
+    long = "no" * 200
+    checks: list[Any] = [
+        lambda _trial: "first",
+        lambda _trial: None,
+        lambda _trial: "third",
+        partial(_lacks, "yes"),
+        partial(_lacks, "Hi"),
+        {"said": f"{long}1"},
+        {"not_said": "Hi"},
+        {"said": f"{long}2"},
+    ]
+    found = reasons(evaluate_sync(FunctionAgent(_echo), Scenario(name="x", says=["Hi"], checks=checks)))
+    assert [reason for reason in found.values() if len(reason) < 30] == [
+        "first",
+        "third",
+        "yes is missing",
+        "the agent said it in turn 1",
+    ]
+    assert len([name for name in found if name.startswith("said: ")]) == 2
+
+
+def _lacks(text: str, trial: Trial) -> str | None:
+    return None if text in trial.said else f"{text} is missing"
 
 
 def test_rules_of_the_protocol_that_were_broken_are_named() -> None:
