@@ -15,6 +15,7 @@ from ag_ui.core import Message, RunAgentInput
 
 from agui_client import FunctionAgent, HttpAgent, Resolve
 from agui_client.asgi import agent_app
+from agui_client.errors import RunNotFoundError
 from agui_client.store import Store
 from agui_client.store.sql.database import url_of
 from agui_client.store.sql.tables import GROUP, RUN, SEGMENT, TABLES
@@ -111,6 +112,22 @@ async def test_a_run_that_waits_is_answered_by_another_process_with_the_conversa
             async for _ in store.runs.follow(done.run_id):
                 """It ends."""
         assert [str(each.content) for each in seen][:3] == ["First", "One.", "Second"]
+
+
+async def test_a_run_that_is_removed_while_it_is_read_is_no_run_without_messages(database_url: str) -> None:
+    agent, app = _caller(database_url, agent=ScriptedAgent(turn(interrupt("Proceed?", interrupt_id="i"))))
+    with anyio.fail_after(_SECONDS):
+        async with app.lifespan():
+            run_id = (await agent.run_agent("Hi")).run_id
+        with _engine(database_url).begin() as db:
+            # Its row was read before, as the messages are in another statement.
+            db.execute(sa.delete(SEGMENT))
+        store, asked = Store(database_url), ScriptedAgent(turn(text("Done.")))
+        store.runs.add("agent", asked)
+        async with store:
+            with pytest.raises(RunNotFoundError):
+                await store.runs.answer(run_id, {"i": Resolve(payload=True)})
+        assert not asked.inputs
 
 
 async def test_messages_go_with_the_last_run_of_the_thread_and_those_of_others_stay(

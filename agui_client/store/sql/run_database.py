@@ -384,7 +384,7 @@ class RunDatabase:
         def select(connection: sa.Connection) -> list[EventGroup]:
             """Select the rows."""
             found = [EventGroup.of(row) for row in connection.execute(self._select_groups, asked).all()]
-            return [_with_beginning(connection, each) for each in found]
+            return [whole for each in found if (whole := _with_beginning(connection, each)) is not None]
 
         return await self._read(select)
 
@@ -494,20 +494,22 @@ def _remove(connection: sa.Connection, row_ids: Sequence[str]) -> int:
     return len(row_ids)
 
 
-def _with_messages(connection: sa.Connection, run: StoredRun) -> StoredRun:
-    """Return a row with the messages of the conversation that the run has left."""
+def _with_messages(connection: sa.Connection, run: StoredRun) -> StoredRun | None:
+    """Return a row with the messages of the conversation that the run has left; None if it was removed just now."""
     if run.left_input is None:
         return run
     left = json.loads(run.left_input)
-    return replace(run, left_input=json.dumps({**left, "messages": unpacked(connection, run.row_id, left["messages"])}))
+    messages = unpacked(connection, run.row_id, left["messages"])
+    return None if messages is None else replace(run, left_input=json.dumps({**left, "messages": messages}))
 
 
-def _with_beginning(connection: sa.Connection, group: EventGroup) -> EventGroup:
-    """Return a group with the messages that its run began with."""
+def _with_beginning(connection: sa.Connection, group: EventGroup) -> EventGroup | None:
+    """Return a group with the messages that its run began with; None if the run was removed just now."""
     if group.beginning is None:
         return group
-    messages, state = group.beginning
-    return replace(group, beginning=(unpacked(connection, group.row_id, messages), state))
+    stored, state = group.beginning
+    messages = unpacked(connection, group.row_id, stored)
+    return None if messages is None else replace(group, beginning=(messages, state))
 
 
 def _are_of(column: sa.Column[Any], value: str | None) -> list[sa.ColumnElement[bool]]:

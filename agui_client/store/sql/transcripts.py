@@ -45,8 +45,8 @@ def packed(db: sa.Connection, row_id: str, messages: Sequence[Any]) -> Any:
     return {"link": links[-1]}
 
 
-def unpacked(db: sa.Connection, row_id: str, stored: list[Any] | dict[str, str]) -> list[Any]:
-    """Return messages of a run, as JSON values.
+def unpacked(db: sa.Connection, row_id: str, stored: list[Any] | dict[str, str]) -> list[Any] | None:
+    """Return messages of a run, as JSON values; None if the run was removed since its row was read.
 
     Args:
         db: A connection.
@@ -56,7 +56,7 @@ def unpacked(db: sa.Connection, row_id: str, stored: list[Any] | dict[str, str])
     if isinstance(stored, list):
         return stored
     bodies = db.execute(_SELECT_CHAIN, {"of_row": row_id, "of_link": stored["link"]}).scalars()
-    return [message for body in bodies for message in json.loads(body)]
+    return [message for body in bodies for message in json.loads(body)] or None
 
 
 def remove_unused(db: sa.Connection, threads: Collection[tuple[str, str]]) -> None:
