@@ -211,7 +211,7 @@ def test_a_run_that_begins_while_the_last_one_is_removed_keeps_its_messages(data
         cleaner.execute(sa.delete(RUN).where(RUN.c.row_id == "old"))
         remove_unused(cleaner, thread)
 
-        def begin() -> list[Any]:
+        def begin() -> list[Any] | None:
             with engine.begin() as new:
                 new.execute(sa.insert(RUN), [_row("newer")])
                 return unpacked(new, "newer", packed(new, "newer", messages))

@@ -67,6 +67,20 @@ end(child)
 """
 
 
+UNUSED = """
+threads = Store(sys.argv[1]).threads
+if (child := fork()) == 0:
+    print(list(threads.list().result()))
+    sys.exit(0)
+print(end(child))
+"""
+
+
+def test_a_store_that_nobody_has_used_makes_its_tables_in_a_forked_child(tmp_path: Path) -> None:
+    printed = run_program("-c", BEGIN + UNUSED, f"sqlite:///{tmp_path}/threads.db", flags=STRICT)
+    assert printed == ("[]\n0\n", "", 0)
+
+
 def test_threads_that_were_used_work_in_a_forked_child_and_its_child(tmp_path: Path) -> None:
     printed = run_program("-c", BEGIN + USED, f"sqlite:///{tmp_path}/threads.db", flags=STRICT)
     assert printed == (

@@ -145,7 +145,7 @@ class Database:
     def start_in_child(self) -> None:
         """Forget what the parent has."""
         self.lease.reset()
-        self._has_tables = not self._is_in_memory
+        self._has_tables = self._has_tables and not self._is_in_memory
         for each in {self._writes, self._reads}:
             each.start_in_child()
 
