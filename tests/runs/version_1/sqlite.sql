@@ -65,8 +65,7 @@ CREATE TABLE agui_segment (
 	parent TEXT,
 	body TEXT NOT NULL,
 	PRIMARY KEY (owner, thread_id, link)
-)
- WITHOUT ROWID;
+);
 CREATE TABLE agui_threads (
 	owner TEXT NOT NULL,
 	thread_id TEXT NOT NULL,
