@@ -174,7 +174,9 @@ class ScriptedTool(TypedDict, total=False):
 
 def place_of(function: Any) -> str:
     """Return the place of a function, such as "shop.checks:polite"; of another callable, that of what it calls."""
-    named = function if hasattr(function, "__qualname__") else getattr(function, "func", type(function))
+    named: Any = function
+    while not hasattr(named, "__qualname__"):
+        named = getattr(named, "func", None) or named.__class__
     return f"{named.__module__}:{named.__qualname__}"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 from typing import Any
 
@@ -283,9 +283,9 @@ def test_a_conversation_that_ends_too_early_has_failed(agent: Any, scenario: dic
 def test_checks_of_one_name_are_all_judged() -> None:
     long = "no" * 200
     checks: list[Any] = [
-        lambda _trial: "first",
-        lambda _trial: None,
-        lambda _trial: "third",
+        _judge("first"),
+        _judge(None),
+        _judge("third"),
         partial(_lacks, "yes"),
         partial(_lacks, "Hi"),
         {"said": f"{long}1"},
@@ -300,6 +300,10 @@ def test_checks_of_one_name_are_all_judged() -> None:
         "the agent said it in turn 1",
     ]
     assert len([name for name in found if name.startswith("said: ")]) == 2
+
+
+def _judge(verdict: str | None) -> Callable[[Trial], str | None]:
+    return lambda _: verdict
 
 
 def _lacks(text: str, trial: Trial) -> str | None:
