@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from agui_client import errors
 from agui_client._display import in_notebook
-from agui_client._run.defaults import ATTEMPT_SPANS, DEFAULT_OBSERVERS, INCOMING_TRACES, TAKE_OVERS, TRACE_HEADERS
+from agui_client._run.defaults import ATTEMPT_SPANS, DEFAULT_OBSERVERS, INCOMING_TRACES, METRICS, TRACE_HEADERS
 from agui_client._version import __version__ as __version__
 from agui_client.errors import *  # noqa: F403 - its `__all__` lists them
 
@@ -143,11 +143,11 @@ def _incoming_trace(headers: Mapping[str, str]) -> AbstractContextManager[None]:
     return incoming_trace(headers)
 
 
-def _count_take_over(kind: str) -> None:
+def _measure(name: str, value: float, attributes: Mapping[str, str] | None) -> None:
     if "opentelemetry.trace" in sys.modules:
-        from agui_client.otel import count_take_over
+        from agui_client.otel import measure
 
-        count_take_over(kind)
+        measure(name, value, attributes)
 
 
 def _trace_headers() -> Mapping[str, str]:
@@ -168,7 +168,7 @@ def _attempt_span(thread_id: str, run_id: str, number: int, stored: Mapping[str,
 
 DEFAULT_OBSERVERS[:] = [_default_observers]
 INCOMING_TRACES[:] = [_incoming_trace]
-TAKE_OVERS[:] = [_count_take_over]
+METRICS[:] = [_measure]
 TRACE_HEADERS[:] = [_trace_headers]
 ATTEMPT_SPANS[:] = [_attempt_span]
 

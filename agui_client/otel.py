@@ -56,6 +56,17 @@ _CALL_SECONDS = [0.1 * 2**step for step in range(13)]
 _TEAM_SECONDS = [1, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200]
 _TOKENS = [4**step for step in range(14)]
 """The limits of the buckets of token counts."""
+STORE_METRICS = {
+    "agui.store.take_overs": ("counter", "{take_over}", "Number of threads and runs taken over from dead processes."),
+    "agui.store.lease.missed_renewals": ("counter", "{renewal}", "Number of renewals of the lease that were due."),
+    "agui.store.lease.losses": ("counter", "{lease}", "Number of leases that had passed before they were renewed."),
+    "agui.store.outages": ("counter", "{outage}", "Number of outages of the database."),
+    "agui.store.outage.time": ("counter", "s", "Time without the database."),
+    "agui.store.write.duration": ("histogram", "s", "Duration of a write, until it is committed or has failed."),
+    "agui.store.queued_runs": ("up_down_counter", "{run}", "Number of runs that wait."),
+    "agui.store.size": ("gauge", "By", "Size of the tables in the database."),
+}
+"""The metrics of stores by their names: the kind of the instrument, the unit, and what is measured."""
 _LONGEST_NAME = 100
 """The most characters of the name of a model or provider, which the server chose."""
 _FIRST = "first-"
@@ -228,13 +239,15 @@ def metric_observer() -> RunObserver:
     return MetricObserver(_instruments(metrics.get_meter_provider()))
 
 
-def count_take_over(kind: str) -> None:
-    """Count that a thread or a run was taken over from a process that gave no sign of life.
+def measure(name: str, value: float, attributes: Mapping[str, str] | None) -> None:
+    """Take a measurement of a store.
 
     Args:
-        kind: "thread" or "run".
+        name: The name of one of `STORE_METRICS`.
+        value: What a counter is increased by; otherwise the measured value.
+        attributes: Attributes of few values.
     """
-    _instruments(metrics.get_meter_provider()).take_overs.add(1, {"agui.kind": kind})
+    _instruments(metrics.get_meter_provider()).of_stores[name](value, attributes)
 
 
 class MetricObserver(RunObserver):
@@ -317,7 +330,13 @@ class _Instruments:
             explicit_bucket_boundaries_advisory=_TOKENS,
         )
         self.active_runs = meter.create_up_down_counter("agui.client.active_runs", "{run}", "Number of runs under way.")
-        self.take_overs = meter.create_counter("agui.client.take_overs", "{take_over}", "Number of take-overs.")
+        makers: dict[str, Callable[..., Callable[[float, Mapping[str, str] | None], None]]] = {
+            "counter": lambda *about: meter.create_counter(*about).add,
+            "up_down_counter": lambda *about: meter.create_up_down_counter(*about).add,
+            "gauge": lambda *about: meter.create_gauge(*about).set,
+            "histogram": lambda *about: seconds(about[0], about[2]).record,
+        }
+        self.of_stores = {name: makers[kind](name, unit, what) for name, (kind, unit, what) in STORE_METRICS.items()}
 
 
 @lru_cache(maxsize=1)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Generator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from agui_client._run.observers import RunObserver
@@ -28,11 +29,33 @@ class AttemptSpan(Protocol):
 
 DEFAULT_OBSERVERS: list[Callable[[], Sequence[RunObserver | None]]] = []
 """Functions that make observers of every call."""
-TAKE_OVERS: list[Callable[[str], None]] = []
-"""Functions that count take-overs from processes that gave no sign of life; each gets "thread" or "run"."""
+METRICS: list[Callable[[str, float, Mapping[str, str] | None], None]] = []
+"""Functions that take a measurement of a store: the name of the metric, the value, and attributes."""
 INCOMING_TRACES: list[Callable[[Mapping[str, str]], AbstractContextManager[None]]] = []
 """Functions that make the trace in the headers of an incoming request the current one, for a block."""
 TRACE_HEADERS: list[Callable[[], Mapping[str, str]]] = []
 """Functions that return the current trace as headers, to be stored with a run."""
 ATTEMPT_SPANS: list[Callable[[str, str, int, Mapping[str, str]], AttemptSpan | None]] = []
 """Functions of a thread, a run, a number and a stored trace that begin the span of an attempt at a stored run."""
+
+
+def measure(name: str, value: float = 1, attributes: Mapping[str, str] | None = None) -> None:
+    """Take a measurement of a store.
+
+    Args:
+        name: The name of a metric of `STORE_METRICS` in `agui_client/otel.py`.
+        value: What a counter is increased by; otherwise the measured value.
+        attributes: Attributes of few values; a constant, so that nothing is made where nobody listens.
+    """
+    for each in METRICS:
+        each(name, value, attributes)
+
+
+@contextmanager
+def counted(name: str, attributes: Mapping[str, str]) -> Generator[None]:
+    """Count one more in a metric that goes up and down, for a block."""
+    measure(name, 1, attributes)
+    try:
+        yield
+    finally:
+        measure(name, -1, attributes)

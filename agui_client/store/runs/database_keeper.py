@@ -39,7 +39,7 @@ import anyio
 from ag_ui.core import Event, RunErrorEvent, RunFinishedCancelledOutcome, RunFinishedEvent
 
 from agui_client._run.continuing import Continuation
-from agui_client._run.defaults import ATTEMPT_SPANS
+from agui_client._run.defaults import ATTEMPT_SPANS, counted, measure
 from agui_client.errors import RunInProgressError, UsageError
 from agui_client.serving.caller_input import CutRun
 from agui_client.serving.stopping import STOP_WITHIN
@@ -78,6 +78,7 @@ _NO_PROCESS = (
     "run %r is queued: no process of this database has the agent %r; start the program that serves it "
     "(agui serve --store, or agent_app(name=)) or adds it (runs.add); runs.stop withdraws the run"
 )
+_FOR_PROCESS = {"agui.reason": "no_agent"}
 _logger = logging.getLogger("agui_client.runs")
 
 
@@ -265,11 +266,12 @@ class DatabaseKeeper:
                 await self._database.note_notified(row_id)
 
     async def _clean(self) -> None:
-        """Remove runs whose time has passed, in sets between which other work with the database has its turn."""
+        """Remove runs whose time has passed, in sets between which other work has its turn; measure what is left."""
         while True:
             with suppress(RunsUnavailableError):  # it is looked at again, and `_live` says so
                 while await self._database.remove_ended(older_than=self._keep):
                     """There may be more."""
+                measure("agui.store.size", await self._database.size())
             await asyncio.sleep(_BETWEEN_CLEANINGS)
 
     # --- runs
@@ -313,13 +315,14 @@ class DatabaseKeeper:
         A caller that is cancelled no longer waits, but leaves the run to the process that will have the agent.
         """
         warns_at = monotonic() + self._database.lease.seconds
-        while (row := await self._database.get(row_id)) is not None:
-            if row.attempt and (run := await self._remote_runs.get(row_id)) is not None:
-                return run
-            if monotonic() > warns_at:
-                warns_at = inf  # once
-                _logger.warning(_NO_PROCESS, row.key.run_id, agent)
-            await asyncio.sleep(_BEAT)
+        with counted("agui.store.queued_runs", _FOR_PROCESS):
+            while (row := await self._database.get(row_id)) is not None:
+                if row.attempt and (run := await self._remote_runs.get(row_id)) is not None:
+                    return run
+                if monotonic() > warns_at:
+                    warns_at = inf  # once
+                    _logger.warning(_NO_PROCESS, row.key.run_id, agent)
+                await asyncio.sleep(_BEAT)
         raise UsageError("the process that has the agent refused the run; its log says why")
 
     def _start(self, attempt: Attempt) -> None:

@@ -29,6 +29,7 @@ from ag_ui.core import (
 
 from agui_client._interrupts.answers import expires_before
 from agui_client._protocol.open_items import quoted
+from agui_client._run.defaults import counted
 from agui_client.errors import ThreadBusyError
 from agui_client.serving.caller_input import StoredThreadRequest
 from agui_client.serving.caller_run import beginning_of, caller_events, failure_event
@@ -76,6 +77,7 @@ LOG_FULL = RunErrorEvent(message="The run has more events than the server can ke
 _BUSY_SECONDS, _BUSY_SECONDS_AT_END, _BETWEEN_ATTEMPTS = 120.0, 5.0, 0.5
 """The longest waits for the thread of a run that is taken over, to go on with it or to end it, and the time between two
 attempts to open it."""
+_FOR_TURN = {"agui.reason": "at_once"}
 _ENDS = (RunFinishedEvent, RunErrorEvent)
 _BEFORE_OTHERS = 64
 """The events that a run may write before other tasks get their turn, if its agent never waits."""
@@ -299,7 +301,8 @@ async def _turn_of_each(limits: Iterable[anyio.CapacityLimiter]) -> AsyncGenerat
     """Take a turn of each of some limits, for a block."""
     async with AsyncExitStack() as stack:
         for each in limits:
-            await stack.enter_async_context(each)
+            with counted("agui.store.queued_runs", _FOR_TURN):
+                await stack.enter_async_context(each)
         yield
 
 

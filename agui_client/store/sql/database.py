@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from functools import partial
+from time import monotonic
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
@@ -18,8 +19,10 @@ from sqlalchemy import event
 from sqlalchemy.exc import ArgumentError
 
 from agui_client._protocol.schema import is_a
+from agui_client._run.defaults import measure
 from agui_client.errors import UsageError
 from agui_client.store.sql.process_lease import ProcessLease
+from agui_client.store.sql.tables import TABLES
 from agui_client.store.sql.times import StoreTimes
 from agui_client.store.sql.transactions import Transactions, Work
 from agui_client.store.sql.versions import advance
@@ -104,14 +107,21 @@ class Database:
             is_synced: Whether SQLite writes to the disk before this returns.
             lock_patience: The seconds for which it waits for a lock; None for the usual ones.
         """
-        waits = lock_patience or self._lock_patience
-        return await self._writes.do(
-            work, again=again, is_synced=is_synced, patience=self._patience, lock_patience=waits
-        )
+        waits, begun_at = lock_patience or self._lock_patience, monotonic()
+        try:
+            return await self._writes.do(
+                work, again=again, is_synced=is_synced, patience=self._patience, lock_patience=waits
+            )
+        finally:
+            measure("agui.store.write.duration", monotonic() - begun_at)
 
     async def read(self, work: Work[T]) -> T:
         """Carry out an operation that only reads; each of its statements may see the commits between them."""
         return await self._reads.do(work, patience=self._patience, lock_patience=self._lock_patience)
+
+    def size(self, db: sa.Connection) -> int:
+        """Return the bytes that the tables and their indexes take; of SQLite, those of the whole file that are used."""
+        return int(db.execute(_SIZE_OF_SQLITE if self.is_sqlite else _SIZE_OF_POSTGRESQL).scalar_one())
 
     async def hold_lease(self, lock_patience: float | None = None) -> None:
         """Take the lease of this process, unless it has one."""
@@ -151,6 +161,12 @@ class Database:
 
 
 _NOW_OF_POSTGRESQL = "extract(epoch from clock_timestamp())::double precision"
+_SIZE_OF_SQLITE = sa.text("""
+select (page_count - freelist_count) * page_size from pragma_page_count, pragma_freelist_count, pragma_page_size
+""")
+_SIZE_OF_POSTGRESQL = sa.text(
+    "select " + " + ".join(f"pg_total_relation_size('{each.name}')" for each in TABLES.sorted_tables)
+)
 
 
 _DRIVERS = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg"}

@@ -31,10 +31,13 @@ from uuid import uuid4
 import sqlalchemy as sa
 
 from agui_client._concurrency import LoopThread
+from agui_client._run.defaults import measure
 from agui_client.store.sql.tables import PROCESS
 
 _RENEWALS = 5
 """The number of renewals in the time of a lease."""
+_BY_LOOP, _BY_DATABASE = {"agui.reason": "event_loop"}, {"agui.reason": "database"}
+"""What renewals are missed by: an event loop that does not turn, or a database that does not carry them out."""
 _THIS = PROCESS.c.process_id == sa.bindparam("of_process")
 
 
@@ -97,7 +100,10 @@ class ProcessLease:
         if now < self.due_at:
             return False
         self.due_at = now + self.seconds / _RENEWALS
-        return all(each.turns(now, self._hung_after) for each in [*self._loops])
+        turn = all(each.turns(now, self._hung_after) for each in [*self._loops])
+        if not turn:
+            measure("agui.store.lease.missed_renewals", attributes=_BY_LOOP)
+        return turn
 
     def renew(self, db: sa.Connection) -> None:
         """Renew the lease; or take it, and remove those that have passed long ago."""
@@ -118,10 +124,12 @@ class ProcessLease:
         def note(result: object) -> None:
             """Note the time of a renewal that was committed."""
             if isinstance(result, Exception):
+                measure("agui.store.lease.missed_renewals", attributes=_BY_DATABASE)
                 return
             if self._renewed_at == -inf and self._finds_passed:
                 self._judges_at = monotonic() + self.seconds / _RENEWALS
             elif self._renewed_at > -inf and not self.is_current:
+                measure("agui.store.lease.losses")
                 self._judges_at = monotonic() + self.seconds
             self._renewed_at = begun_at
 

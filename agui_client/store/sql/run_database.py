@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from ag_ui.core import Interrupt, ResumeEntry
 from sqlalchemy.exc import IntegrityError
 
-from agui_client._run.defaults import TAKE_OVERS
+from agui_client._run.defaults import measure
 from agui_client.errors import AGUIError, RunInProgressError, UsageError
 from agui_client.serving.repetition import refuse_answered_by_runs
 from agui_client.store.runs.records import (
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _logger = logging.getLogger("agui_client.runs")
+_TAKEN = {"agui.kind": "run"}
 _MOST_GROUPS = 500
 """The groups of events that are read in one go."""
 _MOST_REMOVED = 1000
@@ -160,8 +161,7 @@ class RunDatabase:
         for process_id, run in taken:
             if process_id not in ("", self.lease.process_id):
                 _logger.warning("run %r was taken over from a process that gave no sign of life", run.key.run_id)
-                for count in TAKE_OVERS:
-                    count("run")
+                measure("agui.store.take_overs", attributes=_TAKEN)
         return [run for _, run in taken]
 
     async def release(self, claim: Claim) -> None:
@@ -387,6 +387,10 @@ class RunDatabase:
             return [whole for each in found if (whole := _with_beginning(connection, each)) is not None]
 
         return await self._read(select)
+
+    async def size(self) -> int:
+        """Return the bytes that the tables and their indexes take."""
+        return await self._read(self._database.size)
 
     async def existing(self, row_ids: Collection[str]) -> set[str]:
         """Return those of some ids whose runs are stored."""

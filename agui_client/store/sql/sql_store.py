@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import anyio.to_thread
 
 from agui_client._protocol.open_items import quoted
-from agui_client._run.defaults import TAKE_OVERS
+from agui_client._run.defaults import measure
 from agui_client.errors import ThreadStoreError, ThreadStoreUnavailableError
 from agui_client.store.sql import thread_statements as statements
 from agui_client.store.sql.database_errors import translated
@@ -33,6 +33,7 @@ _ASKED = -1
 """The number of a lease that is asked for, and not taken yet."""
 _BETWEEN_RELEASES = 1.0
 """Seconds between two attempts to give back a lease that no block has."""
+_TAKEN = {"agui.kind": "thread"}
 _logger = logging.getLogger("agui_client.threads")
 
 
@@ -141,8 +142,7 @@ class SQLStore(ThreadStore):
             raise
         if taken is not None and taken.is_of_dead:
             _logger.warning("thread %s was taken over from a process that gave no sign of life", quoted(thread_id))
-            for count in TAKE_OVERS:
-                count("thread")
+            measure("agui.store.take_overs", attributes=_TAKEN)
         return taken
 
     async def _take(self, owner: str, thread_id: str, seconds: float) -> Taken | None:

@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import sqlalchemy as sa
 
+from agui_client._run.defaults import measure
 from agui_client.store.sql.database_faults import Fault, fault_of
 
 if TYPE_CHECKING:
@@ -108,6 +109,7 @@ class Transactions:
         # Kept: taking one from a pool for each transaction, and giving it back, costs half as much as the transaction.
         self._connection: sa.Connection | None = None
         self._is_synced = True
+        self._away_at: float | None = None  # since when, as far as it was measured
         self._queue = SimpleQueue[_Task | None]()
         self._at_work = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -221,7 +223,7 @@ class Transactions:
         batches += [[each] for each in tasks if each.is_alone]
         while batches:
             batch = batches.popleft()
-            was_connected = self._connection is not None
+            was_connected, fault = self._connection is not None, None
             try:
                 batches += [[each] for each in self._together(batch)]
             except Exception as error:
@@ -231,7 +233,8 @@ class Transactions:
                 if fault is Fault.AWAY and was_connected:
                     # The database may be back since: nothing else would notice.
                     batches.appendleft(batch)
-                elif fault in (Fault.AWAY, Fault.LOCKED) or (fault is Fault.CONFLICT and len(batch) == 1):
+                    continue
+                if fault in (Fault.AWAY, Fault.LOCKED) or (fault is Fault.CONFLICT and len(batch) == 1):
                     pause = max(pause, _AWAY_PAUSE if fault is Fault.AWAY else random.uniform(0, _LOCKED_PAUSE))
                     waiting = [each for each in batch if each.waits(fault)]
                     remaining += waiting
@@ -243,7 +246,20 @@ class Transactions:
                     for each in batch:
                         each.is_alone = fault is Fault.CONFLICT
                     batches += [[each] for each in batch]
+            self._measure_outage(is_away=fault is Fault.AWAY)
         return remaining, pause
+
+    def _measure_outage(self, *, is_away: bool) -> None:
+        # Both threads of a database are cut off from it; the one that renews the lease notices it soon, and counts it.
+        if self._lease is None or (self._away_at is None and not is_away):
+            return
+        now = monotonic()
+        if self._away_at is None:
+            measure("agui.store.outages")
+        else:
+            # While it lasts, so that it is seen before its end.
+            measure("agui.store.outage.time", now - self._away_at)
+        self._away_at = now if is_away else None
 
     def _together(self, batch: Sequence[_Task]) -> Sequence[_Task]:
         """Carry out operations in one transaction; return those that wait for a lock, and need one of their own."""
