@@ -84,6 +84,22 @@ def test_a_url_that_cannot_be_used_is_refused_without_its_password() -> None:
         assert "hunter2" not in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("given", "used"),
+    [
+        ("postgresql://ann:pw@host:5433/x", "postgresql+psycopg://ann:pw@host:5433/x"),
+        ("postgresql+psycopg2://host/x?sslmode=require", "postgresql+psycopg://host/x?sslmode=require"),
+        ("postgresql+asyncpg://ann:pw@host/x?ssl=require", "postgresql+psycopg://ann:pw@host/x?sslmode=require"),
+        ("postgresql+asyncpg://host/x", "postgresql+psycopg://host/x"),
+        ("sqlite+aiosqlite:///runs.db", "sqlite:///runs.db"),
+        ("sqlite+aiosqlite:////folder/runs.db?timeout=5", "sqlite:////folder/runs.db?timeout=5"),
+    ],
+)
+def test_a_url_is_read_with_the_driver_of_stores_whichever_it_names(given: str, used: str) -> None:
+    assert url_of(given).render_as_string(hide_password=False) == used
+    Store(given).close()
+
+
 async def test_of_starts_with_one_id_at_the_same_time_one_begins_the_run(tmp_path: Path) -> None:
     store = Store(f"sqlite:///{tmp_path / 'runs.db'}")
     store.runs.add("echo", ScriptedAgent(turn(text("Hello."))))
