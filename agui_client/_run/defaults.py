@@ -1,4 +1,4 @@
-"""The observers and traces of every call, which `agui_client/__init__.py` names: it alone may know the features."""
+"""The observers and traces of calls, and metrics of stores: `agui_client/__init__.py` alone may know the features."""
 
 from __future__ import annotations
 
