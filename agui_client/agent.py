@@ -104,9 +104,9 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
             # With the first agent, so that importing the package is quick, and so is the first run.
             import_module(module)
         agent_id = options.get("agent_id")
-        self.agent_id = agent_id or str(uuid4())
+        self.agent_id: str = agent_id or str(uuid4())
         """The id of the agent in the application."""
-        self.description = options.get("description") or ""
+        self.description: str = options.get("description") or ""
         """The purpose of the agent."""
         from agui_client._tools.toolset import checked_source
 

@@ -69,7 +69,7 @@ class Conversation:
     """
 
     def __init__(self, thread_id: str | None = None, messages: Iterable[MessageLike] = (), state: Any = None) -> None:
-        self.thread_id = thread_id or str(uuid4())
+        self.thread_id: str = thread_id or str(uuid4())
         """The id of the thread."""
         # The messages and the state; during a replay, with the replayed ones among them. Events change them through
         # the handlers that `begin_run` gives away, and everything else through `apply`.
@@ -88,7 +88,7 @@ class Conversation:
         self._notifying: Counter[int] = Counter()
         self.overlay: StateOverlay | None = None
         """Edits that were made during a run; the agent gets them with the next one."""
-        self.turns = Turns()
+        self.turns: Turns = Turns()
         """Keeps the calls apart."""
         self.past: PastRuns | None = None
         """The runs that the log of a stored thread knows; None where no log is kept."""
@@ -98,7 +98,7 @@ class Conversation:
         """The `LostRun` of the last call, if its server keeps it and its end did not arrive; None otherwise."""
         self.state_of_result: object = None
         """The state that the result of the last call has."""
-        self.ledger = Ledger()
+        self.ledger: Ledger = Ledger()
         """The records of the tool calls that runs of this side left."""
         self.approved_tools: set[str] = set()
         """The names of the tools whose calls are approved in this thread without a question."""
@@ -106,7 +106,7 @@ class Conversation:
         """The ids of the messages that runs began and did not complete."""
         self.kept_answers: list[ResumeEntry] = []
         """The answers to pending interrupts that are sent with those that are still missing."""
-        self.is_abandoned = False
+        self.is_abandoned: bool = False
         """Whether the next run cancels the pending interrupts because they were abandoned."""
         # The messages and the state that a replay goes back to if it ends early.
         self._local = self._reducer

@@ -321,9 +321,9 @@ class InvalidEventError(ProtocolError):
         self, problem: str, *, rule: str, values: Sequence[tuple[str, str, str]], **about: Unpack[_About]
     ) -> None:
         super().__init__(problem, rule=rule, **about)
-        self.values = [(rule, path, printable(sentence)) for rule, path, sentence in values]
-        self.path = self.values[0][1]
-        self.errors = [sentence for _, _, sentence in self.values]
+        self.values: list[tuple[str, str, str]] = [(rule, path, printable(sentence)) for rule, path, sentence in values]
+        self.path: str = self.values[0][1]
+        self.errors: list[str] = [sentence for _, _, sentence in self.values]
 
 
 class EventOrderError(ProtocolError):
@@ -360,9 +360,10 @@ class RunFailedError(AGUIError):
     def __init__(self, event: RunErrorEvent, *, raised: Exception | None = None) -> None:
         said = event.message if event.code is None else f"{event.message} (code {event.code})"
         super().__init__(said if raised is None else str(raised))
-        self.event, self.raised = event, raised
+        self.event: RunErrorEvent = event
+        self.raised: Exception | None = raised
         if raised is not None:
-            self.__cause__ = raised
+            self.__cause__: BaseException | None = raised
 
     @property
     def code(self) -> str | None:

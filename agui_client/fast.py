@@ -23,8 +23,8 @@ import httpx
 
 try:
     import aiohttp
-except ModuleNotFoundError as missing:
-    raise ImportError("agui_client.fast needs aiohttp: pip install 'agui-client[fast]'") from missing
+except ModuleNotFoundError as _missing:
+    raise ImportError("agui_client.fast needs aiohttp: pip install 'agui-client[fast]'") from _missing
 from aiohttp.abc import AbstractStreamWriter
 from multidict import CIMultiDict
 from yarl import URL

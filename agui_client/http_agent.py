@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, ClassVar, Unpack
 
 from ag_ui.core import AgentCapabilities
 from pydantic import ValidationError
@@ -81,7 +81,7 @@ class HttpAgent(AbstractAgent[StateT]):
 
     is_local = False
     goes_on_alone = True
-    takes = frozenset({"headers", "timeout"})  # a request keeps its own time
+    takes: ClassVar[frozenset[str]] = frozenset({"headers", "timeout"})  # a request keeps its own time
 
     def __init__(
         self,

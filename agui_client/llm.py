@@ -26,8 +26,8 @@ try:
     from pydantic_ai.exceptions import UserError
     from pydantic_ai.models import Model, infer_model
     from pydantic_ai.ui.ag_ui import AGUIAdapter, AGUIEventStream
-except ModuleNotFoundError as missing:
-    raise ImportError("agui_client.llm needs pydantic-ai: pip install 'agui-client[llm]'") from missing
+except ModuleNotFoundError as _missing:
+    raise ImportError("agui_client.llm needs pydantic-ai: pip install 'agui-client[llm]'") from _missing
 
 from agui_client._protocol.schema import is_a
 from agui_client._run.scope import AgentOptions, StateT

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from ag_ui.core import TokenUsage
     from opentelemetry.context import Context
-    from opentelemetry.metrics import Histogram, MeterProvider
+    from opentelemetry.metrics import Counter, Histogram, MeterProvider, UpDownCounter
 
     from agui_client._run.observers import CallEnd, RunEnd
     from agui_client._run.scope import AgentInfo
@@ -315,29 +315,37 @@ class _Instruments:
             """Make a histogram of durations."""
             return meter.create_histogram(name, "s", description, explicit_bucket_boundaries_advisory=limits)
 
-        self.duration = seconds("gen_ai.client.operation.duration", "Duration of a run.")
+        self.duration: Histogram = seconds("gen_ai.client.operation.duration", "Duration of a run.")
         # The conventions tell remote agents from those of this process, as the kinds of their spans do, and from teams.
         what = "Duration of a call, tools and people included."
-        self.remote_duration = seconds("gen_ai.client.invoke_agent.duration", what, _CALL_SECONDS)
-        self.local_duration = seconds("gen_ai.invoke_agent.duration", what, _CALL_SECONDS)
-        self.team_duration = seconds("gen_ai.invoke_workflow.duration", what, _TEAM_SECONDS)
-        self.tool_duration = seconds("gen_ai.execute_tool.duration", "Duration of a tool execution.")
-        self.first_event = seconds("gen_ai.client.operation.time_to_first_chunk", "Time to the first event of a run.")
-        self.first_text = seconds("agui.client.run.time_to_first_text", "Time to the first piece of text of a run.")
-        self.tokens = meter.create_histogram(
+        self.remote_duration: Histogram = seconds("gen_ai.client.invoke_agent.duration", what, _CALL_SECONDS)
+        self.local_duration: Histogram = seconds("gen_ai.invoke_agent.duration", what, _CALL_SECONDS)
+        self.team_duration: Histogram = seconds("gen_ai.invoke_workflow.duration", what, _TEAM_SECONDS)
+        self.tool_duration: Histogram = seconds("gen_ai.execute_tool.duration", "Duration of a tool execution.")
+        self.first_event: Histogram = seconds(
+            "gen_ai.client.operation.time_to_first_chunk", "Time to the first event of a run."
+        )
+        self.first_text: Histogram = seconds(
+            "agui.client.run.time_to_first_text", "Time to the first piece of text of a run."
+        )
+        self.tokens: Histogram = meter.create_histogram(
             "gen_ai.client.token.usage",
             "{token}",
             "Number of input and output tokens used by a run.",
             explicit_bucket_boundaries_advisory=_TOKENS,
         )
-        self.active_runs = meter.create_up_down_counter("agui.client.active_runs", "{run}", "Number of runs under way.")
+        self.active_runs: UpDownCounter = meter.create_up_down_counter(
+            "agui.client.active_runs", "{run}", "Number of runs under way."
+        )
         makers: dict[str, Callable[..., Callable[[float, Mapping[str, str] | None], None]]] = {
             "counter": lambda *about: meter.create_counter(*about).add,
             "up_down_counter": lambda *about: meter.create_up_down_counter(*about).add,
             "gauge": lambda *about: meter.create_gauge(*about).set,
             "histogram": lambda *about: seconds(about[0], about[2]).record,
         }
-        self.of_stores = {name: makers[kind](name, unit, what) for name, (kind, unit, what) in STORE_METRICS.items()}
+        self.of_stores: dict[str, Callable[[float, Mapping[str, str] | None], None]] = {
+            name: makers[kind](name, unit, what) for name, (kind, unit, what) in STORE_METRICS.items()
+        }
 
 
 @lru_cache(maxsize=1)

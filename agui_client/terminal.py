@@ -5,7 +5,7 @@ These are the classes that the command line uses; they need the extra `cli`.
 
 try:
     from agui_client._cli.terminal_handlers import TerminalAnswerer, TerminalApprover
-except ModuleNotFoundError as missing:
-    raise ImportError("agui_client.terminal needs its extra: pip install 'agui-client[cli]'") from missing
+except ModuleNotFoundError as _missing:
+    raise ImportError("agui_client.terminal needs its extra: pip install 'agui-client[cli]'") from _missing
 
 __all__ = ["TerminalAnswerer", "TerminalApprover"]

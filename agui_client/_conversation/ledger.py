@@ -33,7 +33,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ag_ui.core import ToolCall
 from pydantic import BaseModel, ConfigDict, Field
@@ -93,7 +93,9 @@ class AnsweredBy(StrEnum):
 class ToolCallRecord(BaseModel):
     """The record of one tool call: all that the messages do not say of it."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="constants", defer_build=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(
+        extra="forbid", frozen=True, ser_json_inf_nan="constants", defer_build=True
+    )
 
     tool_call_id: str
     """The id of the call."""

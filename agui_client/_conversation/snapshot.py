@@ -9,7 +9,7 @@ To change
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from ag_ui.core import Interrupt, Message, ResumeEntry
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
@@ -26,7 +26,7 @@ ANOTHER_VERSION = "has another version than 2, the only one that this agui_clien
 class ConversationSnapshot(Displayed, BaseModel):
     """A conversation as a document: `model_dump_json()` it, keep it anywhere, `restore()` it in another process."""
 
-    model_config = ConfigDict(extra="forbid", ser_json_inf_nan="constants", defer_build=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", ser_json_inf_nan="constants", defer_build=True)
 
     version: Literal[2] = 2
     """The version of the document's shape."""

@@ -42,13 +42,13 @@ class Pipeline:
     def __init__(
         self, reducer: Reducer, warnings: WarningLog, *, null_fields: NullFields = "reject", strict: bool = False
     ) -> None:
-        self.compat = CompatibilityBoundary(warnings)
+        self.compat: CompatibilityBoundary = CompatibilityBoundary(warnings)
         """The translation of retired shapes, which middleware needs as well."""
-        self.verifier = Verifier(warnings, strict=strict)
+        self.verifier: Verifier = Verifier(warnings, strict=strict)
         """The stage that knows which items are open, and which thread and run were asked for."""
-        self.outcome = Outcome()
+        self.outcome: Outcome = Outcome()
         """The result of the run so far."""
-        self.count = 0
+        self.count: int = 0
         """The number of events that arrived."""
         self._warnings = warnings
         warnings.event_index = None  # the input is checked before the first event, also in a later round

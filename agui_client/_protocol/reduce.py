@@ -448,7 +448,7 @@ class Reducer:
     ) -> None:
         log = WarningLog() if warnings is None else warnings
         # For the parts that serve one conversation: what they note in it, applications have no use for.
-        self.thread = Thread(messages, {} if state is PydanticUndefined else state, log)
+        self.thread: Thread = Thread(messages, {} if state is PydanticUndefined else state, log)
 
     def reductions(self) -> tuple[Mapping[type[Any], Callable[[Any, Any], Change]], object]:
         """Return the function that takes in events of each type, and its first argument, for those who spare `feed`.

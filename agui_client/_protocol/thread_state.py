@@ -85,19 +85,19 @@ class CallSlot:
     """Whether it names the message of the call before it, so that the same arguments make it that call again."""
     changes: dict[str, Any] | None = None
     """New values of other fields than the arguments; None if there are none since the last look."""
-    restarts = False
+    restarts: bool = False
     """Whether the next arguments replace the stored ones, which were whole when the call started again."""
     _read_again_at = 0
 
     def __init__(self, call: ToolCall, owner: MessageSlot, position: int) -> None:
-        self.model = call
+        self.model: ToolCall = call
         """The call as it was at the last look."""
         self.owner = owner
         self.position = position
         """The number of calls that the message made before this one."""
-        self.arguments = [call.function.arguments]
+        self.arguments: list[str] = [call.function.arguments]
         """The pieces of the argument text; more than one if there is anything new since the last look."""
-        self.size = len(call.function.arguments)
+        self.size: int = len(call.function.arguments)
         """The number of characters in them, known without joining them."""
 
     def start_again(self) -> None:
@@ -202,7 +202,7 @@ class Thread:
     """Messages and state under construction. Of two messages or calls with one id, the first one is found."""
 
     def __init__(self, messages: Iterable[Message], state: Any, log: WarningLog) -> None:
-        self.document = Document(state)
+        self.document: Document = Document(state)
         """The state."""
         self.log = log
         """The log of what is skipped; a conversation has one for each call."""

@@ -57,7 +57,7 @@ class RunLoop:
     """The event loop of one run: the one that is running where this is made."""
 
     def __init__(self) -> None:
-        self.thread = LoopThread()
+        self.thread: LoopThread = LoopThread()
         """The thread of the loop."""
 
     def call(self, function: Callable[[Unpack[Ts]], Awaitable[T]], *args: *Ts) -> Awaitable[T]:

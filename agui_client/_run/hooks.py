@@ -80,7 +80,7 @@ class HookContext:
         """The input of the run."""
         self.scope = scope
         """The run, as observers see it."""
-        self.run_id = run_input.run_id if run_id is None else run_id
+        self.run_id: str = run_input.run_id if run_id is None else run_id
         """The id of the run that was asked for; in `on_abort` of a replay, of the run that is being replayed."""
         self._conversation = conversation
 

@@ -31,9 +31,9 @@ class Meter:
     def __init__(self, charge: Callable[[int, int], None], check: Callable[[int], None]) -> None:
         self.check = check
         """Called with the number of calls that are to be made; raises an `AGUIError` if they may not be."""
-        self.calls = 0
+        self.calls: int = 0
         """The number of calls of this agent and of those below it."""
-        self.tokens = 0
+        self.tokens: int = 0
         """The number of tokens that the agent and those below it used."""
         self._charge = charge
         self._reported = self._below = 0

@@ -235,16 +235,16 @@ class Observers:
         for name in ("on_end", "on_call_end"):
             # In reverse order, as blocks that were entered one after the other are left.
             self._methods.get(name, []).reverse()
-        self.keepers = [each for each in members if isinstance(each, RunKeeper)]
+        self.keepers: list[RunKeeper] = [each for each in members if isinstance(each, RunKeeper)]
         """The observers that keep what they see, those of the application first."""
         self._failed: set[Callable[..., Any]] = set()
-        self.of_events = self._methods.get("on_event", [])
+        self.of_events: list[Callable[..., Any]] = self._methods.get("on_event", [])
         """The `on_event` methods that were overridden."""
-        self.of_code = self._methods.get("on_enter", [])
+        self.of_code: list[Callable[..., Any]] = self._methods.get("on_enter", [])
         """The `on_enter` methods that were overridden."""
-        self.watches_ends = any(name in self._methods for name in ("on_end", "on_call_end"))
+        self.watches_ends: bool = any(name in self._methods for name in ("on_end", "on_call_end"))
         """Whether an observer watches the ends of runs or calls, which are summed up for it."""
-        self.has_wire = any(name in self._methods for name in ("on_request", "on_wire_event", "on_request_end"))
+        self.has_wire: bool = any(name in self._methods for name in ("on_request", "on_wire_event", "on_request_end"))
         """Whether an observer watches requests and their answers before the pipeline."""
 
     def call(self, name: str, run: RunScope, *details: object, **named: object) -> list[Any]:

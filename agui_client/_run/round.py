@@ -24,9 +24,11 @@ if TYPE_CHECKING:
 
     from agui_client._interrupts.answers import AnsweredInterrupt
     from agui_client._protocol.events import WireEvent
+    from agui_client._protocol.outcome import Outcome
     from agui_client._run.async_run import RunLoop
     from agui_client._run.call import Call
     from agui_client._transport.source import Source
+    from agui_client.conversation import Conversation
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -51,7 +53,7 @@ class Round(RunScope):
     """The source of the events; None as long as the agent was not called."""
     ended_at: float | None = None
     """`time.perf_counter()` when the run ended; None while it goes on."""
-    people_seconds = 0.0
+    people_seconds: float = 0.0
     """Seconds in which people were asked in the call until the run ended."""
     _prepared: tuple[RunAgentInput, RunAgentInput] | None = None
     is_behind = False
@@ -83,7 +85,7 @@ class Round(RunScope):
             remote_texts=before.remote_texts if (before := first or around) else set(),
             leaving=call.leaving,
         )
-        self.people_before = self.people_time.seconds
+        self.people_before: float = self.people_time.seconds
         """Seconds in which people were asked in the call before the run."""
         # Not the call itself: it holds its runs, and what is in a cycle stays in memory until the collector comes.
         self._subscribers, self._custom_models = call.subscribers, call.custom_models
@@ -91,16 +93,16 @@ class Round(RunScope):
         self._loop = loop
         self._first_input = run_input
         self._asked_count = 0
-        self.conversation = conversation = call.conversation
+        self.conversation: Conversation = (conversation := call.conversation)
         """The conversation."""
         reducer = conversation.begin_run(self.warnings, is_local=call.agent.is_local, is_replay=call.is_replay)
         nulls, strict = options.get("null_fields", "reject"), options.get("strict", False)
-        self.pipeline = Pipeline(reducer, self.warnings, null_fields=nulls, strict=strict)
+        self.pipeline: Pipeline = Pipeline(reducer, self.warnings, null_fields=nulls, strict=strict)
         """The stages that its events pass."""
-        self.outcome = self.pipeline.outcome
+        self.outcome: Outcome = self.pipeline.outcome
         """The outcome of the run, as far as it has come."""
         self.outcome.read_custom = self._read_custom
-        self.predictions = Predictions(self.outcome, conversation)
+        self.predictions: Predictions = Predictions(self.outcome, conversation)
         """The changes of the state that the server has announced."""
 
     @property
@@ -118,7 +120,7 @@ class Round(RunScope):
 
     def renew_input(self) -> None:
         """Put the messages and the state into the input that the conversation has now."""
-        self.input = with_conversation(self.input, self.conversation)
+        self.input: RunAgentInput = with_conversation(self.input, self.conversation)
 
     async def choose_messages(self, call: Call, wait_for: WaitFor[list[Message]]) -> bool:
         """Leave out what `history=` does not send.

@@ -83,9 +83,9 @@ class CallState:
     __slots__ = ("phase", "reason")
 
     def __init__(self) -> None:
-        self.phase = Phase.READY
+        self.phase: Phase = Phase.READY
         """The phase of the present run."""
-        self.reason = Reason.NONE
+        self.reason: Reason = Reason.NONE
         """The reason why the call stops."""
 
     def __repr__(self) -> str:

@@ -38,7 +38,7 @@ class Steering:
     """The messages that a call was given while it went on, and that no run was sent yet."""
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()
+        self.lock: threading.RLock = threading.RLock()
         """Held while it is decided whether a message still reaches the call."""
         self._messages: list[Message] = []
         self._is_closed = False

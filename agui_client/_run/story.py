@@ -395,7 +395,7 @@ class EventStory:
     """
 
     def __init__(self, speakers: Speakers | None = None) -> None:
-        self.speakers = speakers or Speakers()
+        self.speakers: Speakers = speakers or Speakers()
         """The names of the subagents so far."""
         self.calls: dict[str, ToolCallStory] = {}
         """The tool calls, by their ids."""

@@ -31,9 +31,9 @@ class TimeLimit:
 
     def __init__(self, total: float | None) -> None:
         self._total = total = math.inf if total is None else total
-        self.started_at = perf_counter()
+        self.started_at: float = perf_counter()
         """`time.perf_counter()` when the call was made."""
-        self.until = self.started_at + total
+        self.until: float = self.started_at + total
         """The `time.perf_counter()` at which the call has taken too long."""
 
     async def wait(self, waiter: Waiter, work: Callable[[], Awaitable[T]], what: str = _LISTING) -> T | None:

@@ -110,7 +110,7 @@ class FunctionTool(Generic[P, R]):
         self._takes_context = takes_context(function) if self._parameters is None else self._parameters.has_context
         self.function = function
         """The function itself."""
-        self.definition = Tool(
+        self.definition: Tool = Tool(
             name=own_name if name is None else name,
             description=prose if description is None else description,
             parameters=self._parameters.schema if self._parameters else parameters,
@@ -126,7 +126,7 @@ class FunctionTool(Generic[P, R]):
         """The time that a call may take, in seconds; None if this tool sets no limit."""
         self.idempotent = idempotent
         """Whether a call that a process began and did not end may be made again."""
-        self.is_method = self._parameters is not None and self._parameters.has_receiver
+        self.is_method: bool = self._parameters is not None and self._parameters.has_receiver
         """Whether the tool has yet to be taken from an instance; before that, it cannot be executed."""
 
     @classmethod

@@ -11,7 +11,7 @@ To change
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 from ag_ui.core import Interrupt
 from pydantic import BaseModel, ConfigDict, Field
@@ -83,7 +83,7 @@ class GivenAnswer(BaseModel):
 class ToolQuestion(BaseModel):
     """A question that a tool call waits for; the call is made again with the answer."""
 
-    model_config = ConfigDict(extra="forbid", ser_json_inf_nan="constants", defer_build=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", ser_json_inf_nan="constants", defer_build=True)
 
     interrupt: Interrupt
     """The question, as an interrupt with the id of the call."""

@@ -243,7 +243,7 @@ class CallTools:
         given = cast("Any", [source] if isinstance(source, Toolset) else source)
         self._choose: Callable[[RunAgentInput], object] | None = given if chooses_tools(source) else None
         self._tools = tool_list(given) if self._choose is None else []
-        self.toolsets = [each for each in self._tools if isinstance(each, Toolset)]
+        self.toolsets: list[Toolset] = [each for each in self._tools if isinstance(each, Toolset)]
         """The toolsets to open."""
         self.offered: Mapping[str, OfferedTool] = {}
         """The tools of the latest run, by name."""

@@ -128,13 +128,13 @@ class Transport:
         check_number("max_event_bytes=", max_event_bytes, least=1, is_whole=True)
         if max_run_bytes is not None:
             check_number("max_run_bytes=", max_run_bytes, least=1, is_whole=True)
-        self.url = _checked(url)
+        self.url: Address = _checked(url)
         """The agent's address, a user and password included."""
-        self.address = address_of(self.url)
+        self.address: str = address_of(self.url)
         """The URL without the parts that may be secret: user, password, query."""
-        self.credentials = credentials or Credentials(None)
+        self.credentials: Credentials = credentials or Credentials(None)
         """The headers of each attempt."""
-        self.retry = RetryPolicy.of(retry)
+        self.retry: RetryPolicy = RetryPolicy.of(retry)
         """The rules for trying again."""
         self.max_event_bytes = max_event_bytes
         """The largest frame that is accepted, in bytes."""
@@ -144,7 +144,7 @@ class Transport:
         """Whether the server said, with its latest response, that runs go on without their caller (`RUNS_HEADER`)."""
         self._auth = _auth_of(auth)
         self._is_for_another = False
-        self.clients = Clients(http_client, has_tls=self.url.scheme == "https")
+        self.clients: Clients = Clients(http_client, has_tls=self.url.scheme == "https")
         """The HTTP clients, shared with clones."""
 
     def with_credentials(self, auth: AuthSource | None, credentials: Credentials) -> Transport:

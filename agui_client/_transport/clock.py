@@ -60,14 +60,14 @@ class Clock(Waiter):
         super().__init__()
         self.latest_frame: str | None = None
         """The data of the last frame that arrived, set by the source; None before the first."""
-        self.is_interrupted = False
+        self.is_interrupted: bool = False
         """Whether the run was interrupted; there must be no further wait then."""
         self._limits, self._framer, self._address = limits, framer, address
         self._started_at = self._attempted_at = self.since
-        self.idle_seconds = _seconds(limits.idle)
+        self.idle_seconds: float = _seconds(limits.idle)
         """Seconds for which the stream may be silent between two reads; infinite if that is not limited."""
         # Two clocks: an event loop has its own, which in tests need not go on with the system's.
-        self.until = self._started_at + min(until - perf_counter(), _seconds(limits.total))
+        self.until: float = self._started_at + min(until - perf_counter(), _seconds(limits.total))
 
     @property
     def elapsed(self) -> float:

@@ -69,7 +69,7 @@ class Credentials:
         self._headers, self._on_unauthorized = headers, on_unauthorized
         self._renewed: Headers | None = None
         # By number, and not by comparing headers: renewed ones may be equal to those before.
-        self.generation = 0
+        self.generation: int = 0
         """The number of times they were renewed."""
         self._lock = Lock()
 

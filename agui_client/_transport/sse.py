@@ -28,7 +28,7 @@ class Framer:
     """
 
     def __init__(self, max_event_bytes: int) -> None:
-        self.keep_alives = 0
+        self.keep_alives: int = 0
         """The number of reads that began with a comment; servers send them while they have no event (SSE-6)."""
         self._max_event_bytes = max_event_bytes
         # The frame under construction, its line ends LF; the lines up to there hold no comments any more.

@@ -24,9 +24,9 @@ class Waiter:
         self._loop = asyncio.get_running_loop() if is_asyncio else None
         self.now: Callable[[], float] = self._loop.time if self._loop else anyio.current_time
         """The event loop's clock, in seconds."""
-        self.since = self.now()
+        self.since: float = self.now()
         """The moment at which the latest wait began."""
-        self.until = math.inf
+        self.until: float = math.inf
         """The moment at which every wait ends, whatever time it has by itself."""
         self._scope: anyio.CancelScope | None = None
         self._task: asyncio.Task[object] | None = None

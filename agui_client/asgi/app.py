@@ -185,7 +185,7 @@ class AgentApp:
         check_seconds("keep_alive=", keep_alive)
         check_on_divergence(on_divergence)
         self._on_divergence: OnDivergence = on_divergence
-        self.is_signing = secret is not None
+        self.is_signing: bool = secret is not None
         """Whether interrupts are signed with a key that the application gave."""
         # A key of the app's own, as an answer to another app's question must not be taken for one to its own.
         self._agent, self._signing = agent, Signing(secret, token_bytes(32), is_caller_trusted=trust_caller, app=name)

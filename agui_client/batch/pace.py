@@ -124,7 +124,7 @@ class Pace:
             check_number("per_minute", per_minute, least=0, is_above=True)
         self._interval = 0.0 if per_minute is None else 60.0 / per_minute
         self._next = self._held_until = -math.inf
-        self.ends_at = math.inf
+        self.ends_at: float = math.inf
         """The moment after which nothing begins."""
 
     def hold(self, seconds: float) -> None:

@@ -122,10 +122,13 @@ class Tally:
     """
 
     def __init__(self, total: int, agents: Iterable[str]) -> None:
-        self.agents = tuple(agents)
-        self.total, self.running, self.tokens = total, 0, 0
+        self.agents: tuple[str, ...] = tuple(agents)
+        self.total: int = total
+        self.running: int = 0
+        self.tokens: int = 0
         self.stopped_by: str | None = None
-        self.begun = self.failed_now = 0
+        self.begun = 0
+        self.failed_now: int = 0
         self._finished = self._from_journal = 0
         self._started = time.perf_counter()
         self._ended: float | None = None

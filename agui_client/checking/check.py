@@ -89,7 +89,7 @@ class StreamCheck:
         strict: bool = False,
         null_fields: NullFields = "reject",
     ) -> None:
-        self.events = 0
+        self.events: int = 0
         """The number of events so far, those at fault included."""
         self._faults, self._end = faults, EventPlace("", request=request)
         self._place = self._end

@@ -7,7 +7,7 @@ To change
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict
 
@@ -23,7 +23,7 @@ Outcome: TypeAlias = Literal["passed", "findings", "skipped"]
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, use_attribute_docstrings=True)
 
 
 class Evidence(_Part):

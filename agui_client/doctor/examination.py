@@ -96,20 +96,20 @@ class Examination:
         given = HttpAgent(agent) if isinstance(agent, str) else agent
         if not is_a(given, HttpAgent):
             raise UsageError(f"diagnose() takes a URL or an HttpAgent, not a {type(given).__name__}")
-        self.setup = setup or Setup()
+        self.setup: Setup = setup or Setup()
         """The settings."""
-        self.is_reachable = True
+        self.is_reachable: bool = True
         """Whether the server answers, and takes runs of this client."""
-        self.obstacle = ""
+        self.obstacle: str = ""
         """The reason for which no further probe makes sense; empty if there is none."""
-        self.tap = Tap()
+        self.tap: Tap = Tap()
         """The exchanges so far."""
         names = tool_names()
-        self.tool_name = next(names)
+        self.tool_name: str = next(names)
         """The name of the tool that is offered."""
         self._tool_names = names
         self._agent, self._progress = given, progress
-        self.address = self.agent().address
+        self.address: str = self.agent().address
         """The address without the parts that may be secret."""
         self._findings: dict[tuple[str, str], Finding] = {}
         self._first_places: dict[tuple[str, str], str] = {}

@@ -16,7 +16,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from operator import attrgetter
-from typing import Annotated, Any, Literal, Required, Self, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, Required, Self, TypeAlias
 
 from pydantic import (
     BaseModel,
@@ -227,7 +227,7 @@ class Scenario(BaseModel):
     The user is a script (`says`), an agent that plays one (`goal`, `persona`), or both: the script first.
     """
 
-    model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True, frozen=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", arbitrary_types_allowed=True, frozen=True)
 
     name: Annotated[str, Field(min_length=1)]
     """The name, which is unique among the scenarios that are evaluated together."""

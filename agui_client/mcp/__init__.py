@@ -7,8 +7,8 @@ The modules, from low to high: `connection`, `call_results` (what a server's too
 
 try:
     from mcp import StdioServerParameters
-except ModuleNotFoundError as missing:
-    raise ImportError("agui_client.mcp needs the MCP SDK: pip install 'agui-client[mcp]'") from missing
+except ModuleNotFoundError as _missing:
+    raise ImportError("agui_client.mcp needs the MCP SDK: pip install 'agui-client[mcp]'") from _missing
 
 from agui_client.mcp.server_tools import Elicit, MCPToolset, mcp_server
 

@@ -58,11 +58,11 @@ class Connection:
     """
 
     def __init__(self, make: Callable[[Connection], Client], secrets: Collection[str] = ()) -> None:
-        self.users = 0
+        self.users: int = 0
         """The number of agents' calls that use the connection."""
         self.tools: dict[str, mcp_types.Tool] | None = None
         """The server's latest list of tools, by name; None before the first."""
-        self.is_current = False
+        self.is_current: bool = False
         """Whether the list can be offered without asking the server again."""
         self._make, self._secrets = make, secrets
         self._opening = anyio.Lock()

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 from datetime import datetime
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from ag_ui.core import ToolMessage
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
@@ -29,7 +29,7 @@ FORMAT = 2
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(extra="ignore", frozen=True, use_attribute_docstrings=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="ignore", frozen=True, use_attribute_docstrings=True)
 
 
 _OF_EXECUTIONS = ("tool_call_id", "name", "status", "arguments", "progress", "seconds", "error", "decision")

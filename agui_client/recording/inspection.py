@@ -95,7 +95,7 @@ class Inspection:
     """
 
     def __init__(self, prices: Prices | None = None) -> None:
-        self.speakers = Speakers()
+        self.speakers: Speakers = Speakers()
         """The names of the subagents so far."""
         self.answers: dict[str, Answer] = {}
         """The requests with their answers so far, by their keys."""

@@ -49,7 +49,7 @@ class Player:
     ) -> None:
         if not speed >= 0:
             raise UsageError(f"speed= takes 1 for the recorded pace, 2 for twice that, 0 for no pauses; not {speed!r}")
-        self.recording = recording if isinstance(recording, Recording) else Recording.read(recording)
+        self.recording: Recording = recording if isinstance(recording, Recording) else Recording.read(recording)
         """The recording."""
         self._speed, self._match, self._redact = speed or math.inf, match, redact
         self._played: set[str] = set()

@@ -81,7 +81,7 @@ class Recorder(RunKeeper):
     """
 
     def __init__(self, path: str | os.PathLike[str], redact: Redact | None = None) -> None:
-        self.path = Path(path)
+        self.path: Path = Path(path)
         """The file."""
         if self.path.suffix == ".gz":
             raise UsageError("a recording is written as plain text; it can be read when it was packed with gzip later")

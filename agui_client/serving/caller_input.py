@@ -385,9 +385,9 @@ class StoredThreadRequest(RunRequest):
         results = {key: message.content for key, message in self._sent_results.items()}
         given: RunOptions = {**options, **answers.options, "tool_results": {**results, **decided}}
         super().__init__(conversation, prompts, given)
-        self.results = [self._sent_results.get(each.tool_call_id, each) for each in self.results]
+        self.results: Sequence[ToolMessage] = [self._sent_results.get(each.tool_call_id, each) for each in self.results]
         if self._state is not None:
-            self.input = self.input.model_copy(update={"state": self._state})
+            self.input: RunAgentInput = self.input.model_copy(update={"state": self._state})
 
     def _merged_state(self, conversation: Conversation) -> Any:
         """Return the stored state with what the caller changed; None if the caller sent none."""

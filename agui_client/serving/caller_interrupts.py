@@ -192,7 +192,7 @@ class CallerAnswers:
         if decisions:
             self.options["tool_results"] = decisions
         answered = [*decisions, *(question.interrupt.tool_call_id or "" for question in self.questions)]
-        self.calls = [calls[each] for each in answered if each in calls]
+        self.calls: list[ToolCall] = [calls[each] for each in answered if each in calls]
         """The tool calls that are decided about, or whose questions are answered."""
 
 

@@ -20,5 +20,5 @@ class RequestRefusedError(Exception):
         """The HTTP status."""
         self.reason = reason
         """The reason: text, or any JSON value."""
-        self.headers = headers or {}
+        self.headers: Mapping[str, str] = headers or {}
         """Further headers of the response."""

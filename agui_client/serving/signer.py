@@ -73,7 +73,7 @@ class Signer:
 
     def __init__(self, key: bytes, scope: tuple[str, ...], *, is_of_process: bool, has_journal: bool) -> None:
         self._key, self._scope, self._is_of_process = key, scope, is_of_process
-        self.journal = SignedJournal(partial(self._signature, "journal")) if has_journal else None
+        self.journal: SignedJournal | None = SignedJournal(partial(self._signature, "journal")) if has_journal else None
         """The journal of the run for its caller; None if the caller gets it as it is."""
 
     def sign(self, interrupt_id: str) -> str:

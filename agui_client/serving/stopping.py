@@ -55,7 +55,7 @@ class Stopping:
     """
 
     def __init__(self, seconds: float) -> None:
-        self.has_begun = False
+        self.has_begun: bool = False
         """Whether the server stops, so that no other run is begun."""
         self._seconds = seconds
         # In the order in which they began.

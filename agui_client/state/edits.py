@@ -37,7 +37,7 @@ class StateConflictError(AGUIError):
 
     def __init__(self, message: str, *, conflicts: Iterable[Conflict]) -> None:
         super().__init__(message)
-        self.conflicts = tuple(conflicts)
+        self.conflicts: tuple[Conflict, ...] = tuple(conflicts)
         """The places, each with the values of both sides."""
 
 

@@ -42,7 +42,7 @@ class _TeamBase(AbstractAgent[StateT]):
         self, members: list[Member], on_error: OnError, limits: TeamLimits | None, options: AgentOptions[StateT]
     ) -> None:
         super().__init__(**options)
-        self.members = tuple(members)
+        self.members: tuple[Member, ...] = tuple(members)
         """The members, in order."""
         names = [member.name for member in members]
         if not names:

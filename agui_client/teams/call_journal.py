@@ -259,13 +259,15 @@ class Journal:
     """
 
     def __init__(self, document: JournalDocument, write: Callable[[Sequence[Operation]], None]) -> None:
-        self.flow = document.flow
+        self.flow: str = document.flow
         """The mark of the flow."""
-        self.after = document.after
+        self.after: str = document.after
         """The id of the last message of the conversation when the flow began."""
-        self.records = dict(document.calls)
+        self.records: dict[str, CallRecord] = dict(document.calls)
         """The calls by the ids of the invocations, as far as they are over or wait; without the journals of teams."""
-        self.said, self.notes, self.seconds = document.said, list(document.notes), document.seconds
+        self.said: int = document.said
+        self.notes: list[Any] = list(document.notes)
+        self.seconds: float = document.seconds
         """The messages and values of the team's own, and the seconds of the runs before."""
         self._write = write
         self._teams = {each for each, record in document.calls.items() if record.team is not None}

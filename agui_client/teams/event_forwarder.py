@@ -112,7 +112,7 @@ class EventForwarder:
         self._open: dict[tuple[object, ...], Event] = {}
         self.unanswered: dict[str, None] = {}
         """The ids of the calls that were passed on and have no result."""
-        self.answered = owners.answered
+        self.answered: set[str] = owners.answered
         """The ids of the calls whose results were passed on, in the whole run of the team."""
         on_snapshot, on_delta = {
             "nested": (self._nested_snapshot, self._nested_delta),

@@ -110,12 +110,12 @@ class MemberCalls:
         """The tokens that members used so far."""
         self._members = {member.key: member for member in members}
         self._transcript = Transcript(names_below(members))
-        self.thread = Reducer(input.messages, {} if input.state is None else input.state)
+        self.thread: Reducer = Reducer(input.messages, {} if input.state is None else input.state)
         """The team's conversation."""
-        self.state = TeamState(self.thread)
+        self.state: TeamState = TeamState(self.thread)
         """The team's state, and the journal in it."""
         results = [message for message in input.messages if isinstance(message, ToolMessage)]
-        self.given_results = {each.tool_call_id for each in results if not stands_in(each)}
+        self.given_results: set[str] = {each.tool_call_id for each in results if not stands_in(each)}
         """The ids of the tool calls that had a result when the run began."""
         left, answers = journal_in(input.state), _answers_to_members(input.resume or ())
         self._is_taken_up = left is not None and self._goes_on(left, answers)
@@ -130,7 +130,7 @@ class MemberCalls:
             self._abandoned = left.model_copy(update={"calls": others})
         elif answers:
             raise UsageError(NO_JOURNAL)
-        self.journal = Journal(document, self._write)
+        self.journal: Journal = Journal(document, self._write)
         """The journal of the run."""
         self.first_events: list[Event] = []
         """The events that the run begins with."""

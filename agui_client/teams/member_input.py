@@ -24,7 +24,7 @@ from agui_client._run.subagents import JOURNAL, without_journal
 from agui_client.teams.event_forwarder import Owners, Whole
 from agui_client.teams.id_scope import IdScope, changed, split_interrupt_id
 from agui_client.teams.members import Member, member_context, member_state, member_tools
-from agui_client.teams.transcript import Transcript
+from agui_client.teams.transcript import Shown, Transcript
 
 if TYPE_CHECKING:
     from agui_client.messages import Part
@@ -48,12 +48,12 @@ class MemberInput:
         self, member: Member, outer: RunAgentInput, ids: IdScope, transcript: Transcript, prompt: Content | None
     ) -> None:
         self._member, self._outer, self._ids = member, outer, ids
-        self.shown = transcript.shown(outer.messages, ids, member.sees or ("all" if prompt is None else None))
+        self.shown: Shown = transcript.shown(outer.messages, ids, member.sees or ("all" if prompt is None else None))
         """The messages that the member is shown."""
-        self.own_ids = {each.id for each in self.shown.own}
+        self.own_ids: set[str] = {each.id for each in self.shown.own}
         """The ids of the member's own messages, as the team's conversation has them."""
         self._prompt_id = f"prompt-{ids.invocation.rpartition('-')[2]}"
-        self.second_prompt_id = f"{self._prompt_id}-again"
+        self.second_prompt_id: str = f"{self._prompt_id}-again"
         """The id of the message that says what is wrong with the member's answer, as the member knows it."""
         # A call that goes on, or is made again, has been asked already.
         self._prompt = None if ids.prefix + self._prompt_id in self.own_ids else prompt

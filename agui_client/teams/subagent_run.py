@@ -186,7 +186,7 @@ class SubagentRun:
         place: Any = {"state": member.state, "state_key": member.name, **self._given.missing_state}
         self._forwarder = EventForwarder(self._ids, speaks=speaks, owners=self._owners, **place)
         self._status: Any = "running"
-        self.text_id = "" if journal is None else journal.text
+        self.text_id: str = "" if journal is None else journal.text
         """The id of the last text that the agent wrote in the invocation; empty if it wrote none."""
         self._text, self._result, self._answer = "", None, None
         self._began_at = 0.0

@@ -43,7 +43,7 @@ class TeamSource(Source):
             self._scope.unread = self.unread
         self._items: list[Item] = []
         self._batch: Iterator[Event] = iter(())
-        self.is_full = False
+        self.is_full: bool = False
         """Whether so many events are unread that a member that adds one has to wait for space."""
         self._news: anyio.Event | None = None
         # The members that wait for space: each gets its turn to add what it has, so that few tasks are woken.
@@ -133,7 +133,7 @@ class TeamSource(Source):
 
     def interrupt(self) -> bool:
         """End the stream now, even in the middle of a wait."""
-        self.is_interrupted = True
+        self.is_interrupted: bool = True
         if self._news is None:
             return False
         self._news.set()

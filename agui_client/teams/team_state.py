@@ -39,7 +39,7 @@ class StateView:
     def __init__(self, place: str, state: Any, seen: int) -> None:
         self.place = place
         """The member of the state that the call changes; empty for a state that is shared."""
-        self.reducer = Reducer((), state)
+        self.reducer: Reducer = Reducer((), state)
         """The state, as far as the call knows it."""
         self.seen = seen
         """The number of changes at that place; less than there were once the state of the call is another one."""

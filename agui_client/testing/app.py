@@ -38,9 +38,9 @@ class ScriptedApp(AgentApp):
 
     def __init__(self, agent: Producer) -> None:
         super().__init__(FunctionAgent(agent.run))
-        self.disconnected = threading.Event()
+        self.disconnected: threading.Event = threading.Event()
         """Set when a client has left a run before its end and the agent was stopped."""
-        self.disconnects = 0
+        self.disconnects: int = 0
         """The number of runs that clients left before their end."""
         self.errors: list[Exception] = []
         """The exceptions of the agent, in order; the client saw each as a RUN_ERROR."""

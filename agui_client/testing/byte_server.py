@@ -86,7 +86,7 @@ class ByteServer:
     def __init__(self, answers: Sequence[Answer]) -> None:
         self.requests: list[Request] = []
         """The requests that arrived whole, in order."""
-        self.disconnected = threading.Event()
+        self.disconnected: threading.Event = threading.Event()
         """Set when a client closed its connection before the reply was over."""
         self.disconnected_at: float | None = None
         """The latest time of that, on the clock of `time.monotonic()`; None if it has not happened."""

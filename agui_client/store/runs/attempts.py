@@ -66,14 +66,14 @@ class Attempt:
         """The run."""
         self.span = span
         """The span of the attempt; None without OpenTelemetry."""
-        self.is_ending = False
+        self.is_ending: bool = False
         """Whether the end of the run is stored, or about to be."""
         self._database, self._go_back, self._has_begun = database, go_back, has_begun
         # Numbers of events: before the attempt, that are stored, and before the place where another one would go on.
         self._first = self._stored = self._position = 0
         self._sent_run_id: str | None = None
         self._has_thread = self._has_ended = self._has_groups = False
-        self.settles = True
+        self.settles: bool = True
         """Whether other runs of the thread may wait for what this one answers or abandons."""
         self._turns = asyncio.Lock()
 

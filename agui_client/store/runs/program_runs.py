@@ -106,7 +106,7 @@ class ProgramRun:
     """The run that a program begins, and those that answer its interrupts."""
 
     def __init__(self, open_agent: Opener, thread_id: str, prompt: Prompt, options: RunOptions) -> None:
-        self.input = input_of(thread_id, options)
+        self.input: RunAgentInput = input_of(thread_id, options)
         """The input that asks for the run, as far as the runs that answer its interrupts have the same."""
         self._open, self._thread_id, self._prompt, self._options = open_agent, thread_id, prompt, options
 

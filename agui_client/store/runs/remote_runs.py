@@ -58,7 +58,7 @@ class Rebuild(Protocol):
 class RemoteRun(ServerRun):
     """A run that another process carries out, or that has ended."""
 
-    place = _BEGINNING
+    place: Place = _BEGINNING
     """The place of the last group of events that was read."""
     forget: Callable[[ServerRun], None]
     """Forgets the run."""

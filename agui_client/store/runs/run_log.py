@@ -91,15 +91,15 @@ class RunLog:
     def __init__(self, key: RunKey, keeper: LogKeeper, input_size: int = 0) -> None:
         self.key = key
         """The identity of the run."""
-        self.attempt = 1
+        self.attempt: int = 1
         """The number of the attempt that writes the log, or has written its end."""
         self.input_size = input_size
         """The bytes of the input that asked for the run."""
-        self.size = _OVERHEAD_OF_LOG + input_size
+        self.size: int = _OVERHEAD_OF_LOG + input_size
         """The bytes that the log takes, about."""
-        self.phase = Phase.OPENING
+        self.phase: Phase = Phase.OPENING
         """The phase of the log."""
-        self.status = RunStatus.RUNNING
+        self.status: RunStatus = RunStatus.RUNNING
         """The status of the run."""
         self.interrupts: Sequence[Interrupt] = ()
         """The interrupts that the run has ended with."""
@@ -107,7 +107,7 @@ class RunLog:
         """The exception with which the run was refused; None if it was not."""
         self.left_input: RunAgentInput | None = None
         """The conversation that the run has left, for answers to its interrupts; None unless it waits for them."""
-        self.begun_at = datetime.now(UTC)
+        self.begun_at: datetime = datetime.now(UTC)
         """The time when the run began."""
         self.ended_at: datetime | None = None
         """The time when the run ended; None before."""

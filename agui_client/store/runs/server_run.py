@@ -116,7 +116,7 @@ class ServerRun:
         """The log that the run writes."""
         self.input = input
         """The input that asked for the run."""
-        self.answered_ids = frozenset(each.interrupt_id for each in input.resume or ())
+        self.answered_ids: frozenset[str] = frozenset(each.interrupt_id for each in input.resume or ())
         """The interrupts that the run answers, which are not answered again; fewer if it failed before it did so."""
         self.reenter = reenter
         """Makes the run that goes on with answers to the interrupts of this one."""
@@ -134,7 +134,7 @@ class ServerRun:
         """The event with which a run that was taken over ends at once; None if it goes on."""
         self.journal: Attempt | None = None
         """Stores what the run needs to go on in another process; None if it ends with this one."""
-        self.is_given_up = False
+        self.is_given_up: bool = False
         """Whether the run was left to another process."""
         self._enter, self._turns, self._answer_within = enter, turns, answer_within
         self._run: AgentRun | None = None

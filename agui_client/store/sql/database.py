@@ -58,13 +58,13 @@ class Database:
 
     def __init__(self, given: str | sa.Engine, times: StoreTimes = _TIMES) -> None:
         url = url_of(given)
-        self.is_sqlite = url.get_backend_name() == "sqlite"
+        self.is_sqlite: bool = url.get_backend_name() == "sqlite"
         """Whether it is SQLite."""
         self._is_in_memory = self.is_sqlite and url.database in (None, "", ":memory:")
         sql = "((julianday('now') - 2440587.5) * 86400.0)" if self.is_sqlite else _NOW_OF_POSTGRESQL
         self.now: sa.ColumnElement[Any] = sa.literal_column(sql, sa.Double)
         """The time of the database in seconds, as an expression."""
-        self.lease = ProcessLease(self.now, times.lease, times.hung_after)
+        self.lease: ProcessLease = ProcessLease(self.now, times.lease, times.hung_after)
         """The lease of this process."""
         self._patience, self._has_tables = times.patience, False
         self._lock_patience = max(_LOCK_PATIENCE, times.patience)

@@ -57,16 +57,16 @@ class ProcessLease:
         """The time of the database, as an expression."""
         self._hung_after = hung_after
         self._renew = sa.update(PROCESS).where(_THIS).values(alive_until=now + seconds)
-        self.living = sa.select(PROCESS.c.process_id).where(PROCESS.c.alive_until > now)
+        self.living: sa.Select[Any] = sa.select(PROCESS.c.process_id).where(PROCESS.c.alive_until > now)
         """Selects the ids of the processes that have a lease."""
         self._loops: list[_Loop] = []
         self.reset()
 
     def reset(self) -> None:
         """Begin anew, without a lease, as a process of its own."""
-        self.process_id = str(uuid4())
+        self.process_id: str = str(uuid4())
         """The id of this process."""
-        self.due_at = inf
+        self.due_at: float = inf
         """The moment at which it is to be renewed; never before it was taken."""
         self._renewed_at, self._judges_at = -inf, -inf
         self._finds_passed = False

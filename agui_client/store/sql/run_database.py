@@ -36,6 +36,7 @@ from agui_client.store.sql.versions import TablesRefusedError
 
 if TYPE_CHECKING:
     from agui_client.store.sql.database import Database
+    from agui_client.store.sql.process_lease import ProcessLease
     from agui_client.store.sql.transactions import Work
 
 T = TypeVar("T")
@@ -79,9 +80,10 @@ class RunDatabase:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self.lease = self._database.lease
+        self.lease: ProcessLease = self._database.lease
         """The lease of this process."""
-        self.now, is_sqlite = self._database.now, self._database.is_sqlite
+        self.now: sa.ColumnElement[Any] = self._database.now
+        is_sqlite = self._database.is_sqlite
         self._insert_run = sa.insert(RUN).values(begun_at=self.now).returning(_ARE_WAITING)
         # The lock lets a process that takes the run over wait for the events, or lets these events find it gone.
         self._insert_group = sa.text(_INSERT_GROUP.format(lock="" if is_sqlite else "for share"))

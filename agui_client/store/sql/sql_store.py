@@ -23,6 +23,7 @@ from agui_client.store.threads.thread_store import LeasedThread, ThreadInfo, Thr
 
 if TYPE_CHECKING:
     from agui_client.store.sql.database import Database
+    from agui_client.store.sql.process_lease import ProcessLease
     from agui_client.store.sql.transactions import Work
 
 T = TypeVar("T")
@@ -46,7 +47,7 @@ class SQLStore(ThreadStore):
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self.process_lease = self._database.lease
+        self.process_lease: ProcessLease | None = self._database.lease
         """The lease of this process, which its threads share."""
         self._taking = Taking(self.process_lease)
         self._reset()

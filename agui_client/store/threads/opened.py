@@ -90,12 +90,13 @@ class Service:
     """
 
     def __init__(self, store: ThreadStore, lease: float, title: Titler) -> None:
-        self.store, self.title = store, title
-        self.loop = StoreLoop(store)
+        self.store: ThreadStore = store
+        self.title: Titler = title
+        self.loop: StoreLoop = StoreLoop(store)
         """The event loop of the store."""
-        self.lease = lease if store.process_lease is None else inf
+        self.lease: float = lease if store.process_lease is None else inf
         """The seconds that a lease lasts; infinite if it lasts as long as the process has its own."""
-        self.blocks = set[OpenThread[Any]]()
+        self.blocks: set[OpenThread[Any]] = set()
         """The open blocks."""
 
     async def answers(self, within: float) -> bool:
