@@ -1,8 +1,8 @@
 """The Python client for AG-UI 1.0, the protocol between agents and the applications people use.
 
-Everything public is here, in `agui_client.types` (aliases and small records) or in `agui_client.testing`; events,
-messages and tools are `ag_ui.core`'s. A name is loaded when it is first needed, so that a command or a plugin that
-only asks for one of them does not wait for all.
+Everything public is here, in `agui_client.types` (aliases and small records) or in the module of a feature, which
+docs/reference lists; events, messages and tools are `ag_ui.core`'s. A name is loaded when it is first needed, so that
+a command or a plugin that only asks for one of them does not wait for all.
 """
 
 from __future__ import annotations

@@ -33,9 +33,9 @@ ToolError (Exception)              raised inside a tool; speaks to the agent
 
 from __future__ import annotations
 
-from pathlib import Path
-from traceback import StackSummary, TracebackException
 from typing import TYPE_CHECKING, TypedDict, Unpack
+
+from agui_client._plain_text import brief_traceback, printable, sendable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -80,44 +80,8 @@ __all__ = [
     "UsageError",
 ]
 
-_PASSING_ON = frozenset({"agui_client", "IPython", "asyncio", "anyio", "httpx", "httpcore", "aiohttp"})
-"""Packages whose frames say nothing about where the application went wrong."""
-_LONGEST_MESSAGE = 4000
 _SERVER_ERROR = 500
 _UNAVAILABLE = 503
-
-
-def cut_short(text: str, longest: int) -> str:
-    """Cut a text that has too many characters."""
-    return text if len(text) <= longest else f"{text[:longest]}…"
-
-
-def printable(text: str) -> str:
-    """Return a text for a message, cut, in one line, and its controls escaped: anybody may have written it."""
-    cut = cut_short(text, _LONGEST_MESSAGE)
-    shown = (" " if each.isspace() else each if each.isprintable() else repr(each)[1:-1] for each in cut)
-    return cut if cut.isprintable() else "".join(shown)
-
-
-def name_member(error: BaseException, name: str) -> None:
-    """Note on an exception that it is the failure of a member of a team.
-
-    Args:
-        error: The exception.
-        name: The name of the member; of inner teams, the outermost comes last.
-    """
-    if isinstance(error, AGUIError):
-        error.member = name if error.member is None else f"{name}/{error.member}"
-    elif (note := f"in the member {name!r} of a team") not in getattr(error, "__notes__", ()):
-        error.add_note(note)
-
-
-def brief_traceback(error: BaseException) -> list[str]:
-    """Return a traceback for IPython, which would show ten lines of each frame that only passes the error on."""
-    shown = TracebackException.from_exception(error)
-    frames = [each for each in shown.stack if _PASSING_ON.isdisjoint(Path(each.filename).parts)]
-    shown.stack = StackSummary.from_list(frames)
-    return "".join(shown.format()).splitlines()
 
 
 class AGUIError(Exception):
@@ -466,8 +430,3 @@ class ToolError(Exception):
         code = None if self.code is None else f"(code: {self.code})"
         suggestion = None if self.suggestion is None else f"Suggestion: {self.suggestion}"
         return sendable(" ".join(part for part in (str(self), code, suggestion) if part is not None))
-
-
-def sendable(text: str) -> str:
-    """Text as UTF-8 can hold it: half a character, as file names may hold one, becomes a question mark."""
-    return text.encode(errors="replace").decode()

@@ -128,9 +128,7 @@ class HttpAgent(AbstractAgent[StateT]):
         self._connect_url = None if connect_url is None else self._elsewhere(connect_url)
         self._is_resumed_if_kept, self._reconnect = reconnect == "auto", None
         if reconnect is not None and reconnect != "auto":
-            from agui_client.reconnect import check_policy
-
-            check_policy(reconnect, self._connect_url)
+            _check_policy(reconnect, self._connect_url)
             self._reconnect = reconnect
         if capabilities_url is not None and options.get("capabilities") is not None:
             raise UsageError("give capabilities= or capabilities_url=, not both")
@@ -319,3 +317,17 @@ class HttpAgent(AbstractAgent[StateT]):
 
     def _address(self) -> str:
         return self._transport.address
+
+
+def _check_policy(policy: object, connect_url: Address | None) -> None:
+    """Refuse what is no policy, and a policy that lacks the agent's `connect_url`.
+
+    Raises:
+        UsageError: The policy cannot be used.
+    """
+    from agui_client.reconnect import ReconnectPolicy
+
+    if not isinstance(policy, ReconnectPolicy):
+        raise UsageError(f"reconnect= takes a policy, such as LastEventId(), not {policy!r}")
+    if policy.needs_connect_url and connect_url is None:
+        raise UsageError(f"{policy!r} needs connect_url=: a POST to the agent's own url would start the run again")

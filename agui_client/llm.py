@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
     from agui_client._protocol.events import WireEvent
 
+__all__ = ["LLMAgent"]
+
 _OLLAMA = "http://localhost:11434/v1"
 """The address of Ollama's server on the same machine."""
 

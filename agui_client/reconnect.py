@@ -217,17 +217,5 @@ def _anywhere(request: Request, cursor: str | None) -> Request:
     return request
 
 
-def check_policy(policy: object, connect_url: Address | None) -> None:
-    """Refuse what is no policy, and a policy that lacks the agent's `connect_url`.
-
-    Raises:
-        UsageError: The policy cannot be used.
-    """
-    if not isinstance(policy, ReconnectPolicy):
-        raise UsageError(f"reconnect= takes a policy, such as LastEventId(), not {policy!r}")
-    if policy.needs_connect_url and connect_url is None:
-        raise UsageError(f"{policy!r} needs connect_url=: a POST to the agent's own url would start the run again")
-
-
 def _at_cursor(request: Request, cursor: str | None) -> Request | None:
     return None if cursor is None else replace(request, last_event_id=cursor)

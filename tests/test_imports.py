@@ -27,6 +27,7 @@ from agui_client.recording import ReplayAgent
 from agui_client.store import Runs
 from agui_client.teams import HandoffAgent, LoopAgent, ParallelAgent, SequentialAgent
 from agui_client.testing import ScriptedAgent
+from support.public_names import PUBLIC_MODULES, public_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -51,26 +52,8 @@ _HEAVY = (
     "uvicorn",
     "yaml",
 )
-_NAMESPACES = (
-    "agui_client",
-    "agui_client.asgi",
-    "agui_client.batch",
-    "agui_client.doctor",
-    "agui_client.errors",
-    "agui_client.evaluation",
-    "agui_client.fast",
-    "agui_client.mcp",
-    "agui_client.notebook",
-    "agui_client.reconnect",
-    "agui_client.recording",
-    "agui_client.state",
-    "agui_client.store",
-    "agui_client.teams",
-    "agui_client.terminal",
-    "agui_client.testing",
-)
 _ROOMS = (
-    ("errors",),
+    ("_plain_text", "errors"),
     (
         "_backoff",
         "_concurrency",
@@ -451,12 +434,42 @@ def _definitions(tree: ast.Module) -> Iterator[tuple[str, bool]]:
                 pass
 
 
-@pytest.mark.parametrize("namespace", _NAMESPACES)
+@pytest.mark.parametrize("namespace", [each for each in PUBLIC_MODULES if each != "agui_client.types"])
 def test_the_public_namespace_is_sorted_and_resolves(namespace: str) -> None:
     module = importlib.import_module(namespace)
-    own = [name for name in module.__all__ if name not in errors.__all__ or namespace == "agui_client.errors"]
+    public = public_names(namespace)
+    own = [name for name in public if name not in errors.__all__ or namespace == "agui_client.errors"]
     assert own == sorted(set(own))
-    assert [name for name in module.__all__ if not hasattr(module, name)] == []
+    assert [name for name in public if not hasattr(module, name)] == []
+
+
+@pytest.mark.parametrize("namespace", PUBLIC_MODULES)
+def test_a_public_module_defines_nothing_internal_without_an_underscore(namespace: str) -> None:
+    # Names that a module imports are not public, unless it imports them as themselves: so type checkers see it.
+    defined = {name for name, _ in _definitions(_trees()[namespace]) if not name.startswith("_")}
+    assert defined - {*public_names(namespace)} == set()
+
+
+def _code(text: str) -> str:
+    """Return a text as it is, or the cells of a notebook as the lines that they have."""
+    return re.sub(r'\\n",\s*"', "\n", text)
+
+
+def test_readme_docs_and_examples_import_public_names_alone() -> None:
+    places = [_PROJECT / "README.md", *(_PROJECT / "docs").glob("*.md"), *(_PROJECT / "examples").glob("*.*")]
+    texts = {place.name: place.read_text("utf-8") for place in places if place.suffix in {".md", ".py", ".ipynb"}}
+    imported = [
+        (place, module, name.split()[0])
+        for place, text in texts.items()
+        for module, names in re.findall(r"\bfrom (agui_client[\w.]*) import (\([^)]*\)|[\w, ]+)", _code(text))
+        for name in names.strip("()").split(",")
+        if name.strip()
+    ]
+    allowed = {module: {*public_names(module)} for module in PUBLIC_MODULES}
+    assert len(imported) > 200
+    assert [
+        each for each in imported if each[2] not in allowed.get(each[1], ()) and ".".join(each[1:]) not in allowed
+    ] == []
 
 
 @cache
@@ -468,10 +481,10 @@ def _documented() -> Mapping[str, bool]:
     return documented
 
 
-@pytest.mark.parametrize("namespace", _NAMESPACES)
+@pytest.mark.parametrize("namespace", PUBLIC_MODULES)
 def test_every_public_name_of_ours_has_a_docstring(namespace: str) -> None:
     documented = _documented()
-    public: list[str] = importlib.import_module(namespace).__all__
+    public = public_names(namespace)
     assert [name for name in public if not documented.get(name, True)] == []
 
 

@@ -23,8 +23,8 @@ from rich.text import Text
 from agui_client._cli.lines import one_line, printable
 from agui_client._cli.live_run import LiveRun
 from agui_client._cli.output import PROGRAM_HEADING, summary
+from agui_client._plain_text import cut_short
 from agui_client._protocol.traits import STATE_EVENTS
-from agui_client.errors import cut_short
 from agui_client.recording.matching import ABSENT, changed_places
 
 if TYPE_CHECKING:

@@ -18,8 +18,9 @@ from typing import Any, TypeAlias
 
 from ag_ui import core
 
+from agui_client._plain_text import cut_short
 from agui_client._protocol.warnings import WarningLog
-from agui_client.errors import EventOrderError, cut_short
+from agui_client.errors import EventOrderError
 
 Owner: TypeAlias = str | None
 """The `subagentRunId` of an invocation; None is the parent agent, as much an owner as any."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from agui_client._display import Displayed
 from agui_client._field_docs import Record
-from agui_client.errors import printable
+from agui_client._plain_text import printable
 
 _logger = logging.getLogger("agui_client")
 _MAX_KINDS = 200

@@ -17,8 +17,9 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import to_json
 
+from agui_client._plain_text import cut_short
 from agui_client._type_adapters import type_adapter
-from agui_client.errors import ParseError, cut_short
+from agui_client.errors import ParseError
 
 _OPENINGS = re.compile(r"[{\[]")
 _LOOKS = 16

@@ -27,10 +27,11 @@ from pydantic_core import from_json
 
 from agui_client._concurrency import LoopThread
 from agui_client._conversation.message_list import MessageList
+from agui_client._plain_text import brief_traceback
 from agui_client._run.result import Snapshot, annotate
 from agui_client._run.scope import StateT, typed
 from agui_client._run.subagents import SubagentText
-from agui_client.errors import ToolArgumentsError, UsageError, brief_traceback
+from agui_client.errors import ToolArgumentsError, UsageError
 
 if TYPE_CHECKING:
     from typing import Self

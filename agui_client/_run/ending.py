@@ -27,6 +27,7 @@ from agui_client._conversation.ledger import AnsweredBy
 from agui_client._conversation.snapshot import ConversationSnapshot, document_of
 from agui_client._conversation.state_base import state_hash
 from agui_client._field_docs import Record
+from agui_client._plain_text import printable
 from agui_client._protocol.open_items import listed, quoted
 from agui_client._protocol.warnings import WarningLog
 from agui_client._run.result import pending_calls
@@ -42,7 +43,6 @@ from agui_client.errors import (
     StreamTimeoutError,
     TransportError,
     UsageError,
-    printable,
 )
 
 if TYPE_CHECKING:

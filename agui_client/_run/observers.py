@@ -20,10 +20,10 @@ from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, Unpack
 
 from agui_client._field_docs import Record
+from agui_client._plain_text import printable
 from agui_client._run.defaults import DEFAULT_OBSERVERS
 from agui_client._run.hooks import HookContext, Subscriber, check_hooks, overriding
 from agui_client._secrets import hidden_json
-from agui_client.errors import printable
 
 if TYPE_CHECKING:
     from ag_ui.core import Event, RunAgentInput, TokenUsage

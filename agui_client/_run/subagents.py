@@ -28,7 +28,7 @@ from agui_client._field_docs import Record
 from agui_client._protocol.placeholders import extension_of
 from agui_client._protocol.schema import is_array, is_object
 from agui_client._run.answer_parsing import read_answer, written_answers
-from agui_client.errors import ParseError, name_member
+from agui_client.errors import AGUIError, ParseError
 
 if TYPE_CHECKING:
     from typing import Self
@@ -303,3 +303,16 @@ class SubagentText:
         if isinstance(event, TextMessageStartEvent) and owner is not None and event.role in (None, "assistant"):
             self._authors[event.message_id] = self._names.get(owner, owner)
         return None
+
+
+def name_member(error: BaseException, name: str) -> None:
+    """Note on an exception that it is the failure of a member of a team.
+
+    Args:
+        error: The exception.
+        name: The name of the member; of inner teams, the outermost comes last.
+    """
+    if isinstance(error, AGUIError):
+        error.member = name if error.member is None else f"{name}/{error.member}"
+    elif (note := f"in the member {name!r} of a team") not in getattr(error, "__notes__", ()):
+        error.add_note(note)

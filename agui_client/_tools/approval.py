@@ -12,9 +12,10 @@ from typing import Any, Literal, TypeAlias, cast
 from ag_ui.core import Message, Tool
 
 from agui_client._field_docs import Record
+from agui_client._plain_text import sendable
 from agui_client._protocol.patch import is_same_json
 from agui_client._protocol.schema import is_a, is_object
-from agui_client.errors import UsageError, sendable
+from agui_client.errors import UsageError
 
 DENIED = "The user denied this tool call."
 """The reason that the agent gets when the approver gave none."""

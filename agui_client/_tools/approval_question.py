@@ -8,7 +8,8 @@ from typing import Any, TypeAlias
 
 from pydantic_core import to_json
 
-from agui_client.errors import UsageError, cut_short
+from agui_client._plain_text import cut_short
+from agui_client.errors import UsageError
 
 ApprovalQuestion: TypeAlias = str | Callable[[Mapping[str, Any]], str]
 """A text with the names of arguments in braces, or a function of the arguments, by name and as JSON."""

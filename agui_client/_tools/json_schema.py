@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pydantic_core import from_json, to_json
 
+from agui_client._plain_text import cut_short
 from agui_client._protocol.problems import LONGEST_PATH, shortened
 from agui_client._protocol.schema import is_array, is_object
-from agui_client.errors import ToolError, cut_short
+from agui_client.errors import ToolError
 
 if TYPE_CHECKING:
     from jsonschema import ValidationError

@@ -24,13 +24,14 @@ from typing import Any, Self, TypeAlias, cast
 
 from ag_ui.core import RunAgentInput, Tool
 
+from agui_client._plain_text import sendable
 from agui_client._protocol.open_items import quoted
 from agui_client._protocol.schema import is_a
 from agui_client._tools.approval import ApprovalRule
 from agui_client._tools.context import BoundCall, ToolContext
 from agui_client._tools.function import FunctionTool, call_function
 from agui_client._tools.json_schema import bound_by_schema
-from agui_client.errors import ToolError, ToolsetError, UsageError, sendable
+from agui_client.errors import ToolError, ToolsetError, UsageError
 from agui_client.messages import Part, content_of
 
 FAILED = "The tool failed because of an internal error of the application."

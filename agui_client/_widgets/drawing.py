@@ -19,10 +19,10 @@ from importlib import import_module
 from io import StringIO
 from typing import Any, TypeVar, cast
 
+from agui_client._plain_text import printable
 from agui_client._run.story import ToolCallStory
 from agui_client._widgets.escaping import exact
 from agui_client._widgets.views import Key, drop_view, find_view, is_first_report, shown_call
-from agui_client.errors import printable
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from agui_client.errors import cut_short
+from agui_client._plain_text import cut_short
 
 _KEPT = frozenset("\n\u00a0\u00ad\u200c\u200d\u202f")
 """Characters that are invisible, but part of how languages are written, and harmless in a sentence."""

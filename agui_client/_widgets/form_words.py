@@ -6,8 +6,8 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from agui_client._plain_text import cut_short
 from agui_client._protocol.schema import is_array, is_object
-from agui_client.errors import cut_short
 
 if TYPE_CHECKING:
     from agui_client._tools.json_schema import SchemaFault

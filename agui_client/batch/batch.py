@@ -21,6 +21,7 @@ import anyio
 
 from agui_client._concurrency import LoopThread, PrivateLoop, side_by_side, spawn
 from agui_client._display import Displayed, shown_while
+from agui_client._plain_text import printable
 from agui_client._transport.timeouts import check_number
 from agui_client._type_adapters import type_adapter
 from agui_client.agent import AbstractAgent
@@ -31,7 +32,7 @@ from agui_client.batch.progress import Progress, Summary, Tally
 from agui_client.batch.results import ParsedT, RowResult, count_tokens, error_of, from_line, unfinished
 from agui_client.batch.rows import PromptOf, Row, RowSource, read_rows
 from agui_client.batch.workers import AgentSource, ClusterError
-from agui_client.errors import AGUIError, ParseError, UsageError, printable
+from agui_client.errors import AGUIError, ParseError, UsageError
 from agui_client.options import RunOptions, checked_options, lists_keywords
 
 if TYPE_CHECKING:

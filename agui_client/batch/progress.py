@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from agui_client._display import Displayed
 from agui_client._field_docs import Record
-from agui_client.errors import cut_short
+from agui_client._plain_text import cut_short
 
 if TYPE_CHECKING:
     from agui_client.batch.results import RowResult

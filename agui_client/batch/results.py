@@ -19,7 +19,8 @@ from typing_extensions import TypedDict, TypeVar
 
 from agui_client._display import Displayed
 from agui_client._field_docs import Record
-from agui_client.errors import ParseError, RunFailedError, UsageError, cut_short, printable, sendable
+from agui_client._plain_text import cut_short, printable, sendable
+from agui_client.errors import ParseError, RunFailedError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -8,9 +8,9 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from agui_client._plain_text import cut_short
 from agui_client._protocol.patch import is_same_json
 from agui_client._protocol.schema import is_object
-from agui_client.errors import cut_short
 from agui_client.evaluation.scenarios import place_of
 from agui_client.evaluation.trials import Verdict
 from agui_client.state.merging import ABSENT

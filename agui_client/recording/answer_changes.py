@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from ag_ui import core
 
 from agui_client._json_pointers import pointer
+from agui_client._plain_text import printable
 from agui_client._protocol.decode import Decoder
 from agui_client._protocol.events import TERMINAL
 from agui_client._protocol.json_difference import Operation, difference
@@ -25,7 +26,7 @@ from agui_client._protocol.plain_json import write
 from agui_client._protocol.reduce import Change, Reducer
 from agui_client._protocol.traits import DELTAS
 from agui_client._protocol.warnings import WarningLog, whole
-from agui_client.errors import ProtocolError, printable
+from agui_client.errors import ProtocolError
 from agui_client.recording.reading import Exchange, RecordingError
 
 if TYPE_CHECKING:

@@ -9,10 +9,11 @@ from typing import Any, TypeAlias
 from ag_ui.core import RunAgentInput, StateDeltaEvent
 
 from agui_client._json_pointers import parts_of
+from agui_client._plain_text import cut_short
 from agui_client._protocol.json_difference import Operation, difference
 from agui_client._protocol.patch import Document, PatchFailed
 from agui_client._protocol.schema import is_array, is_object
-from agui_client.errors import UsageError, cut_short
+from agui_client.errors import UsageError
 
 Match: TypeAlias = Callable[[RunAgentInput, RunAgentInput], bool]
 """Takes a recorded input and the one that is asked now; returns whether the recorded answer fits."""

@@ -16,8 +16,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from agui_client._plain_text import cut_short
 from agui_client._run.story import RunStory, Speakers, ToolCallStory, as_text
-from agui_client.errors import cut_short
 from agui_client.recording.format import EndingPart, EndLine, HeaderLine, Line, ResponseLine, ToolLine
 from agui_client.recording.inspection import Answer, Inspection
 from agui_client.recording.matching import ABSENT, changed_places, question

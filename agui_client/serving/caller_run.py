@@ -25,6 +25,7 @@ from ag_ui.core import (
     aggregate_token_usage,
 )
 
+from agui_client._plain_text import printable
 from agui_client._protocol.custom_interrupts import ON_INTERRUPT
 from agui_client._protocol.open_items import quoted
 from agui_client._protocol.outcome import LEFT_BRANCH
@@ -43,7 +44,6 @@ from agui_client.errors import (
     ThreadStoreUnavailableError,
     TransportError,
     UnexpectedContentTypeError,
-    printable,
 )
 from agui_client.serving.caller_interrupts import interrupts_of
 from agui_client.serving.one_run import OneRun

@@ -40,10 +40,10 @@ from pydantic_core import to_jsonable_python
 from agui_client._protocol.message_text import tool_calls_in
 from agui_client._protocol.placeholders import EXTENSION, without_mark
 from agui_client._run.scope import CURRENT_SCOPE
-from agui_client._run.subagents import SubagentResult, usage_of
+from agui_client._run.subagents import SubagentResult, name_member, usage_of
 from agui_client._type_adapters import type_adapter
 from agui_client.agent import AbstractAgent
-from agui_client.errors import ParseError, RunFailedError, name_member
+from agui_client.errors import ParseError, RunFailedError
 from agui_client.serving.caller_input import TRUSTING, continued_run, served_run
 from agui_client.serving.caller_run import caller_end
 from agui_client.teams.event_forwarder import (

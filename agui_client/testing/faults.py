@@ -22,6 +22,30 @@ from agui_client.testing.byte_server import Raw, Reply
 from agui_client.testing.frames import events_of, sse
 from agui_client.testing.steps import Pause
 
+__all__ = [
+    "broken_chunk",
+    "burst",
+    "cr",
+    "crlf",
+    "cut",
+    "double_terminal",
+    "ended",
+    "gzipped",
+    "healthy",
+    "html_page",
+    "late_error",
+    "oversized_headers",
+    "redirect",
+    "reset",
+    "second_response",
+    "split",
+    "stall",
+    "status",
+    "trailing_garbage",
+    "trickle",
+    "unanswered",
+]
+
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 _WINDOW_BITS = {"gzip": zlib.MAX_WBITS | 16, "deflate": zlib.MAX_WBITS}
 _NO_DEFLATE_BLOCK = b"\xff" * 8

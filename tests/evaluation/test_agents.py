@@ -13,6 +13,8 @@ from agui_client.teams import SequentialAgent
 from agui_client.testing import ScriptedAgent, Server, demo_agent, interrupt, serve, text, turn
 from support.model_server import ModelServer, model_server
 
+_NEEDS_MODELS = "needs pydantic-ai: pip install 'agui-client[llm]'"
+
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
@@ -22,7 +24,7 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture
 def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
-    pytest.importorskip("pydantic_ai.ui.ag_ui", reason="needs pydantic-ai: pip install 'agui-client[llm]'")
+    pytest.importorskip("pydantic_ai.ui.ag_ui", reason=_NEEDS_MODELS)
     with model_server() as server:
         monkeypatch.setenv("OPENAI_API_KEY", "sk-s3cret")
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
@@ -98,6 +100,7 @@ def test_a_model_is_evaluated_by_models_that_play_the_user_and_judge(model: Mode
 
 
 def test_a_model_that_cannot_be_used_is_named_before_anything_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pydantic_ai", reason=_NEEDS_MODELS)
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     agent = ScriptedAgent(turn(text("x")))
     scenario = Scenario(name="x", says=["Hi"], judge="openai:gpt-5", checks=[{"judge": "x"}])

@@ -1,4 +1,4 @@
-"""The parts of docs/ that a program makes: the picture of the demo, the tables of rules, and the list of changes.
+"""The parts of docs/ that a program makes: the picture of the demo, and the lists of rules, changes and names.
 
 `PYTHONPATH=.:tests python -m support.made_pages` makes them anew; tests/examples/test_site.py compares them.
 """
@@ -21,11 +21,13 @@ from agui_client._cli.live_view import LiveView
 from agui_client._cli.watching import watch
 from agui_client.testing import demo_agent, serve
 from requirements import FAMILIES
+from support.public_names import PUBLIC_MODULES, public_names
 
 DOCS = Path(__file__).parents[2] / "docs"
 PICTURE = DOCS / "demo.svg"
 RULES = DOCS / "protocol.md"
 CHANGES = DOCS / "changes.md"
+NAMES = DOCS / "reference" / "index.md"
 MARK = "<!-- The tables below are made by tests/support/made_pages.py. -->\n"
 _TITLES = {
     "PROC": "Processing",
@@ -102,6 +104,17 @@ def changes() -> str:
     return f"| to change | open |\n| --- | --- |\n{table}\n"
 
 
+def names() -> str:
+    """Return the list of public modules, with their names."""
+    errors = public_names("agui_client.errors")
+    rows = {
+        module: [name for name in public_names(module) if name not in errors or module == "agui_client.errors"]
+        for module in PUBLIC_MODULES
+    }
+    table = "\n".join(f"| `{module}` | {', '.join(f'`{name}`' for name in own)} |" for module, own in rows.items())
+    return f"| module | names |\n| --- | --- |\n{table}\n"
+
+
 def _cell(sentence: str) -> str:
     return sentence.replace("|", "\\|").replace("<", "\\<")
 
@@ -110,5 +123,5 @@ if __name__ == "__main__":
     drawn = picture()
     if words(drawn) != words(PICTURE.read_text("utf-8")):  # the times alone are no reason for another picture
         PICTURE.write_text(drawn, encoding="utf-8")
-    for page, made in ((RULES, rules()), (CHANGES, changes())):
+    for page, made in ((RULES, rules()), (CHANGES, changes()), (NAMES, names())):
         page.write_text(page.read_text("utf-8").partition(MARK)[0] + MARK + "\n" + made, encoding="utf-8")

@@ -22,8 +22,7 @@ from ag_ui.core import (
 )
 
 from agui_client import Approve, Cancel, ConversationSnapshot, Deny, Resolve, UsageError, tool
-from agui_client.testing import ScriptedAgent, interrupt, text, tool_call, turn
-from agui_client.testing.steps import Step
+from agui_client.testing import ScriptedAgent, Step, interrupt, text, tool_call, turn
 from support.tool_rounds import results_sent
 from support.verbs import Verb, every_kind_of_verb
 

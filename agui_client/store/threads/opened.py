@@ -28,12 +28,13 @@ from ag_ui.core import Message, ResumeEntry, TokenUsage, aggregate_token_usage
 from agui_client._concurrency import no_collection
 from agui_client._conversation.log import Members, PastRuns, empty_members, entry_of, log_of
 from agui_client._field_docs import Record
+from agui_client._plain_text import sendable
 from agui_client._protocol.message_text import content_text
 from agui_client._protocol.open_items import quoted
 from agui_client._run.continuing import READS_ONLY, StoredBeginning, StoredCall, ThreadLog
 from agui_client._run.observers import RunObserver
 from agui_client.agent import AbstractAgent
-from agui_client.errors import ThreadBusyError, ThreadStoreError, UsageError, sendable
+from agui_client.errors import ThreadBusyError, ThreadStoreError, UsageError
 from agui_client.store.threads.entries import (
     Place,
     call_of,

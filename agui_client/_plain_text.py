@@ -1,0 +1,35 @@
+"""Text that can be shown and sent, whoever wrote it: in one line, cut, without controls; and short tracebacks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from traceback import StackSummary, TracebackException
+
+_PASSING_ON = frozenset({"agui_client", "IPython", "asyncio", "anyio", "httpx", "httpcore", "aiohttp"})
+"""Packages whose frames say nothing about where the application went wrong."""
+_LONGEST_MESSAGE = 4000
+
+
+def cut_short(text: str, longest: int) -> str:
+    """Cut a text that has too many characters."""
+    return text if len(text) <= longest else f"{text[:longest]}…"
+
+
+def printable(text: str) -> str:
+    """Return a text for a message, cut, in one line, and its controls escaped: anybody may have written it."""
+    cut = cut_short(text, _LONGEST_MESSAGE)
+    shown = (" " if each.isspace() else each if each.isprintable() else repr(each)[1:-1] for each in cut)
+    return cut if cut.isprintable() else "".join(shown)
+
+
+def sendable(text: str) -> str:
+    """Text as UTF-8 can hold it: half a character, as file names may hold one, becomes a question mark."""
+    return text.encode(errors="replace").decode()
+
+
+def brief_traceback(error: BaseException) -> list[str]:
+    """Return a traceback for IPython, which would show ten lines of each frame that only passes the error on."""
+    shown = TracebackException.from_exception(error)
+    frames = [each for each in shown.stack if _PASSING_ON.isdisjoint(Path(each.filename).parts)]
+    shown.stack = StackSummary.from_list(frames)
+    return "".join(shown.format()).splitlines()

@@ -1,0 +1,33 @@
+"""The modules that are public, and their names: CONTRIBUTING.md says what that promises."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+PUBLIC_MODULES = (
+    "agui_client",
+    "agui_client.asgi",
+    "agui_client.batch",
+    "agui_client.doctor",
+    "agui_client.errors",
+    "agui_client.evaluation",
+    "agui_client.fast",
+    "agui_client.llm",
+    "agui_client.mcp",
+    "agui_client.notebook",
+    "agui_client.reconnect",
+    "agui_client.recording",
+    "agui_client.state",
+    "agui_client.store",
+    "agui_client.teams",
+    "agui_client.terminal",
+    "agui_client.testing",
+    "agui_client.testing.faults",
+    "agui_client.types",
+)
+
+
+def public_names(module: str) -> list[str]:
+    """Return the public names of a public module: its `__all__`, or what it imports as itself."""
+    there = import_module(module)
+    return getattr(there, "__all__", None) or [name for name in vars(there) if not name.startswith("_")]
