@@ -489,7 +489,7 @@ class RewindingRequest(StoredThreadRequest):
             caller.state_base = state_hash(conversation.state)
         super().__init__(rewound, caller, options)
         if datetime.now(UTC) - beginning.saved_at < _RECENT:
-            self.left_branch = conversation.messages[-1].id
+            self.left_branch: str | None = conversation.messages[-1].id
 
     def add_to_conversation(self) -> None:
         """Take the conversation back, and add the messages and the state of the caller."""
