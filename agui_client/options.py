@@ -76,14 +76,14 @@ OptionsT = TypeVar("OptionsT", bound=Mapping[str, object])
 TargetT = TypeVar("TargetT", bound=Callable[..., Any])
 
 
-def checked_options(options: OptionsT, kind: type, of: str, maker: type | None = None) -> OptionsT:
+def checked_options(options: OptionsT, kind: type, of: str, maker: Callable[..., object] | None = None) -> OptionsT:
     """Return the keywords that were given a value.
 
     Args:
         options: The keywords as the caller wrote them; None counts as left out.
         kind: The `TypedDict` that lists them.
         of: The name of the function or class that takes them, to which the error refers.
-        maker: The class whose constructor takes them, maybe beside keywords of its own; None for other calls.
+        maker: The class or function that takes them beside keywords of its own; None for other calls.
 
     Raises:
         TypeError: A keyword is unknown, as Python raises it for a function.

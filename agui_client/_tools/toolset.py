@@ -353,6 +353,8 @@ def check_tool(item: object, *, is_chosen: bool = False) -> None:
         message += '; an agent becomes one with agent.as_tool("name", "description")'
     elif inspect.isroutine(item):
         message += "; put @tool before the function, or give tool(function)"
+    elif type(item).__module__.partition(".")[0] == "mcp":
+        message += "; agui_client.mcp has mcp_server(...), which makes tools of an MCP server"
     elif isinstance(item, type) and issubclass(item, Toolset):
         message += f"; give an instance of it, such as {item.__name__}()"
     raise UsageError(message)

@@ -22,6 +22,7 @@ import anyio
 from agui_client._concurrency import LoopThread, PrivateLoop, side_by_side, spawn
 from agui_client._display import Displayed, shown_while
 from agui_client._plain_text import printable
+from agui_client._protocol.schema import is_a
 from agui_client._transport.timeouts import check_number
 from agui_client._type_adapters import type_adapter
 from agui_client.agent import AbstractAgent
@@ -142,6 +143,8 @@ def run_many(
     agents = agents_by_name(agent)
     if name is not None and rerun_failed:
         raise UsageError("rerun_failed= is not for on=Store(...), where failed rows are kept; retry= runs them again")
+    if not is_a(budget, Budget | None):
+        raise UsageError(f"budget= takes a Budget, such as Budget(rows=1000), not {budget!r}")
     return Batch(
         place=place_of(on, name, agents, _options_of_many(options, agents.values())),
         jobs=[
@@ -419,7 +422,7 @@ def _running(loop: PrivateLoop) -> Generator[None]:
 
 def _options_of_many(options: RunOptions, agents: Iterable[AgentSource | str]) -> RunOptions:
     """Check the options of the runs of agents; those of agents that a function makes are checked with each row."""
-    given = checked_options(options, RunOptions, "run_many")
+    given = checked_options(options, RunOptions, "run_many", run_many)
     if wrong := next((name for name in _OF_ONE_RUN if name in given), None):
         raise UsageError(f"{wrong}= is for one run, and a batch makes many")
     for each in agents:

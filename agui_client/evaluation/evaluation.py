@@ -132,7 +132,7 @@ class Plan:
     def __init__(
         self, agents: Agents, scenarios: Scenarios, options: EvaluationOptions, *, keeps_all: bool = False
     ) -> None:
-        given = checked_options(options, EvaluationOptions, "an evaluation")
+        given = checked_options(options, EvaluationOptions, "evaluate")
         repeat, journal, keep = given.pop("repeat", 1), given.get("journal"), given.pop("keep", None)
         helpers = {"user": given.pop("user", None), "judge": given.pop("judge", None)}
         check_number("repeat", repeat, least=1, is_whole=True)

@@ -115,4 +115,6 @@ def _yaml(path: Path, text: str) -> object:
     try:
         return yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise UsageError(f"{path} is not YAML: {' '.join(str(error).split())}") from error
+        problem = " ".join(str(error).split())
+        hint = "; between brackets or braces, put texts with ? : , or # into quotes" if "flow" in problem else ""
+        raise UsageError(f"{path} is not YAML: {problem}{hint}") from error

@@ -68,7 +68,7 @@ class MCPToolset(Toolset):
         optional: Whether calls go on without the tools of a server that cannot be used, with a warning in the log.
 
     Raises:
-        UsageError: A time is no number above zero, or auth= is of another library or for no URL.
+        UsageError: The URL is none, a time is no number above zero, or auth= is of another library or for no URL.
     """
 
     def __init__(
@@ -88,6 +88,10 @@ class MCPToolset(Toolset):
     ) -> None:
         check_seconds("timeout= of a tool server", timeout, may_be_none=True)
         check_seconds("idle= of a tool server", idle, may_be_none=True)
+        if isinstance(server, str) and not server.startswith(("http://", "https://")):
+            # It may hold a secret, and is not quoted.
+            other = "a program is given as StdioServerParameters(command=..., args=[...])"
+            raise UsageError(f"the URL of a tool server starts with http:// or https://; {other}")
         if auth is not None and not (is_a(auth, httpx2.Auth) and isinstance(server, str)):
             what = "an httpx2.Auth, such as an OAuthClientProvider of mcp.client.auth, for a server at a URL"
             raise UsageError(f"auth= of a tool server is {what}, not {type(auth).__name__}")

@@ -79,7 +79,8 @@ def as_member(given: AbstractAgent | Member, name: str = "", place: int = 0) -> 
     """
     member = given if isinstance(given, Member) else Member(given)
     if not is_a(member.agent, AbstractAgent):
-        raise UsageError(f"a team consists of agents, or Member(agent, ...), not of {member.agent!r}")
+        one_by_one = "; give them one by one, without a list" if is_a(member.agent, list | tuple) else ""
+        raise UsageError(f"a team consists of agents, or Member(agent, ...), not of {member.agent!r}{one_by_one}")
     member = replace(member, name=name or member.name or _own_name(member.agent, place))
     _check(member)
     return member

@@ -644,6 +644,7 @@ def test_options_that_make_no_sense_are_refused() -> None:
         {"at_once": 2.5},
         {"per_minute": 0},
         {"retry": -1},
+        {"budget": 3},
         {"rerun_failed": True},
         {"run_id": "r"},
         {"prompt": 0},
@@ -661,7 +662,10 @@ def test_options_that_make_no_sense_are_refused() -> None:
     for make in (lambda: RowRetry(on="all"), lambda: Budget(rows=-1)):  # type: ignore[arg-type]
         with pytest.raises(UsageError):
             make()
-    with pytest.raises(TypeError, match=r"^unknown keyword rows_at_once=; help\(run_many\) explains all keywords$"):
+    with pytest.raises(
+        TypeError,
+        match=r"^unknown keyword rows_at_once=; did you mean at_once=\? help\(run_many\) explains all keywords$",
+    ):
         run_many(agent, ["a"], rows_at_once=3)  # type: ignore[call-overload]
     batch = run_many(agent, ["a"])
     list(batch)

@@ -383,3 +383,9 @@ def test_two_evaluations_are_compared_and_a_difference_is_only_told_where_it_is_
     ]
     few = monday.compare(evaluate_sync(FunctionAgent(_yes), scenario))
     assert str(few).splitlines()[2].endswith("not certain")
+
+
+def test_a_keyword_of_an_evaluation_that_is_unknown_is_refused_by_name() -> None:
+    wrong: dict[str, Any] = {"repeats": 2}
+    with pytest.raises(TypeError, match=r"^unknown keyword repeats=; did you mean repeat=\? help\(evaluate\) explains"):
+        evaluate_sync(ScriptedAgent(turn(text("Hi"))), Scenario(name="x", says=["Hi"]), **wrong)

@@ -129,6 +129,13 @@ def test_what_is_wrong_in_a_file_is_named_with_its_place_and_what_is_allowed(
     assert [each[: len(problem)] for each, problem in zip(found, problems, strict=True)] == problems
 
 
+def test_a_question_in_a_list_of_yaml_that_lacks_its_quotes_is_told_of_them(tmp_path: Path) -> None:
+    path = tmp_path / "scenarios.yaml"
+    path.write_text("scenarios: [{says: [Why?]}]", "utf-8")
+    with pytest.raises(UsageError, match=r"is not YAML: .*; between brackets or braces, put texts with \? : , or #"):
+        read_scenarios(path)
+
+
 def test_two_scenarios_of_one_name_and_none_at_all_are_refused() -> None:
     scenario = Scenario(name="x", says=["Hi"])
     with pytest.raises(UsageError, match="two scenarios are named 'x'"):

@@ -507,6 +507,16 @@ async def test_a_tool_whose_name_is_taken_is_offered_with_the_name_of_its_server
     assert results(await calling((odd, {"a": 2}), tools=tools).run_agent("Hi")) == [("3", None)]
 
 
+def test_what_is_no_tool_server_is_told_how_it_becomes_one() -> None:
+    with pytest.raises(UsageError, match=r"starts with http:// or https://; a program is given as StdioServerParam"):
+        mcp_server("uvx mcp-server-time")
+    wrong: Any = make_server()
+    with pytest.raises(
+        UsageError, match=r"agui_client\.mcp has mcp_server\(\.\.\.\), which makes tools of an MCP server"
+    ):
+        ScriptedAgent(turn(text("Hi")), tools=[wrong])
+
+
 @pytest.mark.anyio
 @on_asyncio
 async def test_two_servers_of_one_name_need_another() -> None:

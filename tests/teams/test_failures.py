@@ -280,6 +280,7 @@ def test_options_that_mean_nothing_are_refused() -> None:
         ("^a team needs at least one member$", SequentialAgent),
         ("^a team needs members with different names, not ", partial(SequentialAgent, one, one)),
         ("^a team consists of agents, or Member", partial(SequentialAgent, never)),
+        ("; give them one by one, without a list$", partial(SequentialAgent, cast("Any", [one]))),
         ("^on_error is 'raise' or 'continue', not 'never'", partial(SequentialAgent, one, on_error=never)),
         ("names no member of this team; there are: one$", partial(HandoffAgent, one, handovers={"two": Handover()})),
         (takes, partial(HandoffAgent, one, handovers={"one": never})),
