@@ -140,7 +140,7 @@ class RunAddresses:
         with run.log.followed():
             with _reaching():
                 await run.log.opened()
-            with _missing():
+            with _missing("no such run is kept here, or not so many events of it"):
                 run.log.check(place or Place(0))
             if place is None and run.log.before is None:
                 run.log.before = await self._beginning(request, input, run.log.key.run_id)
@@ -301,7 +301,7 @@ class RunAddresses:
         named = await parsed(body, _validated, max_bytes=self._max_body_bytes)
         owner = request.owner
         if named.run_id is not None:
-            with _missing():
+            with _missing("no such run is kept here"):
                 return await self.kept.find(named.run_id, named.thread_id, owner), named.resume
         if named.thread_id is None:
             raise RequestRefusedError(422, "name a run with threadId, runId or both")
@@ -384,12 +384,12 @@ def _reached(command: Command) -> Command:
 
 
 @contextmanager
-def _missing() -> Generator[None]:
+def _missing(what: str) -> Generator[None]:
     """Answer a `UsageError` about a run that is not kept with 404, as a block."""
     try:
         yield
     except UsageError:
-        raise RequestRefusedError(404, "no such run is kept here, or not so many events of it") from None
+        raise RequestRefusedError(404, what) from None
 
 
 async def _chunks(log: RunLog, place: Place | None, theirs: Sequence[Message]) -> AsyncGenerator[bytes]:

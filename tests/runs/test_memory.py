@@ -379,7 +379,7 @@ async def test_a_request_that_is_refused_gets_the_reason() -> None:
             "no such run is kept here, or not so many events of it",
             await caller.post(headers={"last-event-id": "99-r"}),
         ),
-        (404, "no such run is kept here, or not so many events of it", await caller.post("stop", runId="x")),
+        (404, "no such run is kept here", await caller.post("stop", runId="x")),
         (404, "no run of thread 'x' is kept here", await caller.post("stop", runId=None, threadId="x")),
         (422, "name a run with threadId, runId or both", await caller.post("stop", **place)),
         (422, "the runId of a run that is kept has 1 to 256 characters", await caller.post(threadId="u", runId="")),

@@ -229,13 +229,13 @@ class Threads:
     async def _branches(self, owner: str, thread_id: str) -> Sequence[Branch]:
         with reading(thread_id):
             if (found := await self._store.read(owner, thread_id)) is None:
-                raise _no_thread(thread_id)
+                raise _no_thread(owner, thread_id)
             return branches_of(found[1])
 
     async def _fork(self, owner: str, thread_id: str, at: str | Branch | None, new_id: str) -> str:
         with reading(thread_id):
             if (found := await self._store.read(owner, thread_id)) is None:
-                raise _no_thread(thread_id)
+                raise _no_thread(owner, thread_id)
             info, entries = found
             here = cut(entries, Place.END if at is None else at)
             document_of(new_id, here.members)  # or the fork would be as damaged as its thread
@@ -274,7 +274,7 @@ class Threads:
             taken = await take(store.lease_and_read, store, owner, thread_id, self._lease, wait)
         try:
             if taken.found is None:
-                raise _no_thread(thread_id)
+                raise _no_thread(owner, thread_id)
             info, entries = taken.found
             with reading(thread_id):
                 members = cut(entries, at).members
@@ -291,7 +291,7 @@ class Threads:
 
     async def _export(self, owner: str, thread_id: str, form: Format) -> str:
         if (saved := await self._get(owner, thread_id)) is None:
-            raise _no_thread(thread_id)
+            raise _no_thread(owner, thread_id)
         return exported(saved.info, saved.conversation, form)
 
     async def _import(self, owner: str, text: str, thread_id: str | None) -> str:
@@ -312,8 +312,8 @@ class Threads:
         return new_id
 
 
-def _no_thread(thread_id: str) -> UsageError:
-    return UsageError(f"there is no thread {thread_id!r}")
+def _no_thread(owner: str, thread_id: str) -> UsageError:
+    return UsageError(f"there is no thread {thread_id!r} {f'of owner {owner!r}' if owner else 'without an owner'}")
 
 
 def _checked(name: str, value: object) -> str:
