@@ -606,6 +606,9 @@ class Conversation:
                 "rewind() takes the id of the last message that stays, or before= with that of the first to go"
             )
         messages, wanted = self.messages, before if message_id is None else message_id
+        if not is_a(wanted, str):
+            kind = type(wanted).__name__
+            raise UsageError(f"rewind() takes the id of a message, as in rewind(message.id), not a {kind}")
         place = next((at for at, each in enumerate(messages) if each.id == wanted), None)
         if place is None:
             raise UsageError(f"the conversation has no message {quoted(str(wanted))}; agent.messages lists their ids")

@@ -402,6 +402,10 @@ def test_a_conversation_goes_back_to_a_message_and_on_from_there() -> None:
             agent.rewind(before=name)
     with pytest.raises(UsageError, match="the id of the last message that stays"):
         agent.rewind(question.id, before=call.id)
+    with pytest.raises(
+        UsageError, match=r"^rewind\(\) takes the id of a message, as in rewind\(message\.id\), not a User"
+    ):
+        agent.rewind(question)  # type: ignore[arg-type]
     assert agent.rewind(call.id) == [answer]
     # What waited was asked behind that message.
     assert (agent.messages, agent.pending_interrupts) == ([question, call, result], [])
