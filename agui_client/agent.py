@@ -520,8 +520,8 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
             agent.rewind(before=question.id)                     # edit; a message that keeps its id is known as an edit
             await agent.run_agent(question.model_copy(update={"content": "..."}))
 
-        The state stays as it is; a server that stores the thread sends the one of that message with the next run
-        (`agent_app(..., on_divergence="rewind")`). What was asked since is withdrawn.
+        The state stays as it is; a server that stores the thread sends the one that belongs to that message with the
+        next run (`agent_app(..., on_divergence="rewind")`). Questions that the agent has asked since are withdrawn.
 
         Args:
             message_id: The id of the message that becomes the last one; the results of its calls stay, too.

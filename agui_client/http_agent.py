@@ -41,9 +41,9 @@ if TYPE_CHECKING:
 class HttpAgent(AbstractAgent[StateT]):
     """A remote AG-UI agent.
 
-    As an `async with` block it keeps HTTP clients, and with them their connections, for later runs inside the block;
-    otherwise nothing stays open between runs, also not in a `with` block, where the sync verbs are used. Runs that go
-    on at once never share one, unless `http_client=` says so.
+    Inside `async with agent:`, later runs use the connections of earlier ones again. Otherwise nothing stays open
+    between runs, not even inside `with agent:`, which is for the sync verbs. Two runs that go on at once never share an
+    HTTP client, unless `http_client=` gives them one.
 
     Args:
         url: The address that takes runs.

@@ -7,10 +7,10 @@ between attempts, and joins the responses. `stop_run` is for callers who leave a
 
 To change
 
-- what becomes of a stream that is cut: a `ReconnectPolicy` here makes the `ReconnectPlan` with the request that goes
-  on; `_transport/resuming.py` sends it and waits between attempts. `_transport/joining.py` has the ways to join
-  responses: `ContinueAtCursor` (ids of frames: `_transport/numbered.py`), `SkipDelivered` (what arrived is left out
-  by `_transport/replay_filter.py`) and `PollUntilFinished`. A run is never posted again
+- a reconnect policy, and what becomes of a stream that is cut: a `ReconnectPolicy` here makes the `ReconnectPlan`
+  with the request that goes on; `_transport/resuming.py` sends it and waits between attempts. `_transport/joining.py`
+  has the ways to join responses: `ContinueAtCursor` (ids of frames: `_transport/numbered.py`), `SkipDelivered` (what
+  arrived is left out by `_transport/replay_filter.py`) and `PollUntilFinished`. A run is never posted again
 """
 
 from __future__ import annotations

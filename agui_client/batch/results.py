@@ -2,8 +2,8 @@
 
 To change
 
-- a column of a batch's results: `RowResult` and `JournalLine` here, with `to_line` and `from_line`; `_OWN` in
-  `batch/tables.py`
+- a column of a batch's results: `RowResult` and `JournalLine` here, with `to_line` and `from_line`; `_OWN` and `_flat`
+  in `batch/tables.py`, and the lists of columns in the docstring of `table` there and in docs/batch.md
 """
 
 from __future__ import annotations
