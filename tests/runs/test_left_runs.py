@@ -7,8 +7,8 @@ import logging
 import os
 import random
 import string
-from collections.abc import Callable, Generator
-from contextlib import ExitStack
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 
 import anyio
@@ -20,6 +20,8 @@ from agui_client import Approve, UsageError
 from agui_client.asgi import ASGITransport, agent_app
 from agui_client.store import RunInfo, RunStatus, Store, WaitingRun
 from agui_client.store.runs import database_keeper
+from agui_client.store.runs.remote_runs import RemoteRuns
+from agui_client.store.runs.server_run import ServerRun
 from agui_client.testing import Gate, ScriptedAgent, interrupt, text, turn
 from support.durable_servers import Servers, page, read_until
 from support.postgres import PostgresServer
@@ -102,12 +104,28 @@ async def test_a_run_without_a_process_that_has_its_agent_is_queued_and_a_stop_t
     assert [each.run_id for each in agent.inputs] == [second.run_id]
 
 
+@pytest.mark.parametrize("is_seen", [False, True])
 async def test_an_answer_that_the_process_with_the_agent_refuses_is_an_error_and_may_be_given_again(
-    database_url: str,
+    database_url: str, monkeypatch: pytest.MonkeyPatch, is_seen: bool
 ) -> None:
-    def refuse(thread_id: str) -> ScriptedAgent:
-        raise UsageError(f"thread {thread_id!r} is closed today")
+    seen, get = anyio.Event(), RemoteRuns.get
 
+    async def get_and_tell(runs: RemoteRuns, row_id: str) -> ServerRun | None:
+        run = await get(runs, row_id)
+        if run is not None and run.log.key.run_id != "r":
+            seen.set()
+        return run
+
+    @asynccontextmanager
+    async def refuse(thread_id: str) -> AsyncGenerator[ScriptedAgent]:
+        # The process that answers looks while the other one has the run, and has not refused it yet.
+        if is_seen:
+            await seen.wait()
+        if thread_id:
+            raise UsageError(f"thread {thread_id!r} is closed today")
+        yield asking()
+
+    monkeypatch.setattr(RemoteRuns, "get", get_and_tell)
     await wait_in_database(database_url)
     refusing = Store(database_url)
     refusing.runs.add("helper", refuse)

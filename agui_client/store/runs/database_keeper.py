@@ -310,14 +310,16 @@ class DatabaseKeeper:
         return run
 
     async def _begun_elsewhere(self, row_id: str, agent: str) -> ServerRun:
-        """Wait until a process that has the agent has taken a run, or one has stopped it, and follow it.
+        """Wait until a process that has the agent has begun a run, or one has stopped it, and follow it.
 
         A caller that is cancelled no longer waits, but leaves the run to the process that will have the agent.
         """
         warns_at = monotonic() + self._database.lease.seconds
         with counted("agui.store.queued_runs", _FOR_PROCESS):
             while (row := await self._database.get(row_id)) is not None:
-                if row.attempt and (run := await self._remote_runs.get(row_id)) is not None:
+                run = await self._remote_runs.get(row_id) if row.attempt else None
+                # One that is refused after it was taken is removed, and its log dropped with it.
+                if run is not None and (await run.log.is_followable() or run.log.phase is Phase.OVER):
                     return run
                 if monotonic() > warns_at:
                     warns_at = inf  # once
