@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from agui_client._interrupts.answers import AnsweredInterrupt
     from agui_client._run.call import Call
+    from agui_client._run.ending import Saving
     from agui_client._run.round import WaitFor
     from agui_client._tools.approval import Approve
     from agui_client.options import RunOptions
@@ -137,7 +138,7 @@ def work_left(call: Call) -> Work:
     return Work(tool_calls, interrupts, is_all, warnings)
 
 
-async def begin_work(call: Call, work: Work, save: Save) -> bool:
+async def begin_work(call: Call, work: Work, saving: Saving) -> bool:
     """Save the end of the run before a person is asked, or the call ends, and check the limits of tool rounds.
 
     If only tools answer, the end of the run is saved with the first of their calls.
@@ -145,7 +146,7 @@ async def begin_work(call: Call, work: Work, save: Save) -> bool:
     Args:
         call: The call.
         work: The work that the run left.
-        save: Saves the conversation.
+        saving: Saves the conversation.
 
     Returns:
         Whether there is work, and the call was not stopped.
@@ -156,7 +157,7 @@ async def begin_work(call: Call, work: Work, save: Save) -> bool:
     for each in work.warnings:
         call.warnings.add("TOOL-11", each)
     if work.interrupts or not work.tool_calls:
-        await save()
+        await saving.save(is_at_end=not work.interrupts)
     # The call may have been stopped during the save.
     if call.state.is_stopped or not (work.tool_calls or work.interrupts):
         return False
@@ -165,7 +166,7 @@ async def begin_work(call: Call, work: Work, save: Save) -> bool:
         usage = [each for run in call.rounds for each in usage_of(run)]
         call.limits.check(_by_speaker(call, work.tool_calls), usage)
     except ToolRoundsExceededError:
-        await save()
+        await saving.save(is_at_end=True)
         raise
     return True
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -252,6 +252,8 @@ class Checkpoint(Record):
     """The id of the first run of the call that is going on, while it has a run open, tools that were begun, or
     results that are saved as its process ends; None otherwise. A program that takes the call up finds its place by
     it."""
+    is_at_end: bool = False
+    """Whether the call is about to end; otherwise it may next send a run, call a function or ask a person."""
 
     def snapshot(self) -> ConversationSnapshot:
         """Return the conversation as a document that can be restored, with the results in it."""
@@ -281,11 +283,12 @@ class Saving:
         self._next_at = 0.0
         self._failure: Exception | None = None
 
-    async def save(self, following: str | None = None) -> None:
+    async def save(self, following: str | None = None, *, is_at_end: bool = False) -> None:
         """Save the conversation; during a replay, which asks nothing and changes nothing, there is no need.
 
         Args:
             following: The id of the run that is sent next, if the save is also the one before that; None if it is not.
+            is_at_end: Whether the call is about to end.
 
         Raises:
             Exception: The first failure to save in this call.
@@ -299,7 +302,7 @@ class Saving:
         self._next_at = began + SAVE_SECONDS
         try:
             for save in saves:
-                await self._loop.call(save, checkpoint_of(call, following))
+                await self._loop.call(save, replace(checkpoint_of(call, following), is_at_end=is_at_end))
             # A save is slow where many are made: fewer of them make each one faster, and events wait for none of them
             # longer than a twentieth of the time.
             took = perf_counter() - began

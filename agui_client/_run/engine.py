@@ -273,7 +273,7 @@ class Engine:
     async def _answer(self) -> Answers:
         """Have tools and people answer what the present run left, as far as they can."""
         call, save, work = self.call, self._saving.save, work_left(self.call)
-        if not await begin_work(call, work, save):
+        if not await begin_work(call, work, self._saving):
             return Answers()
         # Here, between the check of the limits and the first question: a call that passes a limit ends with the outcome
         # of its last run, and one that is stopped while a person is asked has none.
@@ -385,7 +385,7 @@ class Engine:
                         error = await abandon_run(self.call, self._saving)
                 finally:
                     self.call.end(error)
-            failure = await step(self.call, self._saving.save(), self.call.error)
+            failure = await step(self.call, self._saving.save(is_at_end=True), self.call.error)
             if failure is not None and failure is not self.call.error:
                 raise failure
 

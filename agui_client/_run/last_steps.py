@@ -47,7 +47,7 @@ async def finish_run(call: Call, saving: ending.Saving, failure: Exception | Non
     if failure is not None:
         # After the observers, as a save may fail, and every start of a run has to have its end. The end of a run
         # that did not fail is saved by `begin_work`.
-        await step(call, saving.save(), failure)
+        await step(call, saving.save(is_at_end=True), failure)
         raise failure
 
 
@@ -62,7 +62,7 @@ async def abandon_run(call: Call, saving: ending.Saving) -> Exception | None:
     expected = None if reported is None else RunFailedError(reported)
     try:
         await finish_run(call, saving, expected)
-        await saving.save()
+        await saving.save(is_at_end=True)
     except Exception as error:
         if error is not expected:
             _logger.error("while run %s was left: %s", call.round.input.run_id, error, exc_info=error)

@@ -485,7 +485,9 @@ class AgentApp:
         agent = await self._chosen(self._agent, request, input, stack) if callable(self._agent) else self._agent
         if self._store is None or not self._has_stored_threads or agent.is_stored:
             return agent
-        return await stack.enter_async_context(self._store.threads.open(input.thread_id, agent, owner=request.owner))
+        from agui_client.store.threads.opened import enter_for_call
+
+        return await enter_for_call(self._store.threads.open(input.thread_id, agent, owner=request.owner), stack)
 
     async def _chosen(
         self, choose: Chooser, request: ServedRequest, input: RunAgentInput, stack: AsyncExitStack
@@ -494,7 +496,11 @@ class AgentApp:
         if inspect.isawaitable(chosen):
             chosen = await chosen
         _check_chosen(chosen, AbstractAgent, AbstractAsyncContextManager)
-        agent = chosen if isinstance(chosen, AbstractAgent) else await stack.enter_async_context(chosen)
+        if isinstance(chosen, AbstractAgent):
+            return chosen
+        from agui_client.store.threads.opened import enter_for_call
+
+        agent = await enter_for_call(chosen, stack)
         _check_chosen(agent, AbstractAgent)
         return agent
 

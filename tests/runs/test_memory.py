@@ -22,12 +22,14 @@ from agui_client import (
     HTTPStatusError,
     InterruptsNotCoveredError,
     Resolve,
+    RunFailedError,
     RunInProgressError,
+    ThreadStoreUnavailableError,
     UsageError,
     tool,
 )
 from agui_client.asgi import ASGITransport, RequestRefusedError, agent_app
-from agui_client.store import RunStatus, Store, Threads, WaitingRun
+from agui_client.store import MemoryStore, RunStatus, Store, ThreadInfo, Threads, WaitingRun
 from agui_client.store.runs import run_log
 from agui_client.teams import ParallelAgent, SequentialAgent
 from agui_client.testing import Gate, ScriptedAgent, interrupt, text, tool_call, turn
@@ -567,6 +569,39 @@ async def test_an_exception_in_the_block_of_a_run_is_logged_and_ends_the_run(cap
     assert [(each.name, each.getMessage()) for each in caplog.records] == [
         ("agui_client.sse", "run 'r' of thread 't' failed")
     ]
+
+
+class _FullAtTheEnd(MemoryStore):
+    """Has no room for what is saved as a block is left."""
+
+    async def append_and_release(self, owner: str, info: ThreadInfo, entry: str, number: int, count: int) -> bool:
+        raise ThreadStoreUnavailableError("the disk is full")
+
+
+@pytest.mark.parametrize("is_served", [False, True])
+async def test_a_run_whose_thread_is_not_saved_at_its_end_has_failed(*, is_served: bool) -> None:
+    store, agent = Store(_FullAtTheEnd()), ScriptedAgent(turn(text("Hello.")))
+    with anyio.fail_after(_SECONDS):
+        if is_served:
+            app = agent_app(agent, store=store, owner_of=lambda _: "")
+            with pytest.raises(RunFailedError):
+                await HttpAgent("http://app/", app=app, thread_id="t").run_agent("Hi", run_id="r")
+        else:
+            await store.runs.start(lambda thread_id: store.threads.open(thread_id, agent), "Hi", run_id="r")
+        last = [event async for _, event in store.runs.follow("r")][-1]
+    assert isinstance(last, RunErrorEvent)
+    assert (last.code, (await store.runs.info("r")).status) == ("store_unavailable", RunStatus.FAILED)
+
+
+async def test_the_end_of_a_run_is_saved_while_its_program_has_the_thread_open() -> None:
+    store = Store()
+    with anyio.fail_after(_SECONDS):
+        async with store.threads.open("t", ScriptedAgent(turn(text("Hello.")))) as agent:
+            run = await store.runs.start(agent, "Hi", thread_id="t")
+            assert [event async for _, event in store.runs.follow(run.run_id)] != []
+            saved = await store.threads.get("t")
+    assert saved is not None
+    assert [each.content for each in saved.conversation.messages] == ["Hi", "Hello."]
 
 
 async def test_a_run_is_found_by_its_thread_and_owner_where_others_have_its_id() -> None:

@@ -20,6 +20,7 @@ from agui_client.agent import AbstractAgent
 from agui_client.errors import UsageError
 from agui_client.options import IN_INPUT
 from agui_client.serving.caller_input import TRUSTING, CutRun, continued_run, trusted_run
+from agui_client.store.threads.opened import enter_for_call
 
 if TYPE_CHECKING:
     from agui_client._run.async_run import AgentRun
@@ -121,7 +122,7 @@ class ProgramRun:
             cut: What is known of the run if its process ended; None if it begins.
         """
         chosen = self._open(self._thread_id)
-        agent: Agent = chosen if isinstance(chosen, AbstractAgent) else await stack.enter_async_context(chosen)
+        agent: Agent = chosen if isinstance(chosen, AbstractAgent) else await enter_for_call(chosen, stack)
         if agent.thread_id != self._thread_id:
             what = f"the function opened thread {agent.thread_id!r}, not {self._thread_id!r}"
             raise UsageError(f"{what}, which it was called with")

@@ -50,6 +50,7 @@ from agui_client.store.threads.thread_store import ThreadInfo, ThreadStore
 from agui_client.store.threads.worker import StoreLoop
 
 if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager, AsyncExitStack
     from types import TracebackType
 
     from agui_client._conversation.snapshot import ConversationSnapshot
@@ -139,6 +140,8 @@ class OpenThread(Generic[AgentT]):
         """The owner of the thread."""
         self.info: ThreadInfo | None = None
         """The description of the thread as it was saved last; None if it never was."""
+        self.is_for_one_call = False
+        """Whether the block is left right behind the only call in it, and so saves the end of the call."""
         self.cut_off: CutOffRun | None = None
         """The run that was going on when the program that had the thread before ended; None if there was none."""
         self._given, self._wait = agent, wait
@@ -314,6 +317,8 @@ class OpenThread(Generic[AgentT]):
         members = members_of(checkpoint)
         if self._given_last is not None and is_identical(self._given_last, members):
             return
+        if self.is_for_one_call and checkpoint.is_at_end and checkpoint.call_id is None:
+            return
         call = self._loop.call(partial(self._write, members))
         with anyio.CancelScope(shield=True):
             await call
@@ -478,6 +483,19 @@ class OpenThread(Generic[AgentT]):
         except Exception:
             _logger.exception("the title of thread %s could not be made", quoted(self.thread_id))
             return ""
+
+
+async def enter_for_call(block: AbstractAsyncContextManager[AgentT], stack: AsyncExitStack) -> AgentT:
+    """Enter the block that the agent of one call comes in, and return the agent.
+
+    Args:
+        block: The block.
+        stack: The stack that is left right behind the call, before anything else depends on the end of the call. So a
+            thread is saved at its end once, as its lease is given back.
+    """
+    if isinstance(block, OpenThread):
+        block.is_for_one_call = True
+    return await stack.enter_async_context(block)
 
 
 class _UsageObserver(RunObserver):
