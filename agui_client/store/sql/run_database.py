@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from collections.abc import Collection, Generator, Mapping, Sequence
@@ -31,7 +32,7 @@ from agui_client.store.sql.database_faults import Fault, fault_of
 from agui_client.store.sql.run_rows import EventGroup, StoredRun
 from agui_client.store.sql.tables import GROUP, IS_OVER, IS_WAITING, PROCESS, RUN, UNNOTIFIED
 from agui_client.store.sql.transactions import TransactionsClosedError
-from agui_client.store.sql.transcripts import packed, remove_unused, unpacked
+from agui_client.store.sql.transcripts import Transcript, packed, remove_unused, unpacked
 from agui_client.store.sql.versions import TablesRefusedError
 
 if TYPE_CHECKING:
@@ -47,6 +48,8 @@ _MOST_GROUPS = 500
 """The groups of events that are read in one go."""
 _MOST_REMOVED = 1000
 """The runs that are removed in one go, and about the events."""
+_LONG = 500
+"""The number of messages from which a conversation is long."""
 
 
 class RunLostError(AGUIError):
@@ -297,14 +300,16 @@ class RunDatabase:
             RunsUnavailableError: The database cannot be reached.
         """
         mine = {"of_row": claim.row_id, "of_attempt": claim.attempt, "of_process": self.lease.process_id}
+        began = None if group is None or group.beginning is None else await _transcript_of(group.beginning[0])
+        left: dict[str, Any] | None = values.get("left_input")
+        left_messages = None if left is None else await _transcript_of(left["messages"])
 
         def write(connection: sa.Connection, *, is_repeated: bool = False) -> bool:
             """Write; return whether the run is this process's."""
             if group is not None:
                 beginning = None
-                if group.beginning is not None:
-                    messages, state = group.beginning
-                    beginning = json.dumps([packed(connection, claim.row_id, messages), state])
+                if began is not None and group.beginning is not None:
+                    beginning = json.dumps([packed(connection, claim.row_id, began), group.beginning[1]])
                 columns = {**group.columns, "beginning": beginning}
                 if not connection.execute(self._insert_group, {**columns, **mine}).rowcount:
                     return is_repeated and self._is_over(connection, mine, values)
@@ -315,8 +320,8 @@ class RunDatabase:
             if not values:
                 return True
             changed = dict(values)
-            if (left := changed.get("left_input")) is not None:
-                kept = packed(connection, claim.row_id, left["messages"])
+            if left is not None and left_messages is not None:
+                kept = packed(connection, claim.row_id, left_messages)
                 changed["left_input"] = json.dumps({**left, "messages": kept})
             is_end = group is not None and group.is_end
             return bool(connection.execute(self._end if is_end else _CHANGE, {**changed, **mine}).rowcount)
@@ -498,6 +503,11 @@ def _remove(connection: sa.Connection, row_ids: Sequence[str]) -> int:
             connection.execute(sa.delete(table).where(table.c.row_id.in_(row_ids)))
         remove_unused(connection, unused)
     return len(row_ids)
+
+
+async def _transcript_of(messages: Sequence[Any]) -> Transcript:
+    """Return the transcript of messages; a long one is made in a thread, as the event loop would stand still."""
+    return await asyncio.to_thread(Transcript.of, messages) if len(messages) > _LONG else Transcript.of(messages)
 
 
 def _with_messages(connection: sa.Connection, run: StoredRun) -> StoredRun | None:

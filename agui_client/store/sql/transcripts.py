@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
@@ -22,24 +23,44 @@ _LATEST, _MOST = 32, 1000
 """The links that are looked for at once: few from the end first, as most runs add little to what is stored."""
 
 
-def packed(db: sa.Connection, row_id: str, messages: Sequence[Any]) -> Any:
+@dataclass(frozen=True, slots=True)
+class Transcript:
+    """The messages of a run as they are stored; made before the transaction, for which all other writers wait."""
+
+    texts: Sequence[str]
+    """The messages, as JSON."""
+    links: Sequence[str]
+    """For each message a hash of it and of all before it."""
+
+    @classmethod
+    def of(cls, messages: Sequence[Any]) -> Transcript:
+        """Return the transcript of messages that are JSON values."""
+        link, texts, links = b"", list[str](), list[str]()
+        for each in messages:
+            texts.append(json.dumps(each, separators=(",", ":"), sort_keys=True, ensure_ascii=False))
+            # The database refuses half a character, and says so.
+            link = sha256(link + texts[-1].encode(errors="surrogatepass")).digest()[:_LINK_BYTES]
+            links.append(link.hex())
+        return cls(texts, links)
+
+
+def packed(db: sa.Connection, row_id: str, transcript: Transcript) -> Any:
     """Store messages of a run; return what stands for them in its row.
 
     Args:
         db: A connection, in the transaction that stores what is returned.
         row_id: The id of the run's row.
-        messages: The messages, as JSON values.
+        transcript: The messages.
     """
-    if not messages:
+    if not (links := transcript.links):
         return []
     owner, thread_id = db.execute(_SELECT_THREAD, {"of_row": row_id}).one()
     thread = {"owner": owner, "thread_id": thread_id}
     if db.dialect.name == "postgresql":
         db.execute(_SHARE, {"thread": _name(owner, thread_id)})
-    links = _links(messages)
     stored = _stored_count(db, thread, links)
     if stored < len(links):
-        body = json.dumps(messages[stored:], separators=(",", ":"), ensure_ascii=False)
+        body = f"[{','.join(transcript.texts[stored:])}]"
         parent = links[stored - 1] if stored else None
         db.execute(_INSERT, {**thread, "link": links[-1], "parent": parent, "body": body})
     return {"link": links[-1]}
@@ -74,16 +95,6 @@ def remove_unused(db: sa.Connection, threads: Collection[tuple[str, str]]) -> No
         by_name = {each: thread for each, thread in by_name.items() if each in free}
     if by_name:
         db.execute(_DELETE, [*by_name.values()])
-
-
-def _links(messages: Sequence[Any]) -> list[str]:
-    """Return for each message a hash of it and of all before it."""
-    link, links = b"", list[str]()
-    for each in messages:
-        text = json.dumps(each, separators=(",", ":"), sort_keys=True)
-        link = sha256(link + text.encode()).digest()[:_LINK_BYTES]
-        links.append(link.hex())
-    return links
 
 
 def _stored_count(db: sa.Connection, thread: dict[str, str], links: Sequence[str]) -> int:
