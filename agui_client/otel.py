@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from ag_ui.core import TokenUsage
     from opentelemetry.context import Context
-    from opentelemetry.metrics import Counter, Histogram, MeterProvider, UpDownCounter
+    from opentelemetry.metrics import Histogram, MeterProvider, UpDownCounter
 
     from agui_client._run.observers import CallEnd, RunEnd
     from agui_client._run.scope import AgentInfo

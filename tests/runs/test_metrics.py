@@ -23,7 +23,7 @@ from support.waiting import until, until_sync
 
 pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
 _SECONDS = 20.0
-_GUIDE = Path(__file__).parents[2] / "docs" / "observability.md"
+_GUIDE = Path(__file__).parents[2] / "docs" / "alerts.md"
 
 
 class Metrics:

@@ -30,12 +30,12 @@ _PLACE = re.compile(r"([0-9]{1,15})(?:\.([0-9]{1,15}))?(?:~([0-9]{1,15}))?")
 """A place as it is written in a cursor: the position, the attempt and the ends."""
 
 
-class RunsClosedError(UsageError):
-    """A run cannot begin because the runs were closed; for other parts of the package."""
-
-
 class RunsUnavailableError(AGUIError):
-    """The database of the runs cannot be reached now; what was asked for may be asked for again."""
+    """The runs cannot be reached now, or this process stops; what was asked for may be asked for again."""
+
+
+class RunsClosedError(RunsUnavailableError, UsageError):
+    """A run cannot begin because the runs were closed, as in a server that stops; for other parts of the package."""
 
 
 class TextRefusedError(UsageError):
