@@ -179,7 +179,7 @@ def test_a_long_thread_with_another_beginning_takes_not_much_longer_than_one_tha
         db.execute(sa.insert(RUN), [_row("a")])
         for each in (messages, [{"id": "new"}, *messages]):
             begun = time.thread_time()
-            packed(db, "a", each)
+            packed(db, "a", Transcript.of(each))
             seconds.append(time.thread_time() - begun)
     # All links are looked for, in the thread that renews the lease: none with the text of what is stored.
     assert seconds[1] < 4 * seconds[0], seconds
