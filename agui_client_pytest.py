@@ -24,7 +24,7 @@ from zlib import crc32
 import pytest
 
 if TYPE_CHECKING:
-    from agui_client.recording.cassettes import Cassette
+    from agui_client.recording.cassettes import CassetteFixture
 
 _MARKER = """agui_cassette(name=None, *, match=None, redact=None): answer for the HTTP agents of the test out of a \
 recording; its name is that of the test if it is left out, match= is as for ReplayAgent and redact= as for record."""
@@ -89,9 +89,9 @@ def _shorten(failure: pytest.ExceptionInfo[BaseException]) -> None:
 
 
 @pytest.fixture
-def agui_cassette(request: pytest.FixtureRequest) -> Generator[Cassette]:
+def agui_cassette(request: pytest.FixtureRequest) -> Generator[CassetteFixture]:
     """Answer for every `HttpAgent` of the test out of its recording, or make the recording."""
-    from agui_client.recording.cassettes import Cassette
+    from agui_client.recording.cassettes import CassetteFixture
 
     marker = request.node.get_closest_marker("agui_cassette")
     name, options = _arguments(*marker.args, **marker.kwargs) if marker else (None, {})
@@ -99,7 +99,7 @@ def agui_cassette(request: pytest.FixtureRequest) -> Generator[Cassette]:
     asked = request.config.getoption("--agui-record")
     is_recorded = asked == "all" or (asked == "once" and not path.exists())
     request.node.stash[_HAS_CASSETTE] = True
-    cassette = Cassette(path, "record" if is_recorded else "replay", **options)
+    cassette = CassetteFixture(path, "record" if is_recorded else "replay", **options)
     try:
         with cassette.inserted():
             yield cassette

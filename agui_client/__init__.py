@@ -161,9 +161,9 @@ def _trace_headers() -> Mapping[str, str]:
 def _attempt_span(thread_id: str, run_id: str, number: int, stored: Mapping[str, str]) -> AttemptSpan | None:
     if "opentelemetry.trace" not in sys.modules:
         return None
-    from agui_client.otel import AttemptSpan
+    from agui_client.otel import StoredAttemptSpan
 
-    return AttemptSpan(thread_id, run_id, number, stored)
+    return StoredAttemptSpan(thread_id, run_id, number, stored)
 
 
 DEFAULT_OBSERVERS[:] = [_default_observers]

@@ -131,7 +131,7 @@ _JSON_CHARACTER = re.compile(r"\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\u....|\\.|[^
 _read_string: Callable[[str, int], tuple[str, int]] = json.JSONDecoder(strict=False).raw_decode
 
 
-class Edit(NamedTuple):
+class Replacement(NamedTuple):
     """A replacement in a text."""
 
     start: int
@@ -142,7 +142,7 @@ class Edit(NamedTuple):
     """The replacement."""
 
 
-def edited(text: str, edits: Iterable[Edit]) -> str:
+def edited(text: str, edits: Iterable[Replacement]) -> str:
     """Return a text with edits made, which are in order."""
     parts: list[str] = []
     at = 0
@@ -203,9 +203,9 @@ def levels(text: str) -> Iterator[str]:
         yield "password: x"  # What is deeper still counts for a secret.
 
 
-def edits_in_place(text: str) -> list[Edit] | None:
+def edits_in_place(text: str) -> list[Replacement] | None:
     """Return the edits that take the secrets out of a text that is no JSON; None if that is not possible."""
-    edits = [Edit(match.end(match.lastindex or 0), match.end(), REDACTED) for match in _IN_PLACE.finditer(text)]
+    edits = [Replacement(match.end(match.lastindex or 0), match.end(), REDACTED) for match in _IN_PLACE.finditer(text)]
     return None if any(map(_LEFT.search, levels(edited(text, edits)))) else edits
 
 
@@ -308,11 +308,11 @@ def hidden_line(line: str, redact: Redact | None = None, given: Mapping[str, str
     return edited(line, _Reader(line, redact, given).edits())
 
 
-def edits_of(text: str) -> list[Edit]:
+def edits_of(text: str) -> list[Replacement]:
     """Return the edits that take the secrets out of a text."""
     if not mentions_secret(text):
         return []
-    edits: list[Edit] | None = None
+    edits: list[Replacement] | None = None
     if not text.endswith(REST):
         try:
             edits = _Reader(text).edits() if begins_as_json(text) else edits_in_place(text)
@@ -320,7 +320,7 @@ def edits_of(text: str) -> list[Edit]:
             edits = edits_in_place(text)
         except RecursionError:
             pass  # too deep to be read, so it is replaced as a whole
-    return [Edit(0, len(text), REDACTED)] if edits is None else edits
+    return [Replacement(0, len(text), REDACTED)] if edits is None else edits
 
 
 def begins_as_json(text: str) -> bool:
@@ -340,9 +340,9 @@ class _Reader:
     def __init__(self, text: str, redact: Redact | None = None, given: Mapping[str, str] = _NOTHING) -> None:
         self._text, self._redact, self._given = text, redact, given
         self._needs_paths = redact is not None or bool(given)
-        self._edits: list[Edit] = []
+        self._edits: list[Replacement] = []
 
-    def edits(self) -> list[Edit]:
+    def edits(self) -> list[Replacement]:
         """Read the values, one behind the other, and return the edits that take the secrets out of them.
 
         Raises:
@@ -385,7 +385,7 @@ class _Reader:
             return self._list(at, path, mode, is_item=name is None), None
         if match := _NUMBER.match(self._text, at):
             if mode is _Mode.SECRET and match.group() != "0":
-                self._edits.append(Edit(at, match.end(), "0"))
+                self._edits.append(Replacement(at, match.end(), "0"))
             return match.end(), None
         if match := _WORD.match(self._text, at):
             return match.end(), None
@@ -395,18 +395,18 @@ class _Reader:
         text, end = _read_string(self._text, at)
         if mode is _Mode.SECRET:
             if text not in ("", REDACTED):
-                self._edits.append(Edit(at + 1, end - 1, REDACTED))
+                self._edits.append(Replacement(at + 1, end - 1, REDACTED))
             return end, text
         edits = edits_of(text)
         if not edits and self._redact is None:
             return end, text
         shown = edited(text, edits)
         if (chosen := self._chosen(shown, path)) != shown:
-            self._edits.append(Edit(at, end, _quoted(chosen)))
+            self._edits.append(Replacement(at, end, _quoted(chosen)))
         elif edits:
             characters = _JSON_CHARACTER.finditer(self._text[at + 1 : end - 1])
             starts = [*(at + 1 + match.start() for match in characters), end - 1]
-            self._edits += (Edit(starts[edit.start], starts[edit.end], edit.text) for edit in edits)
+            self._edits += (Replacement(starts[edit.start], starts[edit.end], edit.text) for edit in edits)
         return end, text
 
     def _replace(self, at: int, path: str) -> int:
@@ -414,7 +414,7 @@ class _Reader:
         end, _ = _Reader(self._text)._value(at, path, _Mode.SECRET)
         new = _quoted(self._chosen(self._given[path], path))
         if new != self._text[at:end]:
-            self._edits.append(Edit(at, end, new))
+            self._edits.append(Replacement(at, end, new))
         return end
 
     def _chosen(self, text: str, path: str) -> str:

@@ -35,7 +35,7 @@ from agui_client.messages import MessageLike, as_messages
 
 if TYPE_CHECKING:
     from agui_client._conversation.log import PastRuns
-    from agui_client._protocol.outcome import Outcome
+    from agui_client._protocol.outcome import OutcomeTracker
     from agui_client._protocol.replay import ReplayReducer
     from agui_client._protocol.verify import Verifier
     from agui_client._protocol.warnings import WarningLog
@@ -383,7 +383,7 @@ class Conversation:
 
     def settle(
         self,
-        outcome: Outcome,
+        outcome: OutcomeTracker,
         verifier: Verifier,
         left: Mapping[str, AnsweredBy],
         warnings: WarningLog,
@@ -424,7 +424,7 @@ class Conversation:
                     is_unfinished=call_id in unfinished,
                 )
 
-    def _note_incomplete(self, outcome: Outcome, verifier: Verifier) -> set[str]:
+    def _note_incomplete(self, outcome: OutcomeTracker, verifier: Verifier) -> set[str]:
         """Note which messages and calls came to their end, and which did not; return the calls that did not."""
         open_ids = verifier.unclosed_ids
         closed_ids = outcome.completed_ids.difference(open_ids)
@@ -439,7 +439,7 @@ class Conversation:
     def _record_call(
         self,
         call_id: str,
-        outcome: Outcome,
+        outcome: OutcomeTracker,
         run_id: str | None,
         answered_by: AnsweredBy,
         warnings: WarningLog,

@@ -12,7 +12,13 @@ from pydantic import ValidationError
 from agui_client._conversation.state_base import with_base
 from agui_client._protocol.warnings import WarningLog
 from agui_client._run.scope import CURRENT_SCOPE, AgentOptions, StateT
-from agui_client._transport.client import DEFAULT_MAX_EVENT_BYTES, DEFAULT_MAX_RUN_BYTES, AuthSource, Request, Transport
+from agui_client._transport.client import (
+    DEFAULT_MAX_EVENT_BYTES,
+    DEFAULT_MAX_RUN_BYTES,
+    AuthSource,
+    ClientRequest,
+    Transport,
+)
 from agui_client._transport.clients import ClientSource
 from agui_client._transport.credentials import Credentials, HeaderSource, Refresh
 from agui_client._transport.retry import RetryPolicy
@@ -208,7 +214,7 @@ class HttpAgent(AbstractAgent[StateT]):
             # No other server gets it: some hand these properties on to models, or refuse those that they do not know.
             props = with_base(input.forwarded_props, base)
             input = input.model_copy(update={"forwarded_props": props})
-        request = Request(
+        request = ClientRequest(
             body=request_body(input),
             url=self._connect_address if is_replay else None,
             is_replay=is_replay,
@@ -240,7 +246,7 @@ class HttpAgent(AbstractAgent[StateT]):
             scope.requests.append(source)
         return source
 
-    def _plan_if_kept(self, request: Request, input: RunAgentInput, is_replay: bool) -> ReconnectPlan:
+    def _plan_if_kept(self, request: ClientRequest, input: RunAgentInput, is_replay: bool) -> ReconnectPlan:
         from agui_client.reconnect import LastEventId
 
         return LastEventId().plan(request, input, self._connect_address, is_replay=is_replay)

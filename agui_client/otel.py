@@ -108,7 +108,7 @@ def trace_headers() -> dict[str, str]:
     return headers
 
 
-class AttemptSpan:
+class StoredAttemptSpan:
     """The span of one attempt at a stored run, in the trace of its caller; that of a later one is linked to the first.
 
     Args:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from agui_client._protocol.events import WireEvent
     from agui_client._run.hooks import HookContext
-    from agui_client._transport.client import Address, Request
+    from agui_client._transport.client import Address, ClientRequest
 
 __all__ = ["Connect", "DetachedRuns", "LastEventId", "ReconnectPolicy", "stop_run"]
 
@@ -65,7 +65,7 @@ class ReconnectPolicy(Record, ABC):
 
     @abstractmethod
     def plan(
-        self, request: Request, input: RunAgentInput, connect_url: Address | None, *, is_replay: bool
+        self, request: ClientRequest, input: RunAgentInput, connect_url: Address | None, *, is_replay: bool
     ) -> ReconnectPlan | None:
         """Return the plan to continue a stream that is cut; for the transport.
 
@@ -84,7 +84,7 @@ class ReconnectPolicy(Record, ABC):
         """Whether the policy sends a thread again without the agent's `connect_url`."""
         return False
 
-    def connecting(self, request: Request, input: RunAgentInput) -> Request:
+    def connecting(self, request: ClientRequest, input: RunAgentInput) -> ClientRequest:
         """Return the request that sends a thread again, of a policy that can; for the transport."""
         raise NotImplementedError
 
@@ -112,7 +112,7 @@ class LastEventId(ReconnectPolicy):
         return self.method == "POST"
 
     def plan(
-        self, request: Request, input: RunAgentInput, connect_url: Address | None, *, is_replay: bool
+        self, request: ClientRequest, input: RunAgentInput, connect_url: Address | None, *, is_replay: bool
     ) -> ReconnectPlan:
         """Return the plan to continue a stream that is cut."""
         method = self.method or ("GET" if connect_url is None else "POST")
@@ -137,7 +137,7 @@ class Connect(ReconnectPolicy):
         return True
 
     def plan(
-        self, request: Request, input: RunAgentInput, connect_url: Address | None, *, is_replay: bool
+        self, request: ClientRequest, input: RunAgentInput, connect_url: Address | None, *, is_replay: bool
     ) -> ReconnectPlan | None:
         """Return the plan to continue a stream that is cut."""
         if is_replay:
@@ -166,13 +166,13 @@ class DetachedRuns(ReconnectPolicy):
         """Whether the policy sends a thread again without the agent's `connect_url`."""
         return True
 
-    def connecting(self, request: Request, input: RunAgentInput) -> Request:
+    def connecting(self, request: ClientRequest, input: RunAgentInput) -> ClientRequest:
         """Return the request for the thread: without messages, answers and whatever else could start a run."""
         bare = input.model_copy(update={"messages": [], "resume": None, "forwarded_props": None, "tools": None})
         return replace(request, body=request_body(bare), url=None)
 
     def plan(
-        self, request: Request, input: RunAgentInput, connect_url: Address | None, *, is_replay: bool
+        self, request: ClientRequest, input: RunAgentInput, connect_url: Address | None, *, is_replay: bool
     ) -> ReconnectPlan | None:
         """Return the plan to continue a stream that is cut."""
         again = replace(self.connecting(request, input), is_reconnect=True)
@@ -213,9 +213,9 @@ def _has_answer(input: RunAgentInput, response: Sequence[WireEvent]) -> bool:
     return latest.id in ids[:-1]
 
 
-def _anywhere(request: Request, cursor: str | None) -> Request:
+def _anywhere(request: ClientRequest, cursor: str | None) -> ClientRequest:
     return request
 
 
-def _at_cursor(request: Request, cursor: str | None) -> Request | None:
+def _at_cursor(request: ClientRequest, cursor: str | None) -> ClientRequest | None:
     return None if cursor is None else replace(request, last_event_id=cursor)

@@ -23,7 +23,7 @@ from agui_client._protocol.events import VALIDATOR
 from agui_client._protocol.patch import parse_json
 from agui_client._protocol.request import request_body
 from agui_client._protocol.warnings import WarningLog
-from agui_client._transport.client import RUNS_HEADER, Request
+from agui_client._transport.client import RUNS_HEADER, ClientRequest
 from agui_client._transport.delivery import fetch
 from agui_client._transport.numbered import NumberedFramer
 from agui_client._transport.resuming import ResumableSource
@@ -171,7 +171,7 @@ class ServerRuns:
         )
         address = self._transport.below("connect")
         # At a cursor, as the same request without one might begin a run.
-        first = Request(body=request_body(asked), url=address, timeouts=self._timeouts, last_event_id=after)
+        first = ClientRequest(body=request_body(asked), url=address, timeouts=self._timeouts, last_event_id=after)
         if after is None:
             first = replace(first, last_event_id=cursor_of(run_id, Place(0)))
         source = _CursorSource(self._transport, first, asked)
@@ -244,7 +244,7 @@ class _CursorFramer(NumberedFramer):
 class _CursorSource(ResumableSource):
     """The events of a run that is followed."""
 
-    def __init__(self, transport: Transport, request: Request, asked: RunAgentInput) -> None:
+    def __init__(self, transport: Transport, request: ClientRequest, asked: RunAgentInput) -> None:
         plan = LastEventId().plan(request, asked, request.url, is_replay=True)
         super().__init__(transport, request, WarningLog(), plan)
         self._framer = self._numbered = self.framer = _CursorFramer(transport.max_event_bytes)

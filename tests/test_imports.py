@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from importlib.metadata import packages_distributions, version
@@ -517,6 +518,13 @@ def test_help_lists_and_explains_every_keyword(target: Callable[..., Any]) -> No
     keywords = [name for name in inspect.signature(target).parameters if name not in ("self", "turns")]
     assert "options" not in keywords
     assert [name for name in keywords if not re.search(rf"^[ |]+{name}: [A-Z\"]", text, re.MULTILINE)] == []
+
+
+def test_no_two_modules_have_one_name_and_no_two_classes() -> None:
+    modules = [path.stem for path in _modules().values() if not path.stem.startswith("__")]
+    classes = [node.name for tree in _trees().values() for node in tree.body if isinstance(node, ast.ClassDef)]
+    public = [name for name in classes if not name.startswith("_")]
+    assert [name for name, count in Counter(modules + public).items() if count > 1] == []
 
 
 def test_every_module_has_a_docstring() -> None:

@@ -104,7 +104,7 @@ class Thought(Block):
         return _folded(f"thinking: …{one_line(self.content)[-60:]}")
 
 
-class Answer(Block):
+class AnswerBlock(Block):
     """A text message, as Markdown; a link shows its address."""
 
     doing = "answering"
@@ -117,7 +117,7 @@ class Answer(Block):
         return markdown if is_whole else Text(content)
 
 
-class Call(Block):
+class ToolCallBlock(Block):
     """A tool call, with its arguments as they grow.
 
     Args:
@@ -138,7 +138,7 @@ class Call(Block):
         return Text.assemble(("tool ", "dim"), name, f" {one_line(self.call.arguments)}")
 
 
-class ViewedCall(Call):
+class ViewedCall(ToolCallBlock):
     """A call of a tool that has a view; the block stays until the call has its result.
 
     Args:
@@ -244,7 +244,7 @@ class Drawn:
         return usual if self._segments is None else Segments(self._segments)
 
 
-class Work(Block):
+class ExecutionBlock(Block):
     """An execution of one of the application's tools.
 
     Args:

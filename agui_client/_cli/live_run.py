@@ -30,17 +30,17 @@ from rich.live import Live
 from rich.text import Text
 
 from agui_client._cli.blocks import (
-    Answer,
+    AnswerBlock,
     Block,
-    Call,
+    ExecutionBlock,
     Printable,
     Status,
     Tail,
     Thought,
+    ToolCallBlock,
     ViewedActivity,
     ViewedCall,
     ViewedCustom,
-    Work,
 )
 from agui_client._cli.lines import one_line
 from agui_client._cli.plain_view import on_screen
@@ -160,7 +160,7 @@ class LiveRun:
                 style = "green" if call.status == "succeeded" else "yellow"
                 self._keep(Text(one_line(call.line), style=style), gap=False)
             else:
-                self._blocks[item] = Work(call.line)
+                self._blocks[item] = ExecutionBlock(call.line)
                 self._status.doing = f"working on {one_line(call.name)}"
                 self._redraw()
 
@@ -180,9 +180,9 @@ class LiveRun:
             case RunStartedEvent() if not self._is_apart:
                 self._keep("")
             case ReasoningMessageStartEvent() | TextMessageStartEvent():
-                self._begin(event, Answer() if isinstance(event, TextMessageStartEvent) else Thought())
+                self._begin(event, AnswerBlock() if isinstance(event, TextMessageStartEvent) else Thought())
             case ToolCallStartEvent() if call is not None:
-                self._begin(event, ViewedCall(call) if find_view(("tool", call.name)) else Call(call))
+                self._begin(event, ViewedCall(call) if find_view(("tool", call.name)) else ToolCallBlock(call))
             case ReasoningMessageContentEvent() | TextMessageContentEvent():
                 self._blocks[_item(event)].add(event.delta)
             case ToolCallEndEvent() if (viewed := self._viewed_call(event.tool_call_id)) is not None:

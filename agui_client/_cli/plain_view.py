@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from io import StringIO
 from typing import TYPE_CHECKING, Protocol, TextIO
 
-from agui_client._cli.output import PROGRAM_HEADING, Transcript, summary
+from agui_client._cli.output import PROGRAM_HEADING, RunPrinter, summary
 
 if TYPE_CHECKING:
     from agui_client._run.result import RunResult
@@ -79,7 +79,7 @@ class WholeLines(StringIO):
         return len(text)
 
 
-class PlainRun(Transcript):
+class PlainRun(RunPrinter):
     """Writes runs as lines."""
 
     @contextmanager

@@ -35,27 +35,27 @@ def _names_run(command: CommandT) -> CommandT:
 def list_runs(limit: int, as_json: bool, **given: Any) -> int:
     """List the runs that are kept at URL, those that began last first."""
     # Loaded here, as below: the other commands know no kept runs.
-    from agui_client._cli import server_runs
+    from agui_client._cli import run_sources
 
-    return asyncio.run(server_runs.show_all(limit=limit, as_json=as_json, **given))
+    return asyncio.run(run_sources.show_all(limit=limit, as_json=as_json, **given))
 
 
 @runs.command()
 @_names_run
 def follow(run_id: str, **given: Any) -> int:
     """Print the run RUN from its beginning, and follow it to its end; Ctrl-C leaves it alone."""
-    from agui_client._cli import server_runs
+    from agui_client._cli import run_sources
 
-    return asyncio.run(server_runs.follow(run_id, **given))
+    return asyncio.run(run_sources.follow(run_id, **given))
 
 
 @runs.command()
 @_names_run
 def stop(run_id: str, **given: Any) -> int:
     """Stop the run RUN, and wait until it has ended."""
-    from agui_client._cli import server_runs
+    from agui_client._cli import run_sources
 
-    return asyncio.run(server_runs.stop(run_id, **given))
+    return asyncio.run(run_sources.stop(run_id, **given))
 
 
 @runs.command()
@@ -67,6 +67,6 @@ def answer(run_id: str, answers: tuple[str, ...], **given: Any) -> int:
     ANSWER is approve, deny, cancel, or an answer as JSON or text. INTERRUPT=ANSWER names the interrupt by its id, one
     for each if the run has several.
     """
-    from agui_client._cli import server_runs
+    from agui_client._cli import run_sources
 
-    return asyncio.run(server_runs.answer(run_id, answers, **given))
+    return asyncio.run(run_sources.answer(run_id, answers, **given))

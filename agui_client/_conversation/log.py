@@ -51,7 +51,7 @@ _STATES = 50
 """The number of states that are remembered of a log."""
 
 
-class OpenRun(TypedDict):
+class LoggedRun(TypedDict):
     """The run that was going on at a save."""
 
     run_id: str
@@ -71,7 +71,7 @@ class _Values(TypedDict, total=False):
     unreceived_ids: list[str] | None
     state_base: str | None
     approved_tools: list[str]
-    run: OpenRun | None
+    run: LoggedRun | None
     call_id: str | None
 
 

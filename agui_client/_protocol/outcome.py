@@ -50,7 +50,7 @@ def branch_left(message_id: str) -> str:
     return f"{what}: the last one of them is {quoted(message_id)}; the thread keeps them as a branch"
 
 
-class Outcome:
+class OutcomeTracker:
     """Follows the runs of one stream; its fields are about the last run."""
 
     def __init__(self) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from agui_client._protocol.compat import CompatibilityBoundary
 from agui_client._protocol.events import UnrecognizedEvent, WireEvent
 from agui_client._protocol.expand import KIND_OF_CHUNK, Expander
-from agui_client._protocol.outcome import Outcome
+from agui_client._protocol.outcome import OutcomeTracker
 from agui_client._protocol.reduce import Change, Reducer
 from agui_client._protocol.validation import NullFields, Validator
 from agui_client._protocol.verify import Verifier
@@ -46,7 +46,7 @@ class Pipeline:
         """The translation of retired shapes, which middleware needs as well."""
         self.verifier: Verifier = Verifier(warnings, strict=strict)
         """The stage that knows which items are open, and which thread and run were asked for."""
-        self.outcome: Outcome = Outcome()
+        self.outcome: OutcomeTracker = OutcomeTracker()
         """The result of the run so far."""
         self.count: int = 0
         """The number of events that arrived."""

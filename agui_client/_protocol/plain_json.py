@@ -141,19 +141,19 @@ def _writer(model: type[BaseModel]) -> SchemaSerializer:
 
 def _schema(shape: schema.Shape) -> CoreSchema:
     match shape:
-        case schema.Record():
+        case schema.ObjectSchema():
             return _object_schema(shape)
         case schema.Variants(members=members):
             choices = {tag: _object_schema(member) for tag, member in members.items()}
             discriminator = next(iter(members.values())).slots[shape.discriminator].name
             return core_schema.tagged_union_schema(choices, discriminator)
-        case schema.Items(item=item):
+        case schema.ListSchema(item=item):
             return core_schema.list_schema(_schema(item))
         case schema.TextOrItems(items=items):
             return core_schema.union_schema([core_schema.str_schema(), _schema(items)])
         case schema.Pinned(value=value):
             return core_schema.literal_schema([value])
-        case schema.Choice(values=values):
+        case schema.ChoiceSchema(values=values):
             return core_schema.literal_schema(sorted(values))
         case schema.Integer():
             return core_schema.int_schema()
@@ -163,7 +163,7 @@ def _schema(shape: schema.Shape) -> CoreSchema:
             return core_schema.str_schema()
 
 
-def _object_schema(structure: schema.Record) -> CoreSchema:
+def _object_schema(structure: schema.ObjectSchema) -> CoreSchema:
     """Return the schema of an official class: that of a dict, which is read off the model."""
     fields = {
         slot.name: core_schema.typed_dict_field(_schema(slot.shape), serialization_alias=wire_name)
@@ -177,7 +177,7 @@ def _read_by(read: Callable[[Any], Any], schema: CoreSchema | None = None) -> Co
     return core_schema.any_schema(serialization=read_as)
 
 
-def _reader(structure: schema.Record) -> Callable[[Any], Any]:
+def _reader(structure: schema.ObjectSchema) -> Callable[[Any], Any]:
     model = structure.model
     required = [slot.name for slot in structure.slots.values() if slot.required]
     # A second time the first, since the getter of one item returns no tuple; and there is none of no items.

@@ -14,7 +14,16 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from agui_client._json_pointers import pointer
-from agui_client._protocol.schema import Items, OpenObject, Record, Shape, TextOrItems, Variants, is_array, is_object
+from agui_client._protocol.schema import (
+    ListSchema,
+    ObjectSchema,
+    OpenObject,
+    Shape,
+    TextOrItems,
+    Variants,
+    is_array,
+    is_object,
+)
 from agui_client._secrets import hidden_text, is_secret_name
 
 LONGEST_PATH = 200
@@ -93,7 +102,7 @@ def first_problem(error: ValidationError) -> str:
     return f"{first['msg']} at /{'/'.join(map(str, first['loc']))}"
 
 
-def refusals_of(shape: Record, error: ValidationError) -> Iterable[Refusal]:
+def refusals_of(shape: ObjectSchema, error: ValidationError) -> Iterable[Refusal]:
     """Describe in our words what validation refused: pydantic's own text repeats payloads, secrets among them."""
     found: dict[str, Refusal] = {}
     for details in error.errors(include_url=False, include_context=False):
@@ -122,13 +131,13 @@ def _locate(shape: Shape | None, steps: Iterable[int | str]) -> tuple[str, Shape
             case TextOrItems(items=items):
                 is_alternative = True
                 shape = items
-            case Record(slots=slots):
+            case ObjectSchema(slots=slots):
                 path = pointer(path, step)
                 slot = slots.get(str(step))
                 shape = slot.shape if slot else None
             case _:
                 path = pointer(path, step)
-                shape = shape.item if isinstance(shape, Items) else None
+                shape = shape.item if isinstance(shape, ListSchema) else None
     return path, shape, is_alternative
 
 
@@ -137,7 +146,7 @@ def _problem(details: ErrorDetails, at: Shape | None) -> str:
         return "is missing"
     if isinstance(at, Variants) and details["type"] in _ABOUT_CONTAINERS:
         return f"should have a string as its {at.discriminator}"
-    if isinstance(at, Record | Variants | OpenObject):
+    if isinstance(at, ObjectSchema | Variants | OpenObject):
         return "should be an object"
     # "Input should be a valid string", "List should have at least 1 item": what the input is stands at the end.
     return details["msg"][max(details["msg"].find("should"), 0) :]

@@ -50,14 +50,14 @@ class Pinned:
 
 
 @dataclass(eq=False, repr=False)
-class Choice:
+class ChoiceSchema:
     """A closed set of strings: another string is an unknown member (PROC-18)."""
 
     values: frozenset[str]
 
 
 @dataclass(eq=False, repr=False)
-class Items:
+class ListSchema:
     """A list."""
 
     item: Shape
@@ -67,7 +67,7 @@ class Items:
 class TextOrItems:
     """A string or a list."""
 
-    items: Items
+    items: ListSchema
 
 
 @dataclass(eq=False, repr=False)
@@ -76,12 +76,12 @@ class Variants:
 
     discriminator: str
     """The wire name of that member."""
-    members: Mapping[str, Record]
+    members: Mapping[str, ObjectSchema]
     """The object for each value of the discriminator."""
 
 
 @dataclass(eq=False, repr=False)
-class Record:
+class ObjectSchema:
     """An object the protocol describes."""
 
     model: type[BaseModel]
@@ -94,7 +94,18 @@ class Record:
     """Whether members beyond these are data rather than unknown material."""
 
 
-Shape: TypeAlias = Scalar | Anything | OpenObject | Integer | Pinned | Choice | Items | TextOrItems | Variants | Record
+Shape: TypeAlias = (
+    Scalar
+    | Anything
+    | OpenObject
+    | Integer
+    | Pinned
+    | ChoiceSchema
+    | ListSchema
+    | TextOrItems
+    | Variants
+    | ObjectSchema
+)
 
 
 @dataclass(eq=False, repr=False)
@@ -159,7 +170,7 @@ _OPEN_MODELS = frozenset(get_args(get_args(_OPERATION)[0]))
 
 
 @cache
-def record(model: type[BaseModel]) -> Record:
+def record(model: type[BaseModel]) -> ObjectSchema:
     """Return the structure of an official model.
 
     Args:
@@ -176,7 +187,7 @@ def record(model: type[BaseModel]) -> Record:
         if is_stamp:
             stamps.append(wire_name)
         slots[wire_name] = Slot(name, field.is_required() or is_stamp, _shape(field.annotation, field.discriminator))
-    return Record(model, slots, tuple(stamps), is_open=model in _OPEN_MODELS)
+    return ObjectSchema(model, slots, tuple(stamps), is_open=model in _OPEN_MODELS)
 
 
 def _shape(annotation: Any, discriminator: object = None) -> Shape:
@@ -188,12 +199,12 @@ def _shape(annotation: Any, discriminator: object = None) -> Shape:
     if origin is Union:
         return _union([member for member in get_args(annotation) if member is not NoneType], discriminator)
     if origin is list:
-        return Items(_shape(get_args(annotation)[0]))
+        return ListSchema(_shape(get_args(annotation)[0]))
     if origin is dict:
         return OpenObject()
     if origin is Literal:
         values = [str(value.value if isinstance(value, Enum) else value) for value in get_args(annotation)]
-        return Pinned(values[0]) if len(values) == 1 else Choice(frozenset(values))
+        return Pinned(values[0]) if len(values) == 1 else ChoiceSchema(frozenset(values))
     if annotation is Any:
         return Anything()
     if annotation is int:
@@ -209,7 +220,7 @@ def _union(members: list[Any], discriminator: object) -> Shape:
         wire_name = next(wire for wire, slot in records[0].slots.items() if slot.name == discriminator)
         tags = [(member.slots[wire_name].shape, member) for member in records]
         return Variants(wire_name, {tag.value: member for tag, member in tags if isinstance(tag, Pinned)})
-    lists = [shape for shape in map(_shape, members) if isinstance(shape, Items)]
+    lists = [shape for shape in map(_shape, members) if isinstance(shape, ListSchema)]
     return TextOrItems(lists[0]) if lists else Anything()
 
 
@@ -232,7 +243,7 @@ def members(model: type[BaseModel]) -> _Members:
     """Return the Python names of a class's members, sorted by what has to be looked at after strict validation."""
     structure = record(model)
     slots = structure.slots.values()
-    plain = frozenset(slot.name for slot in slots if isinstance(slot.shape, Scalar | Integer | Pinned | Choice))
+    plain = frozenset(slot.name for slot in slots if isinstance(slot.shape, Scalar | Integer | Pinned | ChoiceSchema))
     return _Members(
         plain=plain if set(structure.stamps) <= {"type"} else frozenset(),
         optional=frozenset(slot.name for slot in slots if not slot.required),
@@ -268,11 +279,11 @@ def conforms(model: BaseModel, *, has_nulls: bool = True) -> bool:
 
 def _has_closed_objects(shape: Shape) -> bool:
     match shape:
-        case Record(is_open=is_open):
+        case ObjectSchema(is_open=is_open):
             return not is_open
         case Variants(members=variants):
             return not all(variant.is_open for variant in variants.values())
-        case Items(item=item) | TextOrItems(items=Items(item=item)):
+        case ListSchema(item=item) | TextOrItems(items=ListSchema(item=item)):
             return _has_closed_objects(item)
         case _:
             return False

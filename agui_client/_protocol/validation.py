@@ -87,7 +87,7 @@ class Stripper:
     def strip(self, shape: schema.Shape, value: Any, path: str = "") -> Any:
         """Return what is left of a value: the value itself if all of it is known, `Unknown` if nothing is."""
         match shape:
-            case schema.Record() if is_object(value) and not shape.is_open:
+            case schema.ObjectSchema() if is_object(value) and not shape.is_open:
                 return self._record(shape, value, path)
             case schema.Variants() if is_object(value) and isinstance(tag := value.get(shape.discriminator), str):
                 member = shape.members.get(tag)
@@ -95,11 +95,11 @@ class Stripper:
                     return self.strip(member, value, path)
                 rule = _RULES.get(shape.discriminator, "PROC-9")
                 return Unknown(rule, path, f"unknown {shape.discriminator} {shortened(tag)}")
-            case schema.Items() if is_array(value):
+            case schema.ListSchema() if is_array(value):
                 return self._items(shape, value, path)
             case schema.TextOrItems(items=items):
                 return self.strip(items, value, path)
-            case schema.Choice(values=values) if isinstance(value, str) and value not in values:
+            case schema.ChoiceSchema(values=values) if isinstance(value, str) and value not in values:
                 rule = _RULES.get(path.rpartition("/")[2], "PROC-18")
                 return Unknown(rule, path, f"unknown value {shortened(value)}")
             case schema.Integer() if isinstance(value, float) and value.is_integer():
@@ -113,7 +113,7 @@ class Stripper:
         what = f"{path} of {self._subject}" if path else self._subject
         self._warn(unknown.rule, f"{what} dropped: {because}", path or None)
 
-    def validated(self, shape: schema.Record, value: Any) -> Any:
+    def validated(self, shape: schema.ObjectSchema, value: Any) -> Any:
         """Return the official model of a stripped object; None if something was refused (see `refusals`)."""
         is_long = self._elements > _MANY_ELEMENTS
         validator = _failing_fast(shape.model) if is_long else shape.model.__pydantic_validator__
@@ -124,7 +124,7 @@ class Stripper:
             return None
         return None if self.refusals else model
 
-    def _record(self, shape: schema.Record, value: dict[str, Any], path: str) -> Any:
+    def _record(self, shape: schema.ObjectSchema, value: dict[str, Any], path: str) -> Any:
         kept: dict[str, Any] = {}
         refused = len(self.refusals)
         for name, member in value.items():
@@ -139,7 +139,7 @@ class Stripper:
         self.refusals.extend(Refusal(pointer(path, name), "is missing") for name in shape.stamps if name not in value)
         return value if _is_same(kept.values(), value.values()) else kept
 
-    def _items(self, shape: schema.Items, value: list[Any], path: str) -> Any:
+    def _items(self, shape: schema.ListSchema, value: list[Any], path: str) -> Any:
         """Strip the elements of a list; unknown ones are dropped, the list stays."""
         kept: list[Any] = []
         self._elements += len(value)
@@ -154,7 +154,7 @@ class Stripper:
                 kept.append(left)
         return value if _is_same(kept, value) else kept
 
-    def _member(self, shape: schema.Record, name: str, value: Any, path: str) -> Any:
+    def _member(self, shape: schema.ObjectSchema, name: str, value: Any, path: str) -> Any:
         slot, where = shape.slots.get(name), pointer(path, name)
         if slot is None:
             where = where[:LONGEST_PATH]
@@ -198,7 +198,7 @@ def _is_same(kept: Collection[Any], original: Collection[Any]) -> bool:
 _RECORDS = {event_type: schema.record(model) for event_type, model in EVENT_MODELS.items()}
 
 
-_STRUCTURED = schema.Items | schema.TextOrItems | schema.Record | schema.Variants
+_STRUCTURED = schema.ListSchema | schema.TextOrItems | schema.ObjectSchema | schema.Variants
 _FLAT: dict[type[BaseEvent], Callable[..., bool]] = {
     model: model.__pydantic_validator__.isinstance_python
     for model, shape in zip(EVENT_MODELS.values(), _RECORDS.values(), strict=True)

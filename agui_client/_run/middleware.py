@@ -18,7 +18,7 @@ from ag_ui.core import Event, RunAgentInput
 from pydantic import ValidationError
 
 from agui_client._protocol.events import VALIDATOR, UnrecognizedEvent, WireEvent
-from agui_client._transport.source import Limits, Source, as_source, failure_of
+from agui_client._transport.source import Source, SourceLimits, as_source, failure_of
 from agui_client._transport.timeouts import UNLIMITED
 from agui_client.errors import AGUIError
 
@@ -193,10 +193,10 @@ def observed_run(call: Call, scope: RunScope) -> Run:
     return observed
 
 
-def _limits(call: Call, scope: RunScope) -> Limits | None:
+def _limits(call: Call, scope: RunScope) -> SourceLimits | None:
     """Return the time limits of an agent that does not keep to them by itself."""
     is_limited = "timeout" not in call.agent.takes and call.timeouts is not UNLIMITED
-    return Limits(call.timeouts, scope.until) if is_limited else None
+    return SourceLimits(call.timeouts, scope.until) if is_limited else None
 
 
 class ObservedSource(Source):

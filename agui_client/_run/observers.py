@@ -6,8 +6,8 @@ with counts and timings and no payload; events only on request.
 
 To change
 
-- a field of the log that `logging` gets: `RunLog` here; a new fact in `RunEnd` or `CallEnd` there, which `run_end` and
-  `call_end` in `_run/result.py` fill
+- a field of the log that `logging` gets: `LogObserver` here; a new fact in `RunEnd` or `CallEnd` there, which `run_end`
+  and `call_end` in `_run/result.py` fill
 """
 
 from __future__ import annotations
@@ -327,13 +327,13 @@ _calls = logging.getLogger("agui_client.call")
 _events = logging.getLogger("agui_client.events")
 
 
-def run_log() -> RunLog | None:
+def run_log() -> LogObserver | None:
     """Return the log of the ends of a call; None if the application logs neither runs nor calls."""
     # Without a log, a call may have no observer of its end, and then its end is not summed up.
-    return RunLog() if _runs.isEnabledFor(logging.INFO) or _calls.isEnabledFor(logging.INFO) else None
+    return LogObserver() if _runs.isEnabledFor(logging.INFO) or _calls.isEnabledFor(logging.INFO) else None
 
 
-class RunLog(RunObserver):
+class LogObserver(RunObserver):
     """Logs the end of each run and call at INFO, also of a failed one, whose error is raised.
 
     `record.agui` has the numbers: of a run its own, of a call those of all its runs.

@@ -20,7 +20,7 @@ from agui_client._protocol.schema import is_array, is_object
 from agui_client._protocol.traits import STATE_EVENTS
 
 if TYPE_CHECKING:
-    from agui_client._protocol.outcome import Outcome
+    from agui_client._protocol.outcome import OutcomeTracker
     from agui_client.conversation import Conversation
 
 PREDICT_STATE = "PredictState"
@@ -59,7 +59,7 @@ class Predictions:
         conversation: The conversation, which knows their tools.
     """
 
-    def __init__(self, outcome: Outcome, conversation: Conversation) -> None:
+    def __init__(self, outcome: OutcomeTracker, conversation: Conversation) -> None:
         self._outcome, self._conversation = outcome, conversation
         self._announced: list[Prediction] = []
         self._by_call: dict[str, list[Prediction]] = {}

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from agui_client._interrupts.answers import AnsweredInterrupt
     from agui_client._protocol.events import WireEvent
-    from agui_client._protocol.outcome import Outcome
+    from agui_client._protocol.outcome import OutcomeTracker
     from agui_client._run.async_run import RunLoop
     from agui_client._run.call import Call
     from agui_client._transport.source import Source
@@ -99,7 +99,7 @@ class Round(RunScope):
         nulls, strict = options.get("null_fields", "reject"), options.get("strict", False)
         self.pipeline: Pipeline = Pipeline(reducer, self.warnings, null_fields=nulls, strict=strict)
         """The stages that its events pass."""
-        self.outcome: Outcome = self.pipeline.outcome
+        self.outcome: OutcomeTracker = self.pipeline.outcome
         """The outcome of the run, as far as it has come."""
         self.outcome.read_custom = self._read_custom
         self.predictions: Predictions = Predictions(self.outcome, conversation)

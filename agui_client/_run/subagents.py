@@ -33,7 +33,7 @@ from agui_client.errors import AGUIError, ParseError
 if TYPE_CHECKING:
     from typing import Self
 
-    from agui_client._protocol.outcome import Outcome
+    from agui_client._protocol.outcome import OutcomeTracker
     from agui_client._run.round import Round
     from agui_client.conversation import Conversation
 
@@ -256,7 +256,7 @@ def unreported_usage(run: Round) -> list[TokenUsage]:
     return used + [each for event in asked for each in reported_usage(event)]
 
 
-def _usage_of_subagents(outcome: Outcome, of_tools: Collection[str]) -> list[TokenUsage]:
+def _usage_of_subagents(outcome: OutcomeTracker, of_tools: Collection[str]) -> list[TokenUsage]:
     """Return the tokens of the outermost subagents that report some: that includes those they called.
 
     Args:

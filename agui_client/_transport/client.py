@@ -71,7 +71,7 @@ class AttemptObserver(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ClientRequest:
     """The request of one run; nothing of it is shown that may be secret (SEC-9)."""
 
     body: bytes = field(repr=False)
@@ -180,7 +180,7 @@ class Transport:
         return self.url.copy_with(raw_path=b"%b/%b%b%b" % (own_path.rstrip(b"/"), path.encode(), mark, query))
 
     async def send(
-        self, client: httpx.AsyncClient, url: httpx.URL, headers: httpx.Headers, request: Request
+        self, client: httpx.AsyncClient, url: httpx.URL, headers: httpx.Headers, request: ClientRequest
     ) -> httpx.Response:
         """Send the request and return as soon as the response's headers are there (SSE-2, PB-2)."""
         limits = request.timeouts
@@ -270,7 +270,7 @@ class _Content(httpx.AsyncByteStream, AsyncIterator[bytes]):
         return self._unsent.pop()
 
 
-def _own_headers(request: Request) -> dict[str, str]:
+def _own_headers(request: ClientRequest) -> dict[str, str]:
     """Return the headers that no caller chooses."""
     headers = {**(_OF_DOCUMENTS if request.is_document else _OF_STREAMS)}
     if request.is_replay:

@@ -19,7 +19,7 @@ from agui_client import errors
 from agui_client._backoff import BUSY_STATUSES
 from agui_client._secrets import address_of, is_secret_header
 from agui_client._transport import response as responses
-from agui_client._transport.client import Attempt, Request, Transport, origin_of
+from agui_client._transport.client import Attempt, ClientRequest, Transport, origin_of
 from agui_client._transport.clock import Clock
 from agui_client._transport.credentials import Headers, UnauthorizedContext
 from agui_client._transport.response import Body
@@ -48,7 +48,7 @@ class Delivery:
         request: The request to post.
     """
 
-    def __init__(self, transport: Transport, request: Request) -> None:
+    def __init__(self, transport: Transport, request: ClientRequest) -> None:
         self.attempts: list[Attempt] = []
         """The attempts so far, in order."""
         self.response: responses.ResponseInfo | None = None
@@ -87,7 +87,7 @@ class Delivery:
         self.connect_seconds = clock.elapsed
         return body
 
-    async def reconnect(self, client: httpx.AsyncClient, request: Request, reason: str) -> Body:
+    async def reconnect(self, client: httpx.AsyncClient, request: ClientRequest, reason: str) -> Body:
         """Reconnect to a run whose stream was cut, with a request that starts none.
 
         Args:
@@ -293,7 +293,7 @@ async def fetch(
         StreamTooLargeError: The document is larger than an event may be.
     """
     most, content = transport.max_event_bytes, bytearray()
-    request = Request(body=posted, url=url, is_document=True, headers=headers, timeouts=timeouts)
+    request = ClientRequest(body=posted, url=url, is_document=True, headers=headers, timeouts=timeouts)
     clock = Clock(timeouts, Framer(most), address_of(url))
     async with AsyncExitStack() as stack:
         stack.callback(clock.close)

@@ -18,7 +18,7 @@ from agui_client._protocol.decode import Decoder
 from agui_client._protocol.events import WireEvent
 from agui_client._protocol.problems import words_in
 from agui_client._protocol.warnings import WarningLog
-from agui_client._transport.client import RUNS_HEADER, Request, Transport
+from agui_client._transport.client import RUNS_HEADER, ClientRequest, Transport
 from agui_client._transport.clock import Clock
 from agui_client._transport.delivery import Delivery, fetch
 from agui_client._transport.response import JSON, Body
@@ -47,7 +47,7 @@ class HttpSource(Source):
 
     conforming = True
 
-    def __init__(self, transport: Transport, request: Request, warnings: WarningLog) -> None:
+    def __init__(self, transport: Transport, request: ClientRequest, warnings: WarningLog) -> None:
         self.delivery = Delivery(transport, request)
         """The attempts to deliver the POST, and the response."""
         self._transport, self._request = transport, request

@@ -34,7 +34,7 @@ from agui_client.errors import (
 if TYPE_CHECKING:
     from agui_client._protocol.events import WireEvent
     from agui_client._protocol.warnings import WarningLog
-    from agui_client._transport.client import Request, Transport
+    from agui_client._transport.client import ClientRequest, Transport
     from agui_client._transport.clock import Clock
     from agui_client._transport.response import Body
 
@@ -53,7 +53,7 @@ _PASSING = (408, 425, 429, 500, 502, 503, 504)
 class ReconnectPlan:
     """The requests that continue the stream of one run when it is cut, and how their responses are joined."""
 
-    request: Callable[[str | None], Request | None]
+    request: Callable[[str | None], ClientRequest | None]
     """Returns the request for a cursor, None if the latest event had no id; it returns None if there is none."""
     joining: Joining
     """Joins the responses."""
@@ -81,7 +81,7 @@ class ResumableSource(HttpSource):
     def __init__(
         self,
         transport: Transport,
-        request: Request,
+        request: ClientRequest,
         warnings: WarningLog,
         plan: ReconnectPlan | Callable[[], ReconnectPlan],
     ) -> None:
@@ -170,7 +170,7 @@ class ResumableSource(HttpSource):
         self._body, self._clock.latest_frame = None, frames[-1]  # type: ignore[union-attr]
         return map(self._decoder.finish, frames)
 
-    def _request_at_cursor(self) -> Request | None:
+    def _request_at_cursor(self) -> ClientRequest | None:
         is_sent = self._reading is not None or self.delivery.may_have_started
         return self._plan.request(self._numbered.cursor) if is_sent else None
 

@@ -87,7 +87,7 @@ class Source(ABC, AsyncIterator[WireEvent]):
         raise StopAsyncIteration
 
 
-class Limits:
+class SourceLimits:
     """The time limits of an iterator: for its first event, between two events, and for the whole call.
 
     Args:
@@ -165,7 +165,7 @@ class IteratorSource(Source):
         self,
         events: AsyncIterator[WireEvent],
         enter: Enter | None = None,
-        limits: Limits | None = None,
+        limits: SourceLimits | None = None,
         *,
         is_agents: bool = False,
     ) -> None:
@@ -226,7 +226,7 @@ def failure_of(error: Exception) -> RunFailedError:
 def as_source(
     events: AsyncIterable[WireEvent],
     enter: Enter | None = None,
-    limits: Limits | None = None,
+    limits: SourceLimits | None = None,
     *,
     is_agents: bool = False,
 ) -> Source:

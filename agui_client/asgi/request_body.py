@@ -23,7 +23,7 @@ from pydantic_core import from_json
 
 from agui_client._concurrency import no_collection
 from agui_client._protocol.fail_fast import failing_fast
-from agui_client._protocol.schema import Items, is_array, is_object, record
+from agui_client._protocol.schema import ListSchema, is_array, is_object, record
 from agui_client.asgi.in_process import Receive
 from agui_client.serving.refusals import RequestRefusedError
 
@@ -34,7 +34,7 @@ _MOST_AT_ONCE = 64 * 1024
 _SLICE = 1000
 """The elements of a list that are validated in one go."""
 _SLOTS = record(RunAgentInput).slots
-_LISTS = {slot.name: key for key, slot in _SLOTS.items() if isinstance(slot.shape, Items)}
+_LISTS = {slot.name: key for key, slot in _SLOTS.items() if isinstance(slot.shape, ListSchema)}
 """The lists of an input: their names in JSON by those in Python."""
 _BYTES_OF_VALUE = 64
 """The bytes that each JSON value of the largest body has on average: more values would hold up other runs.

@@ -10,7 +10,7 @@ The modules, from low to high: `rows` (the input), `results` (a finished row), `
 """
 
 from agui_client.batch.batch import Batch, run_many
-from agui_client.batch.comparison import Comparison, RowChange, compare
+from agui_client.batch.batch_comparison import BatchComparison, RowChange, compare
 from agui_client.batch.pace import Budget, RowRetry
 from agui_client.batch.progress import AgentSummary, Progress, Summary
 from agui_client.batch.results import RowError, RowResult
@@ -20,9 +20,9 @@ from agui_client.batch.workers import ClusterError, WorkerLostError
 __all__ = [
     "AgentSummary",
     "Batch",
+    "BatchComparison",
     "Budget",
     "ClusterError",
-    "Comparison",
     "Progress",
     "RowChange",
     "RowError",

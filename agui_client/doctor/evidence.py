@@ -12,7 +12,7 @@ from agui_client._widgets.escaping import exact_line
 from agui_client.doctor.diagnosis import Evidence
 
 if TYPE_CHECKING:
-    from agui_client.doctor.exchanges import Exchange, Frame
+    from agui_client.doctor.exchanges import Frame, ProbeExchange
 
 _LONGEST_LINE = 300
 _LONGEST_BODY = 700
@@ -34,7 +34,7 @@ def shown(text: str, secrets: Collection[str], limit: int = _LONGEST_LINE) -> st
 
 def evidence(
     address: str,
-    exchange: Exchange | None,
+    exchange: ProbeExchange | None,
     secrets: Collection[str],
     *,
     event: int | None = None,
@@ -65,7 +65,7 @@ def evidence(
     return Evidence(sent=sent, received="\n".join(received))
 
 
-def _frame_lines(exchange: Exchange, event: int | None) -> list[str]:
+def _frame_lines(exchange: ProbeExchange, event: int | None) -> list[str]:
     """Write the frame of an event with the one before it, or the last two."""
     last = len(exchange.frames) - 1
     at = last if event is None or event > last else event

@@ -18,7 +18,7 @@ from agui_client._transport.timeouts import Timeouts, check_seconds
 from agui_client._version import __version__
 from agui_client.doctor.diagnosis import SEVERITIES, Ability, Diagnosis, Finding, ProbeResult, Verdict
 from agui_client.doctor.evidence import evidence, frame_text, shown
-from agui_client.doctor.exchanges import Exchange, ProbeAgent, Tap
+from agui_client.doctor.exchanges import ProbeAgent, ProbeExchange, Tap
 from agui_client.doctor.judging import Seen, Symptom, is_burst, symptoms
 from agui_client.doctor.probes import PROBES, PROMPTS, Probe, SkippedError, tool_names
 from agui_client.errors import AGUIError, ConnectError, ConnectTimeoutError, UsageError
@@ -349,7 +349,7 @@ class Examination:
             seen = f"{comments} comments; the longest silence was {silence:.2f} s"
             self.note("keep-alive comments", True if comments else False if quiet else None, seen)
 
-    def _judge_bursts(self, streams: Sequence[Exchange]) -> None:
+    def _judge_bursts(self, streams: Sequence[ProbeExchange]) -> None:
         judged = [(each, is_burst(each, self.setup.slow)) for each in streams]
         verdicts = [verdict for _, verdict in judged if verdict is not None]
         bursts = [each for each, verdict in judged if verdict]

@@ -18,7 +18,7 @@ from agui_client._protocol.plain_json import object_in
 from agui_client._protocol.warnings import WarningLog
 from agui_client._run.scope import AgentOptions
 from agui_client._secrets import secrets_sent
-from agui_client._transport.client import Request, Transport
+from agui_client._transport.client import ClientRequest, Transport
 from agui_client._transport.http_source import HttpSource
 from agui_client._transport.response import media_type_of
 from agui_client._transport.retry import RetryPolicy
@@ -56,7 +56,7 @@ class Frame:
 
 
 @dataclass(slots=True)
-class Exchange:
+class ProbeExchange:
     """A request and its response."""
 
     sent: bytes
@@ -147,7 +147,7 @@ class Exchange:
 class Tap:
     """The exchanges of an examination, in order, and the secrets that were sent."""
 
-    exchanges: list[Exchange] = field(default_factory=list[Exchange])
+    exchanges: list[ProbeExchange] = field(default_factory=list[ProbeExchange])
     """The exchanges."""
     probe: str = ""
     """The probe that is made."""
@@ -177,10 +177,10 @@ class TappedTransport(Transport):
         return tapped
 
     async def send(
-        self, client: httpx.AsyncClient, url: httpx.URL, headers: httpx.Headers, request: Request
+        self, client: httpx.AsyncClient, url: httpx.URL, headers: httpx.Headers, request: ClientRequest
     ) -> httpx.Response:
         """Send the request, and note what comes back."""
-        exchange = Exchange(request.body, self.tap.probe)
+        exchange = ProbeExchange(request.body, self.tap.probe)
         self.tap.exchanges.append(exchange)
         response = await super().send(client, url, headers, request)
         sent = response.request
@@ -192,7 +192,7 @@ class TappedTransport(Transport):
 
 
 class _TappedStream(httpx.AsyncByteStream):
-    def __init__(self, stream: httpx.AsyncByteStream, exchange: Exchange) -> None:
+    def __init__(self, stream: httpx.AsyncByteStream, exchange: ProbeExchange) -> None:
         self._stream, self._exchange = stream, exchange
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -263,7 +263,7 @@ class ProbeAgent(HttpAgent):
         Raises:
             AGUIError: The answer is no event stream, or cannot be read.
         """
-        source = HttpSource(self._transport, Request(body, timeouts=self._timeouts), WarningLog())
+        source = HttpSource(self._transport, ClientRequest(body, timeouts=self._timeouts), WarningLog())
         try:
             while (events := await source.read()) is not None:
                 for _ in events:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from agui_client._protocol.rules import Severity
     from agui_client._protocol.warnings import ProtocolWarning
     from agui_client._run.result import RunResult
-    from agui_client.doctor.exchanges import Exchange
+    from agui_client.doctor.exchanges import ProbeExchange
 
 _OURS = frozenset({"INPUT-3", "SEC-3", "TOOL-10", "TOOL-11", "VER-8", "STATE-4", "more"})
 """Warnings about what this side did."""
@@ -51,7 +51,7 @@ _FEW = 5
 class Seen:
     """A call of a probe, with everything that it showed."""
 
-    exchanges: Sequence[Exchange]
+    exchanges: Sequence[ProbeExchange]
     """The requests that were posted, with their responses."""
     result: RunResult | None = None
     """The result, also of a call that failed; None if it never began."""
@@ -61,7 +61,7 @@ class Seen:
     """Whether the probe left the run before its end."""
 
     @property
-    def last(self) -> Exchange | None:
+    def last(self) -> ProbeExchange | None:
         """The last exchange."""
         return self.exchanges[-1] if self.exchanges else None
 
@@ -92,7 +92,7 @@ class Symptom:
     """The fault, in a sentence."""
     is_fatal: bool = False
     """Whether the client rejected the run for it."""
-    exchange: Exchange | None = None
+    exchange: ProbeExchange | None = None
     """The exchange that shows it."""
     event: int | None = None
     """The position of the event that shows it."""
@@ -148,7 +148,7 @@ def is_found(seen: Seen) -> bool:
     return seen.error is not None and _of_error(seen.error, seen) is not None
 
 
-def is_burst(exchange: Exchange, slow: float) -> bool | None:
+def is_burst(exchange: ProbeExchange, slow: float) -> bool | None:
     """Return whether all events of a response came at once, after a wait; None if its times say nothing.
 
     Args:
@@ -216,7 +216,7 @@ def _reaction(warning: ProtocolWarning) -> str:
     return "" if warning.reaction is None else _REACTIONS[warning.reaction]
 
 
-def _of_bytes(exchange: Exchange, *, is_cut: bool) -> Iterator[Symptom]:
+def _of_bytes(exchange: ProbeExchange, *, is_cut: bool) -> Iterator[Symptom]:
     if exchange.status != 200 or not exchange.frames:
         return
     content = exchange.content
@@ -234,7 +234,7 @@ def _of_bytes(exchange: Exchange, *, is_cut: bool) -> Iterator[Symptom]:
         yield Symptom("DOC-2", problem, exchange=exchange)
 
 
-def _of_events(exchange: Exchange) -> Iterator[Symptom]:
+def _of_events(exchange: ProbeExchange) -> Iterator[Symptom]:
     """Yield the first fault of each kind in the events of a response, with the number of them."""
     found: dict[str, Symptom] = {}
     for index, event in enumerate(exchange.events):

@@ -31,7 +31,7 @@ from agui_client.errors import (
 if TYPE_CHECKING:
     from agui_client._tools.function import FunctionTool
     from agui_client.doctor.examination import Examination
-    from agui_client.doctor.exchanges import Exchange, ProbeAgent
+    from agui_client.doctor.exchanges import ProbeAgent, ProbeExchange
 
 PROMPTS: dict[str, str] = {
     "hello": "Count from one to twenty, in words.",
@@ -473,7 +473,7 @@ def _is_result_of(event: Mapping[str, Any], call_ids: Collection[str]) -> bool:
     return event.get("type") == "TOOL_CALL_RESULT" and str(event.get("toolCallId")) in call_ids
 
 
-def _calls(exchange: Exchange) -> dict[str, str]:
+def _calls(exchange: ProbeExchange) -> dict[str, str]:
     """Return the names of the tools that were called in a response, by call id."""
     calls: dict[str, str] = {}
     for event in exchange.events:
@@ -485,7 +485,7 @@ def _calls(exchange: Exchange) -> dict[str, str]:
     return calls
 
 
-def _arguments(exchange: Exchange) -> set[str]:
+def _arguments(exchange: ProbeExchange) -> set[str]:
     """Return the arguments of the calls in a response, as JSON in one form."""
     texts: dict[str, str] = {}
     latest = ""

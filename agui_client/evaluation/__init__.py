@@ -9,10 +9,10 @@ The modules, from low to high: `trials` (what is known of a conversation), `scen
 `evaluate`.
 """
 
-from agui_client.evaluation.cassettes import Cassette, cassettes, shrink
 from agui_client.evaluation.evaluation import evaluate, evaluate_sync
+from agui_client.evaluation.kept_failures import Cassette, cassettes, shrink
 from agui_client.evaluation.outcomes import Evaluation, Outcome, Rate
-from agui_client.evaluation.reading import read_scenarios
+from agui_client.evaluation.scenario_files import read_scenarios
 from agui_client.evaluation.scenarios import Scenario
 from agui_client.evaluation.trials import CalledTool, Trial, Turn, Verdict
 

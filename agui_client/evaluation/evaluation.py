@@ -32,7 +32,7 @@ from agui_client.evaluation.conversing import Planned, ScenarioAgent
 from agui_client.evaluation.freezing import make_cassette
 from agui_client.evaluation.helpers import helper
 from agui_client.evaluation.outcomes import Evaluation, Outcome
-from agui_client.evaluation.reading import read_scenarios
+from agui_client.evaluation.scenario_files import read_scenarios
 from agui_client.evaluation.scenarios import Scenario
 from agui_client.evaluation.trials import Trial
 from agui_client.options import checked_options, lists_keywords

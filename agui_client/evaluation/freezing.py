@@ -5,7 +5,7 @@ A cassette is a recording with one more line, of the kind "scenario", which othe
 To change
 
 - what a cassette has of a conversation that failed: `frozen` here; how it is held again and made short:
-  `evaluation/cassettes.py`
+  `evaluation/kept_failures.py`
 """
 
 from __future__ import annotations

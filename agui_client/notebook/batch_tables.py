@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from agui_client._run.story import counted, seconds_text
 from agui_client.batch.batch import Batch
-from agui_client.batch.comparison import Comparison, RowChange
+from agui_client.batch.batch_comparison import BatchComparison, RowChange
 from agui_client.batch.progress import Progress, Summary
 from agui_client.batch.results import RowResult
 from agui_client.notebook.content import beginning, elements_of
@@ -152,7 +152,7 @@ def _cells(shown: RowResult | None) -> list[Element]:
 
 
 @elements_of.register
-def _(shown: Comparison) -> list[Element]:
+def _(shown: BatchComparison) -> list[Element]:
     changed = [each for each in shown.rows if each.change != "same"]
     gravest_first = list(shown.counts)
     lines = [_change(each, gravest_first.index(each.change)) for each in changed[:_MOST_ROWS]]

@@ -64,7 +64,7 @@ def marimo_chat(agent: AbstractAgent) -> Callable[[Sequence[Any], Any], AsyncIte
     return model
 
 
-def panel_chat(agent: AbstractAgent) -> Callable[[object, str, Any], AsyncIterator[Answer]]:
+def panel_chat(agent: AbstractAgent) -> Callable[[object, str, Any], AsyncIterator[ChatAnswer]]:
     """Make the callback of a chat of Panel: `pn.chat.ChatInterface(callback=panel_chat(agent))`.
 
     The answer is shown as in a notebook, with reasoning, tool calls and their views, at most ten times a second. A
@@ -74,7 +74,7 @@ def panel_chat(agent: AbstractAgent) -> Callable[[object, str, Any], AsyncIterat
         agent: The agent, whose conversation goes on with each message of the chat.
     """
 
-    async def answer(contents: object, user: str, instance: Any) -> AsyncIterator[Answer]:
+    async def answer(contents: object, user: str, instance: Any) -> AsyncIterator[ChatAnswer]:
         """Answer a message; each answer takes the place of the one before."""
         drawings, drawn_at = Drawings(), time.monotonic()
         if _has_steered(agent, str(contents)):
@@ -83,15 +83,15 @@ def panel_chat(agent: AbstractAgent) -> Callable[[object, str, Any], AsyncIterat
             async for event in run:
                 is_end = isinstance(event, TextMessageEndEvent | ReasoningMessageEndEvent | ToolCallEndEvent)
                 if is_end or time.monotonic() - drawn_at > _SECONDS_APART:
-                    yield Answer(run, drawings)
+                    yield ChatAnswer(run, drawings)
                     drawn_at = time.monotonic()
             await run.result()
-            yield Answer(run, drawings)
+            yield ChatAnswer(run, drawings)
 
     return answer
 
 
-class Answer:
+class ChatAnswer:
     """An answer so far, as HTML.
 
     Args:

@@ -26,7 +26,7 @@ from agui_client._widgets.forms import AnswerForm, FormError, decision_form, rea
 from agui_client.errors import CannotWaitError, InterruptsNotCoveredError
 from agui_client.notebook.cell_widget import has_widgets
 from agui_client.notebook.elements import Code, Fold, Line, Tree
-from agui_client.notebook.question_panel import Choice, Field, Panel, form_field, rows_of
+from agui_client.notebook.question_panel import Field, Panel, QuestionButton, form_field, rows_of
 
 if TYPE_CHECKING:
     from ag_ui.core import Interrupt
@@ -39,9 +39,9 @@ __all__ = ["NotebookAnswerer", "NotebookApprover"]
 AnswerT = TypeVar("AnswerT")
 
 _EXPIRED = "It has expired, and cannot be answered."
-_APPROVE, _ALWAYS = Choice("Approve", "good"), Choice("Always in this thread", "good")
-_DENY = Choice("Deny", "bad", is_refusal=True)
-_ANSWER, _GO_ON = Choice("Answer", "good"), Choice("Go on without", is_refusal=True)
+_APPROVE, _ALWAYS = QuestionButton("Approve", "good"), QuestionButton("Always in this thread", "good")
+_DENY = QuestionButton("Deny", "bad", is_refusal=True)
+_ANSWER, _GO_ON = QuestionButton("Answer", "good"), QuestionButton("Go on without", is_refusal=True)
 _PAST: Mapping[str, tuple[str, Tone]] = {
     _APPROVE.name: ("Approved", "good"),
     _ALWAYS.name: ("Always approved", "good"),
@@ -155,7 +155,7 @@ class NotebookAnswerer(AtScreen):
         details = f"\n{json_text(interrupt.metadata)}" if interrupt.metadata else ""
         question = f"{sentence(interrupt.message or interrupt.reason)}{details}"
         if is_expired(interrupt):
-            question, form, choices = f"{question}\n{_EXPIRED}", None, list[Choice]()
+            question, form, choices = f"{question}\n{_EXPIRED}", None, list[QuestionButton]()
         elif (decision := decision_form(interrupt)) is not None:
             form, choices = None, [_APPROVE, *([_ALWAYS] if decision.can_last else ()), _DENY]
         else:
@@ -239,7 +239,7 @@ def _typed_decision() -> Approve | Deny:
     return Deny(input("Why not? ").strip() or Deny().reason)
 
 
-def _typed_answer(interrupt: Interrupt, form: AnswerForm | None, choices: Sequence[Choice]) -> Answer | None:
+def _typed_answer(interrupt: Interrupt, form: AnswerForm | None, choices: Sequence[QuestionButton]) -> Answer | None:
     if not choices:
         return Cancel() if _is_yes("Let the agent go on without an answer? [y/N] ") else None
     if form is None:

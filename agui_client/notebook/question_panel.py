@@ -93,7 +93,7 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class QuestionButton:
     """A button of a question; Enter presses the first one, Esc the first that is a refusal."""
 
     name: str
@@ -113,7 +113,7 @@ class Panel:
         choices: The buttons.
     """
 
-    def __init__(self, question: str, fields: Sequence[Field], choices: Sequence[Choice]) -> None:
+    def __init__(self, question: str, fields: Sequence[Field], choices: Sequence[QuestionButton]) -> None:
         self._asked_id = f"agui-asked-{uuid4().hex}"
         self._shown = {
             "asked_id": self._asked_id,

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from ag_ui.core import Event, Message, ResumeEntry, ToolCall
 
-    from agui_client._protocol.outcome import Outcome
+    from agui_client._protocol.outcome import OutcomeTracker
     from agui_client._run.story import EventStory
     from agui_client.recording.format import RequestLine
 
@@ -92,7 +92,7 @@ class AnswerChanges:
         self._pipeline = Pipeline(self._reducer, self._log, null_fields="drop")
         is_run = request.verb == "run"
         thread_id, run_id = (str(request.input.get(name, "")) for name in ("threadId", "runId"))
-        self.outcome: Outcome = self._pipeline.outcome
+        self.outcome: OutcomeTracker = self._pipeline.outcome
         """The outcome of the run so far."""
         self._pipeline.is_conforming = True
         self._pipeline.verifier.begin(thread_id, run_id if is_run else None)

@@ -36,7 +36,7 @@ Mode: TypeAlias = Literal["record", "replay"]
 """The use of a recording: it is made, or answered from."""
 
 
-class Cassette:
+class CassetteFixture:
     """The recording of a test; the fixture `agui_cassette` gives it.
 
     Args:

@@ -64,7 +64,7 @@ class _Lane:
 
 
 @dataclass
-class Answer:
+class InspectedAnswer:
     """A request whose answer is followed."""
 
     number: int
@@ -97,7 +97,7 @@ class Inspection:
     def __init__(self, prices: Prices | None = None) -> None:
         self.speakers: Speakers = Speakers()
         """The names of the subagents so far."""
-        self.answers: dict[str, Answer] = {}
+        self.answers: dict[str, InspectedAnswer] = {}
         """The requests with their answers so far, by their keys."""
         self._prices = prices or {}
         self._drawn: set[str] = set()
@@ -164,7 +164,7 @@ class Inspection:
         parent = self._lanes_of_calls.get(line.parent or "")
         lane = self._free_lane(parent, line.agent.shown, "agent")
         story = self._stories.setdefault((line.agent.shown, str(line.input.get("threadId"))), EventStory(self.speakers))
-        answer = Answer(len(self.answers), AnswerChanges(line, story), lane, story)
+        answer = InspectedAnswer(len(self.answers), AnswerChanges(line, story), lane, story)
         self.answers[line.request] = answer
         for execution in self._early.pop(line.call, ()):
             self._note_call(answer, execution.tool_call_id, execution)
@@ -207,7 +207,7 @@ class Inspection:
             if asked:
                 row["q"] = [*asked]
 
-    def _note_answers(self, answer: Answer, line: RequestLine) -> None:
+    def _note_answers(self, answer: InspectedAnswer, line: RequestLine) -> None:
         """Take note of the interrupts that a request answers, and of the decisions about tool calls in the answers."""
         for entry in answer.changes.resume:
             interrupt = self._interrupts.get(entry.interrupt_id) or Interrupt(id=entry.interrupt_id, reason="")
@@ -216,7 +216,12 @@ class Inspection:
         answer.story.decide(answer.answered)
 
     def _note_call(
-        self, answer: Answer, tool_call_id: str, execution: ToolExecution | None = None, *, is_made: bool = True
+        self,
+        answer: InspectedAnswer,
+        tool_call_id: str,
+        execution: ToolExecution | None = None,
+        *,
+        is_made: bool = True,
     ) -> ToolCallStory:
         """Take note of a tool call that an answer makes, or that is executed after it; return it as it is now."""
         call = answer.story.call(tool_call_id, "" if execution is None else execution.name)
@@ -269,7 +274,7 @@ class Inspection:
             for lane in (answer.lane, *answer.subagents.values()):
                 lane.is_busy = False
 
-    def _lane_of_event(self, answer: Answer, event: dict[str, Any]) -> _Lane:
+    def _lane_of_event(self, answer: InspectedAnswer, event: dict[str, Any]) -> _Lane:
         subagent = event.get("subagentRunId")
         if not isinstance(subagent, str):
             return answer.lane

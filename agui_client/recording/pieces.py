@@ -24,8 +24,8 @@ from agui_client._secrets import (
     REST,
     SHAPE_HINTS,
     UNDECIDED,
-    Edit,
     Redact,
+    Replacement,
     begins_as_json,
     edited,
     edits_in_place,
@@ -77,7 +77,7 @@ class _State(Enum):
 
 
 @dataclass(slots=True, eq=False)
-class Entry:
+class PendingEvent:
     """An event on its way to the file."""
 
     line: str
@@ -119,14 +119,14 @@ class _Text:
     """The end of all pieces."""
     tail_before: str = ""
     """The end of the pieces before those that wait."""
-    waiting: list[Entry] = field(default_factory=list[Entry])
+    waiting: list[PendingEvent] = field(default_factory=list[PendingEvent])
 
     @property
     def is_waiting(self) -> bool:
         """Whether further pieces wait for the end of the text."""
         return self.state is _State.UNDECIDED or self.state is _State.SECRET
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: PendingEvent) -> None:
         """Take a piece, and decide whether it waits."""
         delta, before = entry.delta, self.tail
         if self.state is _State.OVER:
@@ -170,7 +170,7 @@ class _Text:
             most = _TAIL_OF_ESCAPES if has_ascii_escape(lowered) else _TAIL_OF_NAMES
             self.state, self.tail = _State.OPEN, text[-most:]
 
-    def _redact(self) -> list[Edit]:
+    def _redact(self) -> list[Replacement]:
         before = "".join(self.written) if self.is_json else self.tail_before
         text = before + "".join(entry.delta for entry in self.waiting)
         edits = edits_of(text) if self.is_json else edits_in_place(text)
@@ -185,24 +185,24 @@ class _Text:
         return edits
 
 
-class Answer:
+class AnswerWriter:
     """The events of an answer on their way to the file: all that can be written has left when a method returns."""
 
     def __init__(self) -> None:
-        self._entries: deque[Entry] = deque()
+        self._entries: deque[PendingEvent] = deque()
         self._texts: dict[tuple[str, str | None], _Text] = {}
         self._latest: dict[tuple[str, str | None], str | None] = {}
 
-    def add(self, line: str, event: WireEvent) -> Iterable[Entry]:
+    def add(self, line: str, event: WireEvent) -> Iterable[PendingEvent]:
         """Take the line of an event; yield those that can be written."""
         members = event.data if isinstance(event, UnrecognizedEvent) else event.__dict__
         delta = members.get("delta")
         if isinstance(delta, str):
             text = self._text(event)
-            entry = Entry(line, text, delta)
+            entry = PendingEvent(line, text, delta)
             text.add(entry)
         else:
-            entry = Entry(line)
+            entry = PendingEvent(line)
             if self._texts and event.type.endswith("_END"):
                 self._end(self._text(event))
         if not self._entries and not entry.is_waiting:
@@ -210,7 +210,7 @@ class Answer:
         self._entries.append(entry)
         return self._ready()
 
-    def finish(self) -> Iterator[Entry]:
+    def finish(self) -> Iterator[PendingEvent]:
         """Yield the lines that have waited, since the answer is over."""
         for text in self._texts.values():
             self._end(text)
@@ -237,7 +237,7 @@ class Answer:
             for entry in self._entries:
                 entry.given = {**(entry.given or {}), **_RAW}
 
-    def _ready(self) -> Iterator[Entry]:
+    def _ready(self) -> Iterator[PendingEvent]:
         """Take the lines that can be written from those that are on their way."""
         entries = self._entries
         while entries and not entries[0].is_waiting:
@@ -259,7 +259,7 @@ def _family_of(model: type[BaseModel]) -> str:
     return _family(str(model.model_fields["type"].default.value))
 
 
-def _behind(start: int, text: str, edits: list[Edit]) -> list[Edit]:
+def _behind(start: int, text: str, edits: list[Replacement]) -> list[Replacement]:
     """Return the edits of the part of a text that was not written yet; what they say of the rest comes too late.
 
     Args:
@@ -267,7 +267,7 @@ def _behind(start: int, text: str, edits: list[Edit]) -> list[Edit]:
         text: The text.
         edits: The edits of all of the text; none if it cannot be read.
     """
-    rest = [Edit(start, len(text), REST)]
+    rest = [Replacement(start, len(text), REST)]
     if not edits:
         return rest
     clipped = [edit if edit.start >= start else _clipped(edit, start, text) for edit in edits if edit.end > start]
@@ -276,13 +276,13 @@ def _behind(start: int, text: str, edits: list[Edit]) -> list[Edit]:
     return clipped if is_same else rest
 
 
-def _clipped(edit: Edit, start: int, text: str) -> Edit:
+def _clipped(edit: Replacement, start: int, text: str) -> Replacement:
     """Return the part of an edit from a position on, or from the end of the escape that is cut there."""
     ends = (match.end() for match in _CHARACTER.finditer(text, edit.start))
-    return Edit(next(end for end in ends if end >= start), edit.end, REST)
+    return Replacement(next(end for end in ends if end >= start), edit.end, REST)
 
 
-def _part(text: str, edits: list[Edit], start: int, end: int) -> str:
+def _part(text: str, edits: list[Replacement], start: int, end: int) -> str:
     """Return what edits leave of a part of a text: a replacement stands where its edit begins."""
     parts: list[str] = []
     at = start

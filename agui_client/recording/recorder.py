@@ -46,7 +46,7 @@ from agui_client.recording.format import (
     ToolLine,
     WarningRecord,
 )
-from agui_client.recording.pieces import Answer, Entry
+from agui_client.recording.pieces import AnswerWriter, PendingEvent
 from agui_client.recording.reading import Recording, RecordingError, lines_of_call
 from agui_client.recording.references import InputReferences
 
@@ -89,7 +89,7 @@ class Recorder(RunKeeper):
         self._calls: WeakKeyDictionary[RunScope, str] = WeakKeyDictionary()
         self._latest: WeakKeyDictionary[RunScope, str] = WeakKeyDictionary()
         self._requests: WeakKeyDictionary[RunScope, dict[int, str]] = WeakKeyDictionary()
-        self._answers: dict[str, Answer] = {}
+        self._answers: dict[str, AnswerWriter] = {}
         self._reports: dict[tuple[str, str], int] = {}
         self._references = InputReferences()
         self._lock = threading.RLock()
@@ -223,7 +223,7 @@ class Recorder(RunKeeper):
             answers={each.interrupt.id: (each.by, each.seconds) for each in answered} or None,
             input=json.loads(request_body(input)),
         )
-        whole = Entry(line.model_dump_json(exclude_none=True, exclude={"same"})).redacted(self._redact)
+        whole = PendingEvent(line.model_dump_json(exclude_none=True, exclude={"same"})).redacted(self._redact)
         # No other thread may come to a new file between the reference and its line.
         with self._lock:
             try:
@@ -238,7 +238,7 @@ class Recorder(RunKeeper):
         # By hand, and not as a model: this happens for every event.
         head = f'{{"kind":"event","request":"{request}","at":{self._now()},"event":'
         if (answer := self._answers.get(request)) is None:
-            answer = self._answers[request] = Answer()
+            answer = self._answers[request] = AnswerWriter()
         try:
             for entry in answer.add(f"{head}{_event_json(event)}}}", event):
                 self._write_bytes(entry.redacted(self._redact))
@@ -304,7 +304,7 @@ class Recorder(RunKeeper):
         return round(perf_counter() - self._began, 6)
 
     def _write(self, line: BaseModel) -> None:
-        self._write_bytes(Entry(line.model_dump_json(exclude_none=True)).redacted(self._redact))
+        self._write_bytes(PendingEvent(line.model_dump_json(exclude_none=True)).redacted(self._redact))
 
     def _write_bytes(self, line: bytes) -> None:
         with self._lock:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from agui_client._plain_text import cut_short
 from agui_client._run.story import RunStory, Speakers, ToolCallStory, as_text
 from agui_client.recording.format import EndingPart, EndLine, HeaderLine, Line, ResponseLine, ToolLine
-from agui_client.recording.inspection import Answer, Inspection
+from agui_client.recording.inspection import InspectedAnswer, Inspection
 from agui_client.recording.matching import ABSENT, changed_places, question
 from agui_client.recording.prices import Prices
 from agui_client.recording.reading import Exchange, Recording
@@ -257,7 +257,7 @@ def _end_text(line: EndLine) -> str:
     return line.reason if line.error is None else f"{line.reason}: {line.error.type}"
 
 
-def _complete(request: RequestSummary, exchange: Exchange, answer: Answer) -> None:
+def _complete(request: RequestSummary, exchange: Exchange, answer: InspectedAnswer) -> None:
     """Add what is known of a request when its answer is over."""
     changes, request.calls, request.answered = answer.changes, answer.calls, answer.answered
     request.interrupts = changes.outcome.interrupts

@@ -6,11 +6,11 @@ Where the run is saved, the journal also has the tools that a member has begun, 
 
 To change
 
-- what a team knows when it is taken up again: `CallRecord` and `Journal` here; `MemberCalls` in `teams/member_calls.py`
-  decides whether a run is taken up, and drops the words of an attempt that failed. The journal of an inner team is in
-  the record of its call: `Journal.keep` removes it with the end of that, `CallRecord.cut` says what becomes of a call
-  that is cut, and `SubagentRun.fail` tells what a cut team has done and nobody has read. `is_of_a_member` in
-  `_run/subagents.py` says which events the engine saves at once, `TeamSource.saved` waits for that
+- what a team knows when it is taken up again: `CallRecord` and `TeamJournal` here; `MemberCalls` in
+  `teams/member_calls.py` decides whether a run is taken up, and drops the words of an attempt that failed. The journal
+  of an inner team is in the record of its call: `TeamJournal.keep` removes it with the end of that, `CallRecord.cut`
+  says what becomes of a call that is cut, and `SubagentRun.fail` tells what a cut team has done and nobody has read.
+  `is_of_a_member` in `_run/subagents.py` says which events the engine saves at once, `TeamSource.saved` waits for that
 """
 
 from __future__ import annotations
@@ -250,7 +250,7 @@ def has_new_prompt(journal: JournalDocument, messages: Sequence[Message], keys: 
     return bool(journal.after)
 
 
-class Journal:
+class TeamJournal:
     """The journal of the run that is going on: each change of it is given on as operations of a JSON Patch.
 
     Args:

@@ -2,8 +2,8 @@
 
 To change
 
-- the limits of a team: `TeamLimits` and `Budget` here; the calls and tokens of everything below a team reach it through
-  `_run/meter.py`; clocks that stand still while a person is asked are in `_tools/working_time.py`
+- the limits of a team: `TeamLimits` and `TeamBudget` here; the calls and tokens of everything below a team reach it
+  through `_run/meter.py`; clocks that stand still while a person is asked are in `_tools/working_time.py`
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class TeamLimits(Record):
     """The number of tokens after which no further agent is called; None for any."""
 
 
-class Budget:
+class TeamBudget:
     """The calls and tokens of a run of a team, and of the runs before that it takes up.
 
     Args:

@@ -40,8 +40,8 @@ from agui_client._tools.working_time import WorkingTime
 from agui_client.errors import RunFailedError, UsageError
 from agui_client.teams.call_journal import (
     CallRecord,
-    Journal,
     JournalDocument,
+    TeamJournal,
     begun_in,
     document_as_json,
     ended_record,
@@ -52,12 +52,12 @@ from agui_client.teams.call_journal import (
 )
 from agui_client.teams.event_forwarder import Owners, is_partial
 from agui_client.teams.id_scope import IdScope, as_pointer, changed, flow_of, split_interrupt_id, split_invocation
-from agui_client.teams.limits import Budget, TeamLimitError, TeamLimits
+from agui_client.teams.limits import TeamBudget, TeamLimitError, TeamLimits
 from agui_client.teams.members import Member, OnError, member_state
 from agui_client.teams.snapshot_events import stands_in, whole_snapshot, whole_steps, with_restated
 from agui_client.teams.subagent_run import JournalChange, SubagentRun, result_event
 from agui_client.teams.team_state import StateView, TeamState
-from agui_client.teams.transcript import Transcript, names_below
+from agui_client.teams.transcript import TeamTranscript, names_below
 
 if TYPE_CHECKING:
     from agui_client._run.meter import Meter
@@ -70,7 +70,7 @@ _BOUNDS = (SubagentStartedEvent, SubagentFinishedEvent, SubagentErrorEvent)
 
 
 @dataclass(slots=True)
-class Call:
+class MemberCall:
     """One call of a member."""
 
     member: Member
@@ -109,7 +109,7 @@ class MemberCalls:
         self.usage: list[TokenUsage] = []
         """The tokens that members used so far."""
         self._members = {member.key: member for member in members}
-        self._transcript = Transcript(names_below(members))
+        self._transcript = TeamTranscript(names_below(members))
         self.thread: Reducer = Reducer(input.messages, {} if input.state is None else input.state)
         """The team's conversation."""
         self.state: TeamState = TeamState(self.thread)
@@ -130,7 +130,7 @@ class MemberCalls:
             self._abandoned = left.model_copy(update={"calls": others})
         elif answers:
             raise UsageError(NO_JOURNAL)
-        self.journal: Journal = Journal(document, self._write)
+        self.journal: TeamJournal = TeamJournal(document, self._write)
         """The journal of the run."""
         self.first_events: list[Event] = []
         """The events that the run begins with."""
@@ -140,7 +140,7 @@ class MemberCalls:
         self._answers = answers
         self._owners = Owners(input.messages)
         self._turns = anyio.CapacityLimiter(limits.at_once or math.inf)
-        self._budget = Budget(limits, *document.used)
+        self._budget = TeamBudget(limits, *document.used)
         self._over = max((record.over for record in document.calls.values()), default=0)
 
     @property
@@ -157,7 +157,7 @@ class MemberCalls:
                 return message.id
         return None
 
-    async def carry_out(self, call: Call) -> SubagentRun:
+    async def carry_out(self, call: MemberCall) -> SubagentRun:
         """Run a member, and keep what came of it.
 
         Args:
@@ -191,7 +191,7 @@ class MemberCalls:
         await self._source.saved()
         return run
 
-    async def _attempts(self, call: Call, meter: Meter) -> tuple[SubagentRun, list[Any]]:
+    async def _attempts(self, call: MemberCall, meter: Meter) -> tuple[SubagentRun, list[Any]]:
         """Run a member until it does not fail, or has no attempt left; return its last run, and its last event."""
         call.chosen = [*call.record.chosen]
         if call.chosen and not call.record.interrupts:
@@ -236,7 +236,7 @@ class MemberCalls:
             self._warn(run, "failed, and the team went on without it", event_type="SUBAGENT_ERROR")
         return run, end
 
-    def _run_of(self, call: Call) -> SubagentRun:
+    def _run_of(self, call: MemberCall) -> SubagentRun:
         """Return a run of a member."""
         hidden = self._unseen(call)
         messages = [each for each in self.thread.messages if each.id not in hidden] if hidden else self.thread.messages
@@ -254,7 +254,7 @@ class MemberCalls:
             owners=self._owners,
         )
 
-    def _unseen(self, call: Call) -> set[str]:
+    def _unseen(self, call: MemberCall) -> set[str]:
         """Return the ids of what members have said since a call began: a member that goes on is shown what it was."""
         seen, begin = call.record.seen or 0, self.journal.after
         if seen == self._over or (begin and self.thread.message(begin) is None):
@@ -296,7 +296,7 @@ class MemberCalls:
         if (scope := CURRENT_SCOPE.get()) is not None:
             scope.warnings.add("SUB-9", f"{name} {what}: {cause}", path=as_pointer(name), event_type=event_type)
 
-    async def _pass(self, run: SubagentRun, call: Call, *, is_first: bool) -> list[Any]:
+    async def _pass(self, run: SubagentRun, call: MemberCall, *, is_first: bool) -> list[Any]:
         """Pass a member's events on; return the one of its end. Further attempts are the same invocation."""
         end: list[Any] = []
         source, member, is_late, time = self._source, call.member, False, WorkingTime(call.member.timeout)
@@ -326,7 +326,7 @@ class MemberCalls:
                 source.put_nowait(event)
         return end
 
-    def _take_item(self, item: Any, call: Call, view: StateView, end: list[Any], *, is_first: bool) -> None:
+    def _take_item(self, item: Any, call: MemberCall, view: StateView, end: list[Any], *, is_first: bool) -> None:
         """Take over what a member has done.
 
         Args:
@@ -348,7 +348,7 @@ class MemberCalls:
         elif is_first:
             self._source.put_nowait(item)
 
-    def _change_team(self, call: Call, change: JournalChange) -> None:
+    def _change_team(self, call: MemberCall, change: JournalChange) -> None:
         """Keep a change of the journal of a member that is a team."""
         self.journal.patch_team(call.invocation, call.record, change.operations)
         if call.record.is_cut:
@@ -367,7 +367,7 @@ class MemberCalls:
         kept = [new.pop(message.id, message) for message in self.thread.messages if message.id not in dropped]
         self.thread.set_messages([*kept, *new.values()])
 
-    def _answer_own_calls(self, run: SubagentRun, call: Call) -> None:
+    def _answer_own_calls(self, run: SubagentRun, call: MemberCall) -> None:
         """Answer a member's calls of the team's tools."""
         results = {tool.name: result for tool, result in call.tools}
         for own in run.own_calls:
@@ -439,13 +439,13 @@ class MemberCalls:
         }
         return [each for each in record.answers if each.interrupt_id not in done]
 
-    def _with_inner_journal(self, call: Call) -> CallRecord:
+    def _with_inner_journal(self, call: MemberCall) -> CallRecord:
         """Return the record of a call with the journal of a member that is a team, as it is now."""
         written: Any = self.thread.state[JOURNAL]["calls"].get(call.invocation, {})
         return call.record.model_copy(update={"team": written.get("team")})
 
     async def _keep_tools(
-        self, call: Call, events: Sequence[Event], in_flight: InFlightCalls, *, has_used_answers: bool
+        self, call: MemberCall, events: Sequence[Event], in_flight: InFlightCalls, *, has_used_answers: bool
     ) -> None:
         """Keep which tools of a member are at work; wait until that is saved, with the events before it."""
         for event in events:
@@ -456,7 +456,7 @@ class MemberCalls:
         self.journal.keep(call.invocation, call.record)
         await self._source.saved()
 
-    async def _drop_earlier_words(self, call: Call) -> None:
+    async def _drop_earlier_words(self, call: MemberCall) -> None:
         """Take the partial words of an attempt in an earlier run, which failed or was killed, out of the messages."""
         record = self._with_inner_journal(call)
         if not self._is_taken_up or record.left is not None:

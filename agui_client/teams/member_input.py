@@ -24,7 +24,7 @@ from agui_client._run.subagents import JOURNAL, without_journal
 from agui_client.teams.event_forwarder import Owners, Whole
 from agui_client.teams.id_scope import IdScope, changed, split_interrupt_id
 from agui_client.teams.members import Member, member_context, member_state, member_tools
-from agui_client.teams.transcript import Shown, Transcript
+from agui_client.teams.transcript import Shown, TeamTranscript
 
 if TYPE_CHECKING:
     from agui_client.messages import Part
@@ -45,7 +45,7 @@ class MemberInput:
     """
 
     def __init__(
-        self, member: Member, outer: RunAgentInput, ids: IdScope, transcript: Transcript, prompt: Content | None
+        self, member: Member, outer: RunAgentInput, ids: IdScope, transcript: TeamTranscript, prompt: Content | None
     ) -> None:
         self._member, self._outer, self._ids = member, outer, ids
         self.shown: Shown = transcript.shown(outer.messages, ids, member.sees or ("all" if prompt is None else None))

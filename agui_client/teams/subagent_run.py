@@ -59,7 +59,7 @@ from agui_client.teams.in_flight_tools import InFlightTools, continuation_of
 from agui_client.teams.member_input import MemberInput, answers_for
 from agui_client.teams.members import Member, answer_schema, as_member, messages_of
 from agui_client.teams.snapshot_events import cut_off, stands_in
-from agui_client.teams.transcript import Transcript
+from agui_client.teams.transcript import TeamTranscript
 
 if TYPE_CHECKING:
     from agui_client._run.async_run import AgentRun
@@ -160,7 +160,7 @@ class SubagentRun:
         invocation: str | None = None,
         resume: Sequence[ResumeEntry] | None = None,
         tools: Iterable[Tool] = (),
-        transcript: Transcript | None = None,
+        transcript: TeamTranscript | None = None,
         journal: CallRecord | None = None,
         keep: Keep | None = None,
         owners: Owners | None = None,
@@ -179,7 +179,7 @@ class SubagentRun:
         self._owners = owners or Owners(input.messages)
         self._ids = IdScope(self.subagent_run_id, prefix, self._owners.translations[prefix])
         self._further = {tool.name for tool in tools}
-        self._given = MemberInput(member, input, self._ids, transcript or Transcript({key: member.name}), prompt)
+        self._given = MemberInput(member, input, self._ids, transcript or TeamTranscript({key: member.name}), prompt)
         self._shown, self._own_ids = self._given.shown, self._given.own_ids
         self.begin_id = self._shown.own[-1].id if self._shown.own else ""
         self._inner = self._given.compose(tools, resume, journal)

@@ -45,7 +45,7 @@ from agui_client.messages import prompt_messages
 from agui_client.teams.call_journal import CallRecord, digest_of
 from agui_client.teams.id_scope import said_id
 from agui_client.teams.limits import TeamLimitError, TeamLimits, check_depth
-from agui_client.teams.member_calls import Call, MemberCalls
+from agui_client.teams.member_calls import MemberCall, MemberCalls
 from agui_client.teams.members import Member, OnError, Sees
 from agui_client.teams.snapshot_events import cut_off
 
@@ -97,7 +97,7 @@ class Team:
         self._journal, self._thread = calls.journal, calls.thread
         self._time = WorkingTime(limits.seconds, self._journal.seconds)
         self._busy: Counter[str] = Counter()
-        self._raised: list[tuple[BaseException, Call]] = []
+        self._raised: list[tuple[BaseException, MemberCall]] = []
         self._passed_over = 0
         """The number of these failures that the function has gone on from: another call has succeeded since."""
         self._said = self._noted = 0
@@ -200,14 +200,14 @@ class Team:
         made = [self.called(member, item, on_error=on_error, is_apart=True) for item in items]
         return await self._gathered(made, at_once or math.inf)
 
-    async def _gathered(self, made: Sequence[Call], at_once: float) -> list[SubagentResult]:
+    async def _gathered(self, made: Sequence[MemberCall], at_once: float) -> list[SubagentResult]:
         """Make calls side by side."""
         turns = anyio.CapacityLimiter(at_once)
         results: dict[int, SubagentResult] = {}
         failures: list[BaseException] = []
-        failed: list[Call] = []
+        failed: list[MemberCall] = []
 
-        async def take(place: int, call: Call) -> None:
+        async def take(place: int, call: MemberCall) -> None:
             """Make one call."""
             try:
                 results[place] = await self.make(call)
@@ -294,7 +294,7 @@ class Team:
         tools: Sequence[tuple[Tool, str]] = (),
         sees: Sees | None = None,
         is_apart: bool = False,
-    ) -> Call:
+    ) -> MemberCall:
         """Return a call of a member that is the next one of it."""
         found = self._member(member)
         if sees is not None:
@@ -307,9 +307,9 @@ class Team:
         record = self._journal.records.get(invocation)
         if record is None:
             record = CallRecord(prompt=digest_of(content), is_apart=is_apart or self._busy[found.key] > 0)
-        return Call(found, invocation, record, content, speaks, policy, tools)
+        return MemberCall(found, invocation, record, content, speaks, policy, tools)
 
-    async def make(self, call: Call) -> SubagentResult:
+    async def make(self, call: MemberCall) -> SubagentResult:
         """Make a call, go on with one that waited, or return what came of one that is over."""
         if self._is_over:
             raise UsageError(f"{call.member.name} was called when the run of its team was over: await each call")
@@ -336,7 +336,7 @@ class Team:
                 self._news.set()
         raise AGUIError(f"{call.member.name} was cancelled with the run of its team")
 
-    async def _earlier_end(self, call: Call) -> SubagentResult:
+    async def _earlier_end(self, call: MemberCall) -> SubagentResult:
         """Return or raise what came of a call when the function that leads the team was called before."""
         record = call.record
         call.chosen = record.chosen
@@ -358,11 +358,11 @@ class Team:
         if (scope := CURRENT_SCOPE.get()) is not None:
             scope.warnings.add("INT-4", what)
 
-    def _wait(self, call: Call) -> None:
+    def _wait(self, call: MemberCall) -> None:
         self._waiting[call.invocation] = call.record
         raise SuspendedError
 
-    def _give_up(self, calls: Iterable[Call], failed: Sequence[Call]) -> None:
+    def _give_up(self, calls: Iterable[MemberCall], failed: Sequence[MemberCall]) -> None:
         """Note that calls were cancelled, so that none of them begins, or asks, when the run is taken up again.
 
         Args:

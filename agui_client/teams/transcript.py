@@ -4,7 +4,7 @@ What others said is written once in a run, and not for each call of each member:
 
 To change
 
-- what a member is shown and asked: `Transcript` here, which writes what others said once in a run of the team;
+- what a member is shown and asked: `TeamTranscript` here, which writes what others said once in a run of the team;
   `MemberInput` in `teams/member_input.py` makes the input of a call of it. `tests/teams/test_costs.py` counts what a
   call costs after many others
 """
@@ -36,7 +36,7 @@ class Shown(NamedTuple):
     """The ids of those that are not the member's own, as the member knows them."""
 
 
-class Transcript:
+class TeamTranscript:
     """A team's conversation, with each message as the members are shown it that have not written it.
 
     Args:

@@ -14,7 +14,6 @@ sent. `ThreadStoreContract` has the tests of a store of threads.
 """
 
 from agui_client.testing import faults
-from agui_client.testing.app import ScriptedApp, agui_app
 from agui_client.testing.byte_server import Answer, ByteServer, Raw, Reply, Request, serve_bytes
 from agui_client.testing.conformance import assert_conforms
 from agui_client.testing.demo_agent import demo_agent
@@ -32,9 +31,10 @@ from agui_client.testing.parts import (
     turn,
 )
 from agui_client.testing.scripted_agent import ScriptedAgent, Turn
+from agui_client.testing.scripted_app import ScriptedApp, agui_app
 from agui_client.testing.server import Server, serve
 from agui_client.testing.steps import Gate, Step
-from agui_client.testing.thread_store import ThreadStoreContract
+from agui_client.testing.store_contract import ThreadStoreContract
 
 __all__ = [
     "Answer",

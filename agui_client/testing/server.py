@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from anyio.from_thread import start_blocking_portal
 
 from agui_client.asgi.in_process import ASGIApp
-from agui_client.testing.app import Producer, ScriptedApp
+from agui_client.testing.scripted_app import Producer, ScriptedApp
 
 if TYPE_CHECKING:
     from agui_client.testing._uvicorn import BackgroundServer

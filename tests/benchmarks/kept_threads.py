@@ -19,7 +19,7 @@ from sqlalchemy import Table, create_engine, insert, select
 
 from agui_client._conversation.log import empty_members, entry_of
 from agui_client.store import Store, Threads
-from agui_client.store.sql.tables import ENTRIES, LINES, THREADS
+from agui_client.store.sql.store_tables import ENTRIES, LINES, THREADS
 from agui_client.testing import ScriptedAgent, text, turn
 from agui_client.types import Checkpoint
 from benchmarks.measure import Row, best_times

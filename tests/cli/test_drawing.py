@@ -25,7 +25,7 @@ from rich.console import Console
 from agui_client._cli.lines import printable
 from agui_client._cli.live_run import LiveRun
 from agui_client._cli.live_view import LiveView
-from agui_client._cli.output import Transcript
+from agui_client._cli.output import RunPrinter
 from agui_client.teams import SequentialAgent
 from agui_client.testing import ScriptedAgent, interrupt, turn
 
@@ -142,7 +142,7 @@ def test_the_words_of_a_subagent_are_drawn_under_its_name() -> None:
     assert "Words" in shown
     assert "team > writer failed: broken" in shown
     notes = io.StringIO()
-    transcript = Transcript(answers=None, notes=notes)
+    transcript = RunPrinter(answers=None, notes=notes)
     for event in events:
         transcript.show(event, None)
     assert notes.getvalue().splitlines() == [
@@ -157,5 +157,5 @@ def test_a_question_that_waits_names_the_member_of_a_team_that_asks() -> None:
     clerk = ScriptedAgent(turn(outcome=interrupt("Proceed?")), agent_id="clerk")
     result = SequentialAgent(SequentialAgent(clerk, agent_id="desk")).run_agent_sync("Hi")
     notes = io.StringIO()
-    Transcript(answers=None, notes=notes).close(result)
+    RunPrinter(answers=None, notes=notes).close(result)
     assert ": desk > clerk: Proceed? (" in notes.getvalue()

@@ -34,12 +34,12 @@ from agui_client._protocol.plain_json import members_as_json
 from agui_client._protocol.schema import (
     EVENT_MODELS,
     Anything,
-    Choice,
+    ChoiceSchema,
     Integer,
-    Items,
+    ListSchema,
+    ObjectSchema,
     OpenObject,
     Pinned,
-    Record,
     Shape,
     TextOrItems,
     Variants,
@@ -656,13 +656,13 @@ _SCALARS: dict[str, st.SearchStrategy[Any]] = {"replace": st.booleans(), "path":
 
 def _values(shape: Shape, name: str = "") -> st.SearchStrategy[Any]:
     match shape:
-        case Items(item=item):
+        case ListSchema(item=item):
             return st.lists(_values(item), min_size=name == "interrupts", max_size=2)
         case TextOrItems(items=items):
             return st.text(max_size=3) | _values(items)
         case Variants(members=members):
             return st.one_of([_values(member) for member in members.values()])
-        case Record():
+        case ObjectSchema():
             return _objects(shape)
         case _:
             return _leaves(shape, name)
@@ -678,13 +678,13 @@ def _leaves(shape: Shape, name: str) -> st.SearchStrategy[Any]:
             return st.integers(0, 2**53 - 1)
         case Pinned(value=value):
             return st.just(value)
-        case Choice(values=values):
+        case ChoiceSchema(values=values):
             return st.sampled_from(sorted(values))
         case _:
             return _SCALARS.get(name, st.text(max_size=3))
 
 
-def _objects(structure: Record) -> st.SearchStrategy[Wire]:
+def _objects(structure: ObjectSchema) -> st.SearchStrategy[Wire]:
     values = {
         wire: _values(slot.shape, wire) if slot.required else _values(slot.shape, wire).filter(lambda v: v is not None)
         for wire, slot in structure.slots.items()
@@ -705,13 +705,13 @@ _CONFORMING = _EVENTS.filter(lambda data: not _has_repeated_interrupts(data))
 def _polluted(shape: Shape, value: Any) -> Any:
     """The value with an unknown property in every closed object and an unknown element in every list of variants."""
     match shape:
-        case Record(slots=slots, is_open=False):
+        case ObjectSchema(slots=slots, is_open=False):
             return {name: _polluted(slots[name].shape, member) for name, member in value.items()} | {"x-future": None}
         case Variants(discriminator=discriminator, members=members):
             return _polluted(members[value[discriminator]], value)
-        case Items(item=Variants(discriminator=discriminator) as item):
+        case ListSchema(item=Variants(discriminator=discriminator) as item):
             return [*(_polluted(item, element) for element in value), {discriminator: "x-future"}]
-        case Items(item=item):
+        case ListSchema(item=item):
             return [_polluted(item, element) for element in value]
         case TextOrItems(items=items) if isinstance(value, list):
             return _polluted(items, value)

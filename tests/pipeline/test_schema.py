@@ -18,12 +18,12 @@ from agui_client._protocol.events import UnrecognizedEvent
 from agui_client._protocol.schema import (
     EVENT_MODELS,
     Anything,
-    Choice,
+    ChoiceSchema,
     Integer,
-    Items,
+    ListSchema,
+    ObjectSchema,
     OpenObject,
     Pinned,
-    Record,
     Scalar,
     Shape,
     TextOrItems,
@@ -42,16 +42,16 @@ _EVENTS = TypeAdapter[Event](Event)
 _DEFINITIONS: dict[str, Any] = _EVENTS.json_schema(by_alias=True)["$defs"]
 
 
-def _records(shape: Shape) -> dict[str, Record]:
+def _records(shape: Shape) -> dict[str, ObjectSchema]:
     match shape:
-        case Record(model=model, slots=slots):
+        case ObjectSchema(model=model, slots=slots):
             found = {model.__name__: shape}
             for slot in slots.values():
                 found |= _records(slot.shape)
             return found
         case Variants(members=members):
             return {name: inner for member in members.values() for name, inner in _records(member).items()}
-        case Items(item=item):
+        case ListSchema(item=item):
             return _records(item)
         case TextOrItems(items=items):
             return _records(items)
@@ -89,7 +89,7 @@ def _agrees(shape: Shape, schema: dict[str, Any], *, nullable: bool = False) -> 
         assert len(rest) == len(schema["anyOf"]) - 1
         schema = rest[0] if len(rest) == 1 else {"anyOf": rest}
     match shape:
-        case Items(item=item):
+        case ListSchema(item=item):
             return schema["type"] == "array" and _agrees(item, schema["items"])
         case TextOrItems(items=items):
             text, array = schema["anyOf"]
@@ -97,7 +97,7 @@ def _agrees(shape: Shape, schema: dict[str, Any], *, nullable: bool = False) -> 
         case Variants():
             refs = {tag: _reference(member) for tag, member in shape.members.items()}
             return bool(schema["discriminator"] == {"mapping": refs, "propertyName": shape.discriminator})
-        case Record():
+        case ObjectSchema():
             return schema == {"$ref": _reference(shape)}
         case _:
             return _leaf_agrees(shape, schema)
@@ -111,7 +111,7 @@ def _leaf_agrees(shape: Shape, schema: dict[str, Any]) -> bool:
             return bool(schema["type"] == "integer")
         case Pinned(value=value):
             return bool(schema["const"] == value)
-        case Choice(values=values):
+        case ChoiceSchema(values=values):
             return values == frozenset(schema["enum"])
         case OpenObject():
             return schema == {"type": "object", "additionalProperties": True}
@@ -119,7 +119,7 @@ def _leaf_agrees(shape: Shape, schema: dict[str, Any]) -> bool:
             return isinstance(shape, Anything) and not schema
 
 
-def _reference(structure: Record) -> str:
+def _reference(structure: ObjectSchema) -> str:
     return f"#/$defs/{structure.model.__name__}"
 
 

@@ -24,7 +24,7 @@ from agui_client.store.runs.database_keeper import DatabaseKeeper
 from agui_client.store.runs.memory_keeper import MemoryKeeper
 from agui_client.store.runs.records import RunKey
 from agui_client.store.sql.database import url_of
-from agui_client.store.sql.tables import GROUP, RUN
+from agui_client.store.sql.store_tables import GROUP, RUN
 from agui_client.testing import Gate, ScriptedAgent, interrupt, text, tool_call, turn
 from support.stores import FOR_ALL
 from support.waiting import until

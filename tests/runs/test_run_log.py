@@ -31,7 +31,7 @@ from ag_ui.core import (
 from agui_client import UsageError
 from agui_client.store import RunInfo, RunStatus
 from agui_client.store.runs.records import Place, RunKey, cursor_of, read_cursor
-from agui_client.store.runs.run_log import Phase, RunLog
+from agui_client.store.runs.run_log import LogPhase, RunLog
 
 pytestmark = pytest.mark.anyio
 
@@ -95,13 +95,13 @@ async def test_the_description_of_a_run_says_how_it_ended(last: Event, status: R
     log = a_log(BEGUN, keeper=keeper)
     about: Any = {"run_id": "r", "thread_id": "t", "owner": "ann", "begun_at": log.begun_at}
     assert log.info == RunInfo(status=RunStatus.RUNNING, ended_at=None, event_count=1, interrupts=(), **about)
-    assert (log.age < 0, log.phase, log.end) == (True, Phase.OPEN, Place(1, 1))
+    assert (log.age < 0, log.phase, log.end) == (True, LogPhase.OPEN, Place(1, 1))
     log.append(last)
     interrupts = [ASKED] if status is RunStatus.WAITING else ()
     assert log.info == RunInfo(status=status, ended_at=log.ended_at, event_count=2, interrupts=interrupts, **about)
     assert log.ended_at is not None
     assert log.ended_at >= log.begun_at
-    assert (0 <= log.age < 60, log.phase, keeper.reports) == (True, Phase.OVER, ["end"])
+    assert (0 <= log.age < 60, log.phase, keeper.reports) == (True, LogPhase.OVER, ["end"])
     log.settle(is_answered=True)
     settled = RunStatus.FINISHED if status is RunStatus.WAITING else status
     assert (log.info.status, log.info.interrupts) == (settled, ())
@@ -126,7 +126,7 @@ async def test_a_log_takes_what_it_holds_and_gives_it_back_when_it_is_dropped() 
     assert 80_000 < written.size - before < 81_000
     assert keeper.size == log.size - begin
     log.drop()
-    assert (keeper.size, log.size, log.phase, log.before) == (-begin, 0, Phase.DROPPED, None)
+    assert (keeper.size, log.size, log.phase, log.before) == (-begin, 0, LogPhase.DROPPED, None)
     with pytest.raises(UsageError, match=r"^run 'r' is no longer kept; Store\(keep=, max_bytes=\) say for how long$"):
         await log.read(Place(0, 1))
 
@@ -322,7 +322,7 @@ async def test_a_run_that_is_refused_is_over_with_its_refusal() -> None:
             await log.opened()
         with pytest.raises(UsageError, match=r"^run 'r' has no events$"):
             await log.beginning([])
-    assert (seen, log.phase, log.status, keeper.reports) == ([False], Phase.OVER, RunStatus.FAILED, ["end"])
+    assert (seen, log.phase, log.status, keeper.reports) == ([False], LogPhase.OVER, RunStatus.FAILED, ["end"])
 
 
 async def test_a_caller_who_has_nothing_of_the_thread_gets_what_the_run_began_with() -> None:

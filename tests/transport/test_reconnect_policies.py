@@ -22,7 +22,7 @@ from ag_ui.core import (
 )
 
 from agui_client import HttpAgent, UsageError
-from agui_client._transport.client import Request
+from agui_client._transport.client import ClientRequest
 from agui_client.reconnect import Connect, DetachedRuns, LastEventId, ReconnectPolicy
 
 URL = "http://localhost:1/"
@@ -38,23 +38,23 @@ GIVEN = RunAgentInput(
     resume=[ResumeEntry(interrupt_id="i", status="resolved")],
 )
 FIRST, CONNECT = httpx.URL("http://localhost:1/first"), httpx.URL("http://localhost:1/connect")
-SENT = Request(body=b"{}", url=FIRST, headers={"x-user": "ann"})
+SENT = ClientRequest(body=b"{}", url=FIRST, headers={"x-user": "ann"})
 AGAIN: dict[str, Any] = {"headers": {"x-user": "ann"}, "is_reconnect": True}
 
 
 @pytest.mark.parametrize(
     ("policy", "connect_url", "request_again"),
     [
-        (LastEventId(), None, Request(body=b"", last_event_id="5", **AGAIN)),
-        (LastEventId(), CONNECT, Request(body=b"{}", url=CONNECT, last_event_id="5", **AGAIN)),
-        (LastEventId(method="GET"), CONNECT, Request(body=b"", last_event_id="5", **AGAIN)),
-        (LastEventId(method="POST"), CONNECT, Request(body=b"{}", url=CONNECT, last_event_id="5", **AGAIN)),
-        (Connect(), CONNECT, Request(body=b"{}", url=CONNECT, is_replay=True, **AGAIN)),
+        (LastEventId(), None, ClientRequest(body=b"", last_event_id="5", **AGAIN)),
+        (LastEventId(), CONNECT, ClientRequest(body=b"{}", url=CONNECT, last_event_id="5", **AGAIN)),
+        (LastEventId(method="GET"), CONNECT, ClientRequest(body=b"", last_event_id="5", **AGAIN)),
+        (LastEventId(method="POST"), CONNECT, ClientRequest(body=b"{}", url=CONNECT, last_event_id="5", **AGAIN)),
+        (Connect(), CONNECT, ClientRequest(body=b"{}", url=CONNECT, is_replay=True, **AGAIN)),
     ],
     ids=["at the agent's url", "at connect_url", "by GET", "by POST", "from the beginning"],
 )
 def test_a_policy_names_the_request_that_goes_on(
-    policy: ReconnectPolicy, connect_url: Any, request_again: Request
+    policy: ReconnectPolicy, connect_url: Any, request_again: ClientRequest
 ) -> None:
     plan = policy.plan(SENT, GIVEN, connect_url, is_replay=False)
     assert plan is not None
@@ -76,9 +76,9 @@ def test_a_server_that_keeps_threads_is_asked_for_the_thread_without_anything_th
         "state": {"n": 1},
         "context": [],
     }
-    assert (again, plan.attempts, plan.patience) == (Request(body=again.body, **AGAIN), 3, 7.5)
+    assert (again, plan.attempts, plan.patience) == (ClientRequest(body=again.body, **AGAIN), 3, 7.5)
     connecting = policy.connecting(SENT, GIVEN)
-    assert connecting == Request(body=again.body, headers={"x-user": "ann"})
+    assert connecting == ClientRequest(body=again.body, headers={"x-user": "ann"})
 
 
 def test_only_a_policy_that_asks_for_the_thread_itself_connects_without_a_connect_url() -> None:

@@ -13,7 +13,7 @@ import pytest
 from ag_ui.core import ReasoningEncryptedValueEvent
 
 from agui_client import AGUIError, HttpAgent, HTTPStatusError, RetryPolicy, UsageError
-from agui_client._transport.client import Request
+from agui_client._transport.client import ClientRequest
 from agui_client.testing import Raw, Reply, reasoning, serve_bytes, sse, text, turn
 
 pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
@@ -182,7 +182,7 @@ async def test_what_is_not_http_is_an_error_without_a_quotation_of_it(head: str)
 @pytest.mark.requirement("SEC-7", "SEC-9")
 def test_a_request_shows_nothing_of_what_it_sends() -> None:
     url = HttpAgent(f"http://ada:{SECRET}@host/?key={SECRET}")._transport.url
-    request = Request(body=SECRET.encode(), url=url, headers={"Authorization": SECRET})
+    request = ClientRequest(body=SECRET.encode(), url=url, headers={"Authorization": SECRET})
     assert SECRET not in repr(request)
 
 

@@ -25,7 +25,7 @@ from agui_client import (
     TransportError,
 )
 from agui_client._protocol.warnings import WarningLog
-from agui_client._transport.client import Request, Transport
+from agui_client._transport.client import ClientRequest, Transport
 from agui_client._transport.http_source import HttpSource
 from agui_client._transport.response import Body
 from agui_client._transport.source import IteratorSource, Source
@@ -41,7 +41,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.both_loops]
 
 
 def source_of(*pieces: Piece, **limits: Any) -> HttpSource:
-    request = Request(body=b"{}", timeouts=Timeouts(**limits))
+    request = ClientRequest(body=b"{}", timeouts=Timeouts(**limits))
     return HttpSource(Transport(URL, http_client=Memory(*pieces).client), request, WarningLog())
 
 

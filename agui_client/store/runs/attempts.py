@@ -33,7 +33,7 @@ _SECONDS = 0.05
 _logger = logging.getLogger("agui_client.runs")
 
 
-class Attempt:
+class RunAttempt:
     """Stores the events of one attempt at a run, and the places where another attempt would go on.
 
     While the database cannot be reached, the run goes on until it has to store something before it does the next thing:

@@ -13,7 +13,7 @@ To change
 
 - what becomes of a run whose process ends: `DatabaseKeeper` here takes it over, `go_back` in
   `store/runs/remote_runs.py` cuts its log, `EarlierAttempts` in `store/runs/earlier_attempts.py` has followers go on in
-  the next attempt, `Attempt` in `store/runs/attempts.py` stores events and chooses the checkpoints; of a run in a
+  the next attempt, `RunAttempt` in `store/runs/attempts.py` stores events and chooses the checkpoints; of a run in a
   stored thread, `call_of` in `store/threads/entries.py` reads the place off the thread's log, and `CutRun` in
   `serving/caller_input.py` asks for it; `_run/continuing.py` goes on from a place, and says which calls are made again.
   `tests/runs/test_durable.py` kills servers, `tests/runs/test_commits.py` behind each commit of a turn,
@@ -43,7 +43,7 @@ from agui_client._run.defaults import ATTEMPT_SPANS, counted, measure
 from agui_client.errors import RunInProgressError, UsageError
 from agui_client.serving.caller_input import CutRun
 from agui_client.serving.stopping import STOP_WITHIN
-from agui_client.store.runs.attempts import Attempt
+from agui_client.store.runs.attempts import RunAttempt
 from agui_client.store.runs.on_waiting import WaitingFunction, notify
 from agui_client.store.runs.records import (
     RunFilter,
@@ -55,7 +55,7 @@ from agui_client.store.runs.records import (
     WaitingRun,
 )
 from agui_client.store.runs.remote_runs import Rebuild, RemoteRuns, go_back
-from agui_client.store.runs.run_log import STOPPED, Phase, RunLog
+from agui_client.store.runs.run_log import STOPPED, LogPhase, RunLog
 from agui_client.store.runs.server_run import ServerRun
 from agui_client.store.sql.run_database import Claim, RunDatabase
 from agui_client.store.sql.run_rows import StoredRun
@@ -112,7 +112,7 @@ class DatabaseKeeper:
         self._on_waiting, self._keep = on_waiting, keep
         self._database = database
         self._remote_runs = RemoteRuns(self._database, registry, rebuild, self._spawn)
-        self._own: dict[str, Attempt] = {}
+        self._own: dict[str, RunAttempt] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._notifying: set[asyncio.Task[Any]] = set()
         self._context: Context | None = None
@@ -226,7 +226,7 @@ class DatabaseKeeper:
                 _logger.exception("the runs of ended processes cannot be taken over")
             await asyncio.sleep(_BEAT)
 
-    def _check(self, before: Mapping[str, Attempt], mine: Mapping[Claim, bool]) -> None:
+    def _check(self, before: Mapping[str, RunAttempt], mine: Mapping[Claim, bool]) -> None:
         """Stop the runs that are to be stopped, and give up those that another process has taken over.
 
         Args:
@@ -251,7 +251,7 @@ class DatabaseKeeper:
         self._registry.add(run)
         claim, back = Claim(row.row_id, row.attempt), partial(go_back, log, row, cut)
         span = _span_of(claim, run)
-        self._start(Attempt(self._database, claim, run, back, has_begun=row.has_begun, span=span))
+        self._start(RunAttempt(self._database, claim, run, back, has_begun=row.has_begun, span=span))
 
     def _notify(self, waiting: Mapping[str, WaitingRun]) -> None:
         """Begin to call the functions for runs that wait for a person, by the ids of their rows."""
@@ -297,7 +297,7 @@ class DatabaseKeeper:
         earlier = self._own.get(claim.row_id)
         if earlier is not None and earlier.run.log.refusal is None:
             raise RunInProgressError(f"run {run.log.key.run_id!r} has begun already")
-        attempt = Attempt(self._database, claim, run, span=_span_of(claim, run))
+        attempt = RunAttempt(self._database, claim, run, span=_span_of(claim, run))
         # Before the row is stored: `_live` takes over the rows of this process that have no attempt.
         self._own[claim.row_id] = attempt
         try:
@@ -319,7 +319,7 @@ class DatabaseKeeper:
             while (row := await self._database.get(row_id)) is not None:
                 run = await self._remote_runs.get(row_id) if row.attempt else None
                 # One that is refused after it was taken is removed, and its log dropped with it.
-                if run is not None and (await run.log.is_followable() or run.log.phase is Phase.OVER):
+                if run is not None and (await run.log.is_followable() or run.log.phase is LogPhase.OVER):
                     return run
                 if monotonic() > warns_at:
                     warns_at = inf  # once
@@ -327,19 +327,19 @@ class DatabaseKeeper:
                 await asyncio.sleep(_BEAT)
         raise UsageError("the process that has the agent refused the run; its log says why")
 
-    def _start(self, attempt: Attempt) -> None:
+    def _start(self, attempt: RunAttempt) -> None:
         """Begin to carry out an attempt that this process has claimed, in a task of its own."""
         self._own[attempt.claim.row_id] = attempt.run.journal = attempt
         _ = self._spawn(self._carry_out(attempt))
         if self._leaving is not None:
             attempt.run.leave()
 
-    def _let_go(self, attempt: Attempt) -> None:
+    def _let_go(self, attempt: RunAttempt) -> None:
         """Forget an attempt, unless another one has taken its place: a run that was refused can be asked for again."""
         if self._own.get(attempt.claim.row_id) is attempt:
             del self._own[attempt.claim.row_id]
 
-    async def _carry_out(self, attempt: Attempt) -> None:
+    async def _carry_out(self, attempt: RunAttempt) -> None:
         """Carry out an attempt until it ends or is given up."""
         run = attempt.run
         try:
@@ -365,7 +365,9 @@ class DatabaseKeeper:
         """Return a run, carried out here or in another process; None if it is not stored."""
         await self.open()
         own = self._own.get(row_id := row_id_of(key))
-        return own.run if own is not None and own.run.log.phase is Phase.OPEN else await self._remote_runs.get(row_id)
+        return (
+            own.run if own is not None and own.run.log.phase is LogPhase.OPEN else await self._remote_runs.get(row_id)
+        )
 
     async def latest(self, owner: str, thread_id: str) -> ServerRun | None:
         """Return the latest run of a thread; None if none is stored."""
@@ -435,7 +437,7 @@ def _last_of(row: StoredRun, log: RunLog) -> Event | None:
         return CRASHED
     if not row.is_stop_wanted:
         return None
-    if log.phase is Phase.OPENING:
+    if log.phase is LogPhase.OPENING:
         # Also with a checkpoint, which is stored before the run's first event can come.
         return STOPPED
     cancelled = RunFinishedCancelledOutcome()

@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 
 from agui_client._protocol.outcome import ThreadFacts
 from agui_client.store.runs.records import Place, RunFilter, RunInfo, RunStatus, RunsUnavailableError
-from agui_client.store.runs.run_log import Phase, RunLog
+from agui_client.store.runs.run_log import LogPhase, RunLog
 from agui_client.store.runs.server_run import ServerRun
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class RemoteRun(ServerRun):
             return
         self.place, log = group.key, self.log
         position, attempt = group.place.position, group.place.attempt
-        if log.phase is Phase.OPENING:
+        if log.phase is LogPhase.OPENING:
             if group.beginning is not None:
                 messages, state = group.beginning
                 log.open(MESSAGES.validate_python(messages), state)
@@ -122,7 +122,7 @@ class RemoteRuns:
     def info_of(self, row: StoredRun) -> RunInfo:
         """Return the description of a run."""
         run = self._registry.get(row.key)
-        if run is not None and not isinstance(run, RemoteRun) and run.log.phase is Phase.OPEN:
+        if run is not None and not isinstance(run, RemoteRun) and run.log.phase is LogPhase.OPEN:
             # Its last events may not be stored yet.
             return run.log.info
         asked = row.interrupts if row.status is RunStatus.WAITING else ()
@@ -132,7 +132,7 @@ class RemoteRuns:
     async def taken_over(self, row: StoredRun) -> RunLog:
         """Return the log of a run that this process carries out from now on."""
         run = self._registry.get(row.key)
-        if isinstance(run, RemoteRun) and run.log.phase is not Phase.DROPPED:
+        if isinstance(run, RemoteRun) and run.log.phase is not LogPhase.DROPPED:
             self._followed.pop(row.row_id, None)
         else:
             run = self._remote(row)
@@ -149,7 +149,7 @@ class RemoteRuns:
 
     async def _run_of(self, row: StoredRun) -> ServerRun:
         run = self._registry.get(row.key)
-        if run is None or run.log.phase is Phase.DROPPED:
+        if run is None or run.log.phase is LogPhase.DROPPED:
             run = remote = self._remote(row)
             self._registry.add(run)
             if row.status is RunStatus.RUNNING:
@@ -222,7 +222,7 @@ def go_back(log: RunLog, row: StoredRun, cut: CutRun) -> int:
         The number of events before the place.
     """
     log.is_remote = False
-    if log.phase is Phase.OPENING:
+    if log.phase is LogPhase.OPENING:
         log.attempt = row.attempt
         return 0
     # The place of a run in a stored thread was stored here before it was there, or was about to be.

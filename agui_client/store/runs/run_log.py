@@ -50,7 +50,7 @@ _MOST_AT_ONCE = 256
 """The frames that a follower gets in one go."""
 
 
-class Phase(Enum):
+class LogPhase(Enum):
     """The phase of a log."""
 
     OPENING = "opening"
@@ -97,7 +97,7 @@ class RunLog:
         """The bytes of the input that asked for the run."""
         self.size: int = _OVERHEAD_OF_LOG + input_size
         """The bytes that the log takes, about."""
-        self.phase: Phase = Phase.OPENING
+        self.phase: LogPhase = LogPhase.OPENING
         """The phase of the log."""
         self.status: RunStatus = RunStatus.RUNNING
         """The status of the run."""
@@ -125,7 +125,7 @@ class RunLog:
     @property
     def is_going_on(self) -> bool:
         """Whether the run is about to begin, or going on."""
-        return self.phase in (Phase.OPENING, Phase.OPEN)
+        return self.phase in (LogPhase.OPENING, LogPhase.OPEN)
 
     @property
     def is_followed(self) -> bool:
@@ -154,7 +154,7 @@ class RunLog:
             state: Its state.
         """
         self.before = messages, state
-        self.phase = Phase.OPEN
+        self.phase = LogPhase.OPEN
         self._grow(sum(map(_size_of, messages)) + len(to_json(state, inf_nan_mode="constants")))
         self._announce()
 
@@ -230,7 +230,7 @@ class RunLog:
     def drop(self) -> None:
         """Forget the events."""
         self._grow(-self.size)
-        self.phase, self.before, self.left_input = Phase.DROPPED, None, None
+        self.phase, self.before, self.left_input = LogPhase.DROPPED, None, None
         self._frames, self._earlier = [], EarlierAttempts()
         self._announce()
 
@@ -259,7 +259,7 @@ class RunLog:
 
     async def is_followable(self) -> bool:
         """Wait until the run has begun or was refused; return whether it goes on."""
-        while self.phase is Phase.OPENING:
+        while self.phase is LogPhase.OPENING:
             await self._changed()
         return self.is_going_on
 
@@ -278,7 +278,7 @@ class RunLog:
         Raises:
             UsageError: The place is none of this run, or the events are no longer kept.
         """
-        if self.phase is Phase.DROPPED:
+        if self.phase is LogPhase.DROPPED:
             raise UsageError(f"run {self.key.run_id!r} is no longer kept; Store(keep=, max_bytes=) say for how long")
         if self._is_ahead(place) and not (self.is_remote and self.is_going_on):
             raise UsageError(f"run {self.key.run_id!r} has no {place.position} events; the cursor is of another run")
@@ -345,7 +345,7 @@ class RunLog:
     # --- inside
 
     def _end(self, status: RunStatus) -> None:
-        self.phase, self.status, self.ended_at, self._shown = Phase.OVER, status, datetime.now(UTC), None
+        self.phase, self.status, self.ended_at, self._shown = LogPhase.OVER, status, datetime.now(UTC), None
         self._end_on_clock = monotonic()
         self._announce()
         self._keeper.on_end(self)

@@ -36,12 +36,12 @@ from agui_client.serving.caller_run import beginning_of, caller_events, failure_
 from agui_client.serving.repetition import answered_before
 from agui_client.serving.stopping import SHUTTING_DOWN
 from agui_client.store.runs.records import RunStatus, StoredRequest, WhenLeft
-from agui_client.store.runs.run_log import STOPPED, Phase, RunLog, interrupts_in, status_after
+from agui_client.store.runs.run_log import STOPPED, LogPhase, RunLog, interrupts_in, status_after
 
 if TYPE_CHECKING:
     from agui_client._run.async_run import AgentRun
     from agui_client.serving.caller_input import CutRun
-    from agui_client.store.runs.attempts import Attempt
+    from agui_client.store.runs.attempts import RunAttempt
 
 Enter: TypeAlias = Callable[[AsyncExitStack], Awaitable["AgentRun"]]
 """Enters the run in a stack of blocks, which is left when the run is over."""
@@ -132,7 +132,7 @@ class ServerRun:
         """Whether another process began the run."""
         self.ends_with: Event | None = None
         """The event with which a run that was taken over ends at once; None if it goes on."""
-        self.journal: Attempt | None = None
+        self.journal: RunAttempt | None = None
         """Stores what the run needs to go on in another process; None if it ends with this one."""
         self.is_given_up: bool = False
         """Whether the run was left to another process."""
@@ -173,7 +173,7 @@ class ServerRun:
         """End the log of a run that was given up, refused, or stopped while it began, or that the event loop ends."""
         if self.is_given_up:
             self.log.drop()
-        elif self.log.phase is Phase.OPENING and refusal is not None and self.ends_with is None:
+        elif self.log.phase is LogPhase.OPENING and refusal is not None and self.ends_with is None:
             self.log.refuse(refusal)
         elif self.log.is_going_on:
             last = self.ends_with or self._last or (STOPPED if self._scope.cancel_called else SHUTTING_DOWN)
@@ -246,7 +246,7 @@ class ServerRun:
         """Tell of the calls that the process before had begun, whose results are unknown, and end the run."""
         if run.call.given_results:
             started, *results = beginning_of(run)
-            if self.log.phase is Phase.OPENING:
+            if self.log.phase is LogPhase.OPENING:
                 self.log.open(run.messages, _state_of_caller(run))
                 self.log.append(started)
             for each in results:
@@ -256,7 +256,7 @@ class ServerRun:
 
     async def _write(self, run: AgentRun, stack: AsyncExitStack) -> None:
         self._run = run
-        is_first = self.log.phase is Phase.OPENING
+        is_first = self.log.phase is LogPhase.OPENING
         if is_first:
             self.log.open(run.messages, _state_of_caller(run))
         if self._scope.cancel_called:
@@ -272,7 +272,7 @@ class ServerRun:
                     continue
                 if isinstance(event, _ENDS):
                     await self._finish(event, run)
-                elif self.log.phase is Phase.OPEN:
+                elif self.log.phase is LogPhase.OPEN:
                     self.log.append(event)
                     if self.is_expiry and not number:
                         # The calls are denied by now, and the agent is about to be asked.
@@ -290,7 +290,7 @@ class ServerRun:
     async def _finish(self, event: Event, run: AgentRun) -> None:
         if self.answered_ids and status_after(event) in (RunStatus.FAILED, RunStatus.STOPPED):
             self.answered_ids = _taken(self.answered_ids, run)
-        if self.log.phase is Phase.OPEN and not self.is_given_up:
+        if self.log.phase is LogPhase.OPEN and not self.is_given_up:
             if self._answer_within is not None:
                 event = _expiring(event, datetime.now(UTC) + timedelta(seconds=self._answer_within))
             await self.finish(event, _left(self.input, run) if interrupts_in(event) else None)

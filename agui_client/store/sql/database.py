@@ -22,7 +22,7 @@ from agui_client._protocol.schema import is_a
 from agui_client._run.defaults import measure
 from agui_client.errors import UsageError
 from agui_client.store.sql.process_lease import ProcessLease
-from agui_client.store.sql.tables import TABLES
+from agui_client.store.sql.store_tables import TABLES
 from agui_client.store.sql.times import StoreTimes
 from agui_client.store.sql.transactions import Transactions, Work
 from agui_client.store.sql.versions import advance

@@ -32,7 +32,7 @@ import sqlalchemy as sa
 
 from agui_client._concurrency import LoopThread
 from agui_client._run.defaults import measure
-from agui_client.store.sql.tables import PROCESS
+from agui_client.store.sql.store_tables import PROCESS
 
 _RENEWALS = 5
 """The number of renewals in the time of a lease."""

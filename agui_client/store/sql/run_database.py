@@ -30,7 +30,7 @@ from agui_client.store.runs.records import (
 )
 from agui_client.store.sql.database_faults import Fault, fault_of
 from agui_client.store.sql.run_rows import EventGroup, StoredRun
-from agui_client.store.sql.tables import GROUP, IS_OVER, IS_WAITING, PROCESS, RUN, UNNOTIFIED
+from agui_client.store.sql.store_tables import GROUP, IS_OVER, IS_WAITING, PROCESS, RUN, UNNOTIFIED
 from agui_client.store.sql.transactions import TransactionsClosedError
 from agui_client.store.sql.transcripts import Transcript, packed, remove_unused, unpacked
 from agui_client.store.sql.versions import TablesRefusedError

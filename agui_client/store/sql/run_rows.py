@@ -17,7 +17,7 @@ from sqlalchemy.exc import OperationalError
 from agui_client.errors import UsageError
 from agui_client.store.runs.records import Place, RunKey, RunStatus
 from agui_client.store.sql.database import url_of
-from agui_client.store.sql.tables import RUN
+from agui_client.store.sql.store_tables import RUN
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 
 from agui_client._protocol.open_items import quoted
 from agui_client._protocol.schema import is_text
-from agui_client.store.sql.tables import THREADS
+from agui_client.store.sql.store_tables import THREADS
 from agui_client.store.threads.thread_store import ThreadInfo
 
 if TYPE_CHECKING:

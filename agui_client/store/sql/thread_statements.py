@@ -44,7 +44,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql, sqlite
 
 from agui_client.errors import ThreadStoreError
-from agui_client.store.sql.tables import ENTRIES, LINES, PROCESS, THREADS
+from agui_client.store.sql.store_tables import ENTRIES, LINES, PROCESS, THREADS
 from agui_client.store.sql.thread_rows import (
     DESCRIPTION,
     LATEST,

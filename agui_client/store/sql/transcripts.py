@@ -16,7 +16,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from agui_client.store.sql.tables import RUN, SEGMENT
+from agui_client.store.sql.store_tables import RUN, SEGMENT
 
 _LINK_BYTES = 20
 _LATEST, _MOST = 32, 1000

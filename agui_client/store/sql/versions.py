@@ -12,7 +12,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from agui_client.store.sql.tables import TABLES, VERSION
+from agui_client.store.sql.store_tables import TABLES, VERSION
 
 MIGRATIONS: Sequence[Sequence[str]] = ()
 """The statements that lead from each version to the next one, from version 1 on; new tables are made without them."""

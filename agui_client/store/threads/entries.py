@@ -16,8 +16,8 @@ from agui_client._conversation.log import (
     BETWEEN_CALLS,
     Entry,
     Log,
+    LoggedRun,
     Members,
-    OpenRun,
     add_up,
     empty_members,
     members_of_document,
@@ -54,7 +54,7 @@ def reading(thread_id: str) -> Generator[None]:
         raise ThreadStoreError(f"thread {thread_id!r} cannot be read: {what}") from None
 
 
-class Place(Enum):
+class CutPlace(Enum):
     """A place in a thread that no message names."""
 
     BEGINNING = "beginning"
@@ -108,7 +108,7 @@ def document_and_members(thread_id: str, members: Members) -> tuple[Conversation
 def checkpoint_of(thread_id: str, members: Members) -> Checkpoint:
     """Return the checkpoint that was saved as some members."""
     inner = {name: value for name, value in members.items() if name not in BETWEEN_CALLS}
-    run: OpenRun = members["run"] or {"run_id": "", "resume": []}
+    run: LoggedRun = members["run"] or {"run_id": "", "resume": []}
     about = run["run_id"] or None, run["resume"], members["call_id"]
     return Checkpoint({**inner, "thread_id": thread_id}, members["results"], *about)
 
@@ -147,7 +147,7 @@ def call_of(thread_id: str, entries: Sequence[str], call_id: str) -> StoredCall 
     return StoredCall((beginning["messages"], beginning["state"]), going_on)
 
 
-def cut(entries: Sequence[str], at: str | Branch | Place) -> Cut:
+def cut(entries: Sequence[str], at: str | Branch | CutPlace) -> Cut:
     """Return a thread up to a message, the results of the message's tool calls included.
 
     State and pending work are those that were saved last while that message was the end of the thread.
@@ -160,13 +160,13 @@ def cut(entries: Sequence[str], at: str | Branch | Place) -> Cut:
         UsageError: There is no such message.
     """
     if isinstance(at, Branch):
-        return cut(entries[: at.entries], Place.END)
+        return cut(entries[: at.entries], CutPlace.END)
     read = read_entries(entries)
     whole, origins = Log(), list[int]()
     for number, entry in enumerate(read, 1):
         whole.add(entry)
         _note_origins(origins, number, entry)
-    if at is Place.END:
+    if at is CutPlace.END:
         members = whole.members
         return Cut(len(read), members, {**members, "run": None, "call_id": None, "unreceived_ids": None})
     there: Sequence[Message] = whole.members["messages"]
@@ -268,9 +268,9 @@ def _begun(read: Sequence[Entry]) -> Iterator[ToolCallRecord]:
         yield from (each for each in entry.get("calls", {}).values() if each is not None and each.is_begun)
 
 
-def _up_to(messages: Sequence[Message], at: str | Place) -> int:
+def _up_to(messages: Sequence[Message], at: str | CutPlace) -> int:
     """Return the number of messages up to one of them and the results of its calls."""
-    if at is Place.BEGINNING:
+    if at is CutPlace.BEGINNING:
         return 0
     place = next((index for index, message in enumerate(messages) if message.id == at), None)
     if place is None:

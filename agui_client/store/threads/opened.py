@@ -36,7 +36,7 @@ from agui_client._run.observers import RunObserver
 from agui_client.agent import AbstractAgent
 from agui_client.errors import ThreadBusyError, ThreadStoreError, UsageError
 from agui_client.store.threads.entries import (
-    Place,
+    CutPlace,
     call_of,
     cut,
     document_and_members,
@@ -302,7 +302,7 @@ class OpenThread(Generic[AgentT]):
         if (found := await self._stored()) is None:
             raise UsageError(f"there is no thread {self.thread_id!r}")
         info, entries = found
-        at = Place.BEGINNING if message_id is None else message_id
+        at = CutPlace.BEGINNING if message_id is None else message_id
         with reading(self.thread_id):
             members = (await anyio.to_thread.run_sync(cut, entries, at)).members
             return StoredBeginning(document_of(self.thread_id, members), info.updated_at)

@@ -17,7 +17,7 @@ from agui_client._protocol.schema import is_a, is_text
 from agui_client.errors import ThreadBusyError, ThreadStoreError, UsageError
 from agui_client.store.threads.branches import Branch, branches_of
 from agui_client.store.threads.documents import Format, exported, imported
-from agui_client.store.threads.entries import Place, cut, document_of, reading
+from agui_client.store.threads.entries import CutPlace, cut, document_of, reading
 from agui_client.store.threads.leases import take
 from agui_client.store.threads.opened import AgentT, OpenThread, Service
 from agui_client.store.threads.thread_store import ThreadInfo
@@ -237,7 +237,7 @@ class Threads:
             if (found := await self._store.read(owner, thread_id)) is None:
                 raise _no_thread(owner, thread_id)
             info, entries = found
-            here = cut(entries, Place.END if at is None else at)
+            here = cut(entries, CutPlace.END if at is None else at)
             document_of(new_id, here.members)  # or the fork would be as damaged as its thread
         number = here.shared + 1
         entry = entry_of(here.before, here.members, number) or as_text({}, number)

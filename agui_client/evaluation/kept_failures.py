@@ -17,7 +17,7 @@ from agui_client.evaluation.checks import check_named
 from agui_client.evaluation.evaluation import Plan
 from agui_client.evaluation.freezing import is_scenario
 from agui_client.evaluation.outcomes import Outcome
-from agui_client.evaluation.reading import scenarios_in
+from agui_client.evaluation.scenario_files import scenarios_in
 from agui_client.evaluation.scenarios import Scenario
 from agui_client.recording.reading import Recording
 from agui_client.recording.replay_agent import ReplayAgent

@@ -53,7 +53,7 @@ class RowChange(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison(Displayed, Record):
+class BatchComparison(Displayed, Record):
     """Two batches side by side; its text is a line for people, and a notebook shows the rows that changed."""
 
     rows: tuple[RowChange, ...]
@@ -90,7 +90,7 @@ class Comparison(Displayed, Record):
 _CHANGES: tuple[Change, ...] = get_args(Change)
 
 
-def compare(before: Iterable[RowResult] | str | Path, after: Iterable[RowResult] | str | Path) -> Comparison:
+def compare(before: Iterable[RowResult] | str | Path, after: Iterable[RowResult] | str | Path) -> BatchComparison:
     """Compare two batches by the keys of their rows: `compare("monday.jsonl", today)`.
 
     Rows with the same key and agent are compared. If each batch has one agent, its name does not matter.
@@ -109,7 +109,7 @@ def compare(before: Iterable[RowResult] | str | Path, after: Iterable[RowResult]
     if all(len({agent for _, agent in side}) == 1 for side in sides):
         sides = [{(key, ""): done for (key, _), done in side.items()} for side in sides]
     earlier, later = sides
-    return Comparison(tuple(_row(earlier.get(name), later.get(name)) for name in later | earlier))
+    return BatchComparison(tuple(_row(earlier.get(name), later.get(name)) for name in later | earlier))
 
 
 def _by_key(results: Iterable[RowResult]) -> dict[tuple[str, str], RowResult]:
