@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 PROJECT = Path(__file__).parents[2]
 DOCS = PROJECT / "docs"
 RECORDING = PROJECT / "tests" / "fixtures" / "inspected_demo.jsonl"
-MOST_BYTES = 150_000
+MOST_BYTES = 160_000
 _KEYWORD = b"agui-drawn-from"
 _STYLE = (
     "body{margin:0;padding:14px 20px;background:#fff;font:14px/1.45 system-ui,sans-serif}"
