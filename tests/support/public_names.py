@@ -30,4 +30,6 @@ PUBLIC_MODULES = (
 def public_names(module: str) -> list[str]:
     """Return the public names of a public module: its `__all__`, or what it imports as itself."""
     there = import_module(module)
-    return getattr(there, "__all__", None) or [name for name in vars(there) if not name.startswith("_")]
+    # pytest adds names of its own to the modules of an installed plugin.
+    named = [name for name in vars(there) if name.isidentifier() and not name.startswith("_")]
+    return getattr(there, "__all__", None) or named
