@@ -13,11 +13,8 @@ from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from agui_client import errors
-from agui_client._display import in_notebook
-from agui_client._run.defaults import ATTEMPT_SPANS, DEFAULT_OBSERVERS, INCOMING_TRACES, METRICS, TRACE_HEADERS
+from agui_client import _plugs
 from agui_client._version import __version__ as __version__
-from agui_client.errors import *  # noqa: F403 - its `__all__` lists them
 
 if TYPE_CHECKING:
     from agui_client._conversation.snapshot import ConversationSnapshot
@@ -27,7 +24,6 @@ if TYPE_CHECKING:
     from agui_client._protocol.reduce import Change, Reducer
     from agui_client._protocol.warnings import ProtocolWarning
     from agui_client._run.async_run import AgentRun, StreamedToolCall
-    from agui_client._run.defaults import AttemptSpan
     from agui_client._run.hooks import HookContext, Mutation, Subscriber
     from agui_client._run.observers import EventLog, RunObserver
     from agui_client._run.result import RunResult
@@ -43,51 +39,118 @@ if TYPE_CHECKING:
     from agui_client.agent import AbstractAgent
     from agui_client.checking.check import validate
     from agui_client.checking.stream_faults import StreamFault
+    from agui_client.errors import (
+        AGUIError,
+        CannotWaitError,
+        ConnectError,
+        ConnectTimeoutError,
+        DecodeError,
+        EventOrderError,
+        FirstEventTimeoutError,
+        HistoryError,
+        HTTPStatusError,
+        IdleTimeoutError,
+        IncompleteRunError,
+        InterruptsNotCoveredError,
+        InvalidEventError,
+        ParseError,
+        ProtocolError,
+        RequestExpiredError,
+        RequestRepeatedError,
+        RunFailedError,
+        RunInProgressError,
+        RunNotFoundError,
+        RunTimeoutError,
+        StreamTimeoutError,
+        StreamTooLargeError,
+        ThreadBusyError,
+        ThreadStoreError,
+        ThreadStoreUnavailableError,
+        ToolArgumentsError,
+        ToolError,
+        ToolRoundsExceededError,
+        ToolsetError,
+        TransportError,
+        UnexpectedContentTypeError,
+        UsageError,
+    )
     from agui_client.function_agent import FunctionAgent
     from agui_client.history import Window
     from agui_client.http_agent import HttpAgent
     from agui_client.messages import attach
 
-__all__: list[str] = [
+__all__ = [
+    "AGUIError",
     "AbstractAgent",
     "AgentRun",
     "ApprovalRequest",
     "Approve",
     "Cancel",
+    "CannotWaitError",
     "Change",
+    "ConnectError",
+    "ConnectTimeoutError",
     "ConversationSnapshot",
+    "DecodeError",
     "Deny",
     "EventLog",
+    "EventOrderError",
+    "FirstEventTimeoutError",
     "FunctionAgent",
     "FunctionTool",
     "FunctionToolset",
+    "HTTPStatusError",
+    "HistoryError",
     "HookContext",
     "HttpAgent",
+    "IdleTimeoutError",
+    "IncompleteRunError",
+    "InterruptsNotCoveredError",
+    "InvalidEventError",
     "Mutation",
+    "ParseError",
     "People",
+    "ProtocolError",
     "ProtocolWarning",
     "Reducer",
+    "RequestExpiredError",
+    "RequestRepeatedError",
     "Resolve",
     "RetryPolicy",
+    "RunFailedError",
+    "RunInProgressError",
+    "RunNotFoundError",
     "RunObserver",
     "RunResult",
+    "RunTimeoutError",
     "StreamFault",
+    "StreamTimeoutError",
+    "StreamTooLargeError",
     "StreamedToolCall",
     "Subscriber",
     "SyncAgentRun",
+    "ThreadBusyError",
+    "ThreadStoreError",
+    "ThreadStoreUnavailableError",
     "Timeouts",
+    "ToolArgumentsError",
     "ToolContext",
+    "ToolError",
     "ToolExecution",
     "ToolLimits",
+    "ToolRoundsExceededError",
     "Toolset",
+    "ToolsetError",
+    "TransportError",
+    "UnexpectedContentTypeError",
     "UnrecognizedEvent",
+    "UsageError",
     "Window",
     "answer_model",
     "attach",
     "tool",
     "validate",
 ]
-__all__ += errors.__all__
 
 _MODULES = {
     "_conversation.snapshot": ("ConversationSnapshot",),
@@ -112,6 +175,41 @@ _MODULES = {
     "agent": ("AbstractAgent",),
     "checking.check": ("validate",),
     "checking.stream_faults": ("StreamFault",),
+    "errors": (
+        "AGUIError",
+        "CannotWaitError",
+        "ConnectError",
+        "ConnectTimeoutError",
+        "DecodeError",
+        "EventOrderError",
+        "FirstEventTimeoutError",
+        "HTTPStatusError",
+        "HistoryError",
+        "IdleTimeoutError",
+        "IncompleteRunError",
+        "InterruptsNotCoveredError",
+        "InvalidEventError",
+        "ParseError",
+        "ProtocolError",
+        "RequestExpiredError",
+        "RequestRepeatedError",
+        "RunFailedError",
+        "RunInProgressError",
+        "RunNotFoundError",
+        "RunTimeoutError",
+        "StreamTimeoutError",
+        "StreamTooLargeError",
+        "ThreadBusyError",
+        "ThreadStoreError",
+        "ThreadStoreUnavailableError",
+        "ToolArgumentsError",
+        "ToolError",
+        "ToolRoundsExceededError",
+        "ToolsetError",
+        "TransportError",
+        "UnexpectedContentTypeError",
+        "UsageError",
+    ),
     "function_agent": ("FunctionAgent",),
     "history": ("Window",),
     "http_agent": ("HttpAgent",),
@@ -127,6 +225,8 @@ def _default_observers() -> list[RunObserver | None]:
         from agui_client.otel import metric_observer, span_observer
 
         observers += [span_observer(), metric_observer()]
+    from agui_client._display import in_notebook
+
     if in_notebook():
         # A person looks at results there, and asks for the events of a run when it is over.
         from agui_client.recording.kept_calls import memory_recorder
@@ -158,7 +258,7 @@ def _trace_headers() -> Mapping[str, str]:
     return trace_headers()
 
 
-def _attempt_span(thread_id: str, run_id: str, number: int, stored: Mapping[str, str]) -> AttemptSpan | None:
+def _attempt_span(thread_id: str, run_id: str, number: int, stored: Mapping[str, str]) -> _plugs.AttemptSpan | None:
     if "opentelemetry.trace" not in sys.modules:
         return None
     from agui_client.otel import StoredAttemptSpan
@@ -166,15 +266,50 @@ def _attempt_span(thread_id: str, run_id: str, number: int, stored: Mapping[str,
     return StoredAttemptSpan(thread_id, run_id, number, stored)
 
 
-DEFAULT_OBSERVERS[:] = [_default_observers]
-INCOMING_TRACES[:] = [_incoming_trace]
-METRICS[:] = [_measure]
-TRACE_HEADERS[:] = [_trace_headers]
-ATTEMPT_SPANS[:] = [_attempt_span]
+def _displayed(shown: object) -> dict[str, Any]:
+    from agui_client.notebook.showing import displayed
+
+    return displayed(shown)
+
+
+def _page(run: Any) -> bytes:
+    from agui_client.notebook.recording_elements import page_of_run
+
+    return page_of_run(run)
+
+
+def _bar(batch: Any) -> AbstractContextManager[object] | None:
+    from agui_client._display import in_notebook
+
+    if in_notebook():
+        from agui_client.notebook.batch_tables import bar_of as bar_in_cell
+
+        return bar_in_cell(batch)
+    if sys.stderr is None or not sys.stderr.isatty():
+        return None
+    try:
+        from agui_client._cli.batch_bar import bar_of
+    except ModuleNotFoundError as error:
+        if error.name != "rich":  # the extra `cli` is not installed
+            raise
+        return None
+    return bar_of(batch)
+
+
+_plugs.DEFAULT_OBSERVERS[:] = [_default_observers]
+_plugs.INCOMING_TRACES[:] = [_incoming_trace]
+_plugs.METRICS[:] = [_measure]
+_plugs.TRACE_HEADERS[:] = [_trace_headers]
+_plugs.ATTEMPT_SPANS[:] = [_attempt_span]
+_plugs.DISPLAYS[:] = [_displayed]
+_plugs.PAGES[:] = [_page]
+_plugs.BARS[:] = [_bar]
 
 
 def __getattr__(name: str) -> Any:
     module = next((module for module, names in _MODULES.items() if name in names), None)
+    if name == "errors":
+        return import_module(f"{__name__}.errors")
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = globals()[name] = getattr(import_module(f"{__name__}.{module}"), name)

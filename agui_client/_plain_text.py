@@ -27,6 +27,16 @@ def sendable(text: str) -> str:
     return text.encode(errors="replace").decode()
 
 
+def failure_text(kind: str, message: object) -> str:
+    """Return a sentence about the failure of a run.
+
+    Args:
+        kind: The class of the exception.
+        message: Its text; None if that may quote secrets.
+    """
+    return f"failed: {kind}: {message}" if message else f"failed: {kind}"
+
+
 def brief_traceback(error: BaseException) -> list[str]:
     """Return a traceback for IPython, which would show ten lines of each frame that only passes the error on."""
     shown = TracebackException.from_exception(error)

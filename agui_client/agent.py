@@ -31,7 +31,15 @@ from agui_client._transport.timeouts import UNLIMITED, Timeouts
 from agui_client.conversation import Conversation
 from agui_client.errors import HTTPStatusError, UsageError
 from agui_client.messages import MessageLike, Prompt
-from agui_client.options import BY_CALL, IN_INPUT, ConnectOptions, RunOptions, checked_options, lists_keywords
+from agui_client.options import (
+    BY_CALL,
+    BY_REQUEST,
+    IN_INPUT,
+    ConnectOptions,
+    RunOptions,
+    checked_options,
+    lists_keywords,
+)
 
 if TYPE_CHECKING:
     from typing import Self
@@ -41,13 +49,14 @@ if TYPE_CHECKING:
 
     from agui_client._interrupts.answers import Answerer
     from agui_client._protocol.events import WireEvent
-    from agui_client._run.async_run import AgentRun, RunLoop, Start
+    from agui_client._run.async_run import AgentRun, Start
     from agui_client._run.continuing import StoredBeginning, StoredCall, ThreadLog
     from agui_client._run.custom_models import CustomModels
     from agui_client._run.ending import Checkpoint, Save
     from agui_client._run.engine import Engine
     from agui_client._run.middleware import Middleware
     from agui_client._run.result import RunResult
+    from agui_client._run.run_loop import RunLoop
     from agui_client._run.sync_run import SyncAgentRun
     from agui_client._tools.approval import ApprovalRule, Approver
     from agui_client._tools.function import FunctionTool, NamedToolOptions
@@ -886,9 +895,8 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
                 it.
         """
         for name in sorted(options.keys() - IN_INPUT - BY_CALL - self.takes):
-            # HttpAgent first, which most of these keywords are for, and which may not be loaded yet.
-            kinds = (import_module("agui_client.http_agent").HttpAgent, *_kinds(AbstractAgent))
-            taker = next((kind.__name__ for kind in kinds if name in kind.takes), "agent that takes it")
+            takers = (kind.__name__ for kind in _kinds(AbstractAgent) if name in kind.takes)
+            taker = "HttpAgent" if name in BY_REQUEST else next(takers, "agent that takes it")
             raise UsageError(f"{name}= is for an {taker}; a {type(self).__name__} does not take it")
 
     def _timeouts_of(self, options: RunOptions) -> Timeouts:

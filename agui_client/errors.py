@@ -33,7 +33,7 @@ ToolError (Exception)              raised inside a tool; speaks to the agent
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from agui_client._plain_text import brief_traceback, printable, sendable
 
@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from ag_ui.core import BaseEvent, RunErrorEvent
-
-    from agui_client._run.result import RunResult
 
 __all__ = [
     "AGUIError",
@@ -110,8 +108,8 @@ class AGUIError(Exception):
     again with `run_id=error.run_id`: a server that keeps its runs does not begin another one."""
     member: str | None = None
     """The member of a team whose run failed, as in "office/clerk" with the teams inside of it; None for no member."""
-    partial: RunResult | None = None
-    """The result so far when the run failed; None when there was no run. Its messages stay on the agent."""
+    partial: Any = None  # of no type, as the errors stand below everything that raises them
+    """The `RunResult` so far when the run failed; None when there was no run. Its messages stay on the agent."""
 
     def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...], dict[str, object]]:
         # Without its constructor, which takes more than `args`.

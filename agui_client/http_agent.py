@@ -25,7 +25,7 @@ from agui_client._transport.retry import RetryPolicy
 from agui_client._transport.timeouts import Timeouts
 from agui_client.agent import AbstractAgent, as_run_input
 from agui_client.errors import DecodeError, UsageError
-from agui_client.options import lists_keywords
+from agui_client.options import BY_REQUEST, lists_keywords
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -87,7 +87,7 @@ class HttpAgent(AbstractAgent[StateT]):
 
     is_local = False
     goes_on_alone = True
-    takes: ClassVar[frozenset[str]] = frozenset({"headers", "timeout"})  # a request keeps its own time
+    takes: ClassVar[frozenset[str]] = BY_REQUEST | {"timeout"}  # a request keeps its own time
 
     def __init__(
         self,

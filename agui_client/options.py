@@ -16,20 +16,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from inspect import Parameter, signature
-from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, TypeAlias, TypedDict, TypeVar, cast
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypedDict, TypeVar, cast
 
 from agui_client._field_docs import field_docs
 
 if TYPE_CHECKING:
     from ag_ui.core import Context
 
+    from agui_client._conversation.turns import WhenBusy
     from agui_client._interrupts.answers import Resume
     from agui_client._tools.toolset import ToolSource
     from agui_client._transport.timeouts import Timeouts
-
-
-WhenBusy: TypeAlias = Literal["raise", "queue", "interrupt"]
-"""The choices for a call that is made while another one of the same agent is going on."""
 
 
 class ConnectOptions(TypedDict, total=False):
@@ -71,6 +68,9 @@ IN_INPUT = frozenset({"context", "forwarded_props", "run_id", "parent_run_id", "
 """Keywords that become part of the run's input, and are refused beside a whole `RunAgentInput`."""
 BY_CALL = frozenset({"new_run", "timeout", "tools", "when_busy"})
 """Keywords that a call carries out itself, whatever the agent; an agent takes every other one, or it is refused."""
+
+BY_REQUEST = frozenset({"headers"})
+"""Keywords that an HTTP request carries out, which is to say an `HttpAgent`."""
 
 OptionsT = TypeVar("OptionsT", bound=Mapping[str, object])
 TargetT = TypeVar("TargetT", bound=Callable[..., Any])

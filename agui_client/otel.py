@@ -8,7 +8,7 @@ errors, which may quote them, never go into a span or a metric.
 To change
 
 - a span, a metric or an attribute: this module: `SpanObserver`, `MetricObserver`, and `STORE_METRICS`, which stores
-  measure with `measure` of `_run/defaults.py`; docs/observability.md
+  measure with `measure` of `_plugs.py`; docs/observability.md
 """
 
 from __future__ import annotations

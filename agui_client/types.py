@@ -1,5 +1,6 @@
 """Public aliases and small records, for annotations: `from agui_client.types import RunOptions, Middleware`."""
 
+from agui_client._conversation.turns import WhenBusy as WhenBusy
 from agui_client._interrupts.answers import Answer as Answer
 from agui_client._interrupts.answers import AnsweredInterrupt as AnsweredInterrupt
 from agui_client._interrupts.answers import Answerer as Answerer
@@ -37,4 +38,3 @@ from agui_client.messages import MessageLike as MessageLike
 from agui_client.messages import Prompt as Prompt
 from agui_client.options import ConnectOptions as ConnectOptions
 from agui_client.options import RunOptions as RunOptions
-from agui_client.options import WhenBusy as WhenBusy

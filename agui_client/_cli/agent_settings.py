@@ -85,7 +85,7 @@ class AgentSettings:
         }
         if self.model is None:
             # Loaded here, as agents are in all commands: `agui --help` needs none.
-            from agui_client import HttpAgent
+            from agui_client.http_agent import HttpAgent
 
             return HttpAgent(self.url, headers=self.headers, timeout=self.timeout, **options)
         try:
@@ -300,7 +300,7 @@ def _parse_agents(context: click.Context, parameter: click.Parameter, values: tu
 
 
 def _attach(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> list[MediaPart]:
-    from agui_client import attach
+    from agui_client.messages import attach
 
     try:
         return [attach(value) for value in values]

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agui_client._cli.agent_settings import ENVIRONMENT, URL_VARIABLE, batch_arguments, needed_url
-from agui_client._cli.exit_codes import ExitCode, complain
+from agui_client._cli.exit_codes import ExitCode
 from agui_client._cli.inspecting import refuse_replacing
-from agui_client._cli.lines import one_line, printable
+from agui_client._cli.lines import complain, one_line, printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -77,7 +77,7 @@ def batch(
     FILE is .csv, .tsv, .jsonl, .ndjson or .parquet. Ctrl-C, or anything worse, loses no finished row: the same command
     goes on where it stopped. --agent old=URL --agent new=URL runs several agents on the same rows.
     """
-    from agui_client import HttpAgent
+    from agui_client.http_agent import HttpAgent
 
     if agents and url is not None:
         raise click.UsageError("give a URL or --agent, not both")

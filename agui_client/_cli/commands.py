@@ -28,9 +28,9 @@ from agui_client._cli.check_command import check
 from agui_client._cli.command_group import CommandGroup
 from agui_client._cli.doctor_command import doctor
 from agui_client._cli.evaluate_command import evaluate
-from agui_client._cli.exit_codes import ExitCode, code_of, complain
+from agui_client._cli.exit_codes import ExitCode, code_of
 from agui_client._cli.inspecting import inspect
-from agui_client._cli.lines import WarningLines, escaped_json
+from agui_client._cli.lines import WarningLines, complain, escaped_json
 from agui_client._cli.loading import views_option
 from agui_client._cli.run_commands import runs
 from agui_client._cli.thread_commands import threads

@@ -119,9 +119,9 @@ def _examine(
     **given: Any,
 ) -> int:
     # Loaded here: the other commands need no doctor.
-    from agui_client import HttpAgent
     from agui_client._run.story import counted
     from agui_client.doctor.examination import Examination, Setup
+    from agui_client.http_agent import HttpAgent
 
     setup = Setup(prompts=_named(prompts), state=settings.state, **given)
     agent = HttpAgent(settings.url, headers=settings.headers, connect_url=connect_url)

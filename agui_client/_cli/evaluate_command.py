@@ -10,8 +10,8 @@ import click
 
 from agui_client._cli.agent_settings import ENVIRONMENT, URL_VARIABLE, evaluate_arguments, needed_url
 from agui_client._cli.batches import follow
-from agui_client._cli.exit_codes import ExitCode, complain
-from agui_client._cli.lines import printable
+from agui_client._cli.exit_codes import ExitCode
+from agui_client._cli.lines import complain, printable
 from agui_client._secrets import address_of
 from agui_client.errors import UsageError
 
@@ -56,7 +56,7 @@ def evaluate(
     With two URLs, or --agent old=URL --agent new=URL, agents stand side by side.
     """
     # Loaded here, as the work of all commands.
-    from agui_client import HttpAgent
+    from agui_client.http_agent import HttpAgent
 
     if agents and urls:
         raise click.UsageError("give URLs or --agent, not both")

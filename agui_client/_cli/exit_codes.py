@@ -7,7 +7,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from enum import IntEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from agui_client._cli.error_report import report
-from agui_client._cli.lines import one_line
+from agui_client._cli.lines import complain
 from agui_client.errors import AGUIError, RunFailedError, UsageError
 
 if TYPE_CHECKING:
@@ -89,12 +89,6 @@ def code_of(result: RunResult) -> int:
     cancelled = result.outcome is not None and result.outcome.type == "cancelled"
     is_waiting = bool(result.interrupts or result.pending_tool_calls)
     return ExitCode.UNFINISHED if cancelled or is_waiting else ExitCode.SUCCESS
-
-
-def complain(sentence: str, *details: str) -> None:
-    """Write a complaint to stderr, in one line, and details in a line each."""
-    with suppress(OSError):  # stderr is closed
-        click.echo("\n      ".join([f"agui: {one_line(sentence)}", *map(one_line, details)]), err=True)
 
 
 def reason_of(error: BaseException) -> str:

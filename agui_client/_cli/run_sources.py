@@ -14,8 +14,8 @@ from ag_ui.core import Event, Interrupt, ResumeEntry, RunAgentInput
 
 from agui_client._cli.agent_settings import is_address
 from agui_client._cli.error_report import report
-from agui_client._cli.exit_codes import ExitCode, code_of, complain
-from agui_client._cli.lines import WarningLines, escaped_json, one_line
+from agui_client._cli.exit_codes import ExitCode, code_of
+from agui_client._cli.lines import WarningLines, complain, escaped_json, one_line
 from agui_client._cli.plain_view import PlainRun
 from agui_client._cli.watching import watch
 from agui_client._interrupts.answers import HOW_BY_ID, Cancel, Resolve, cover

@@ -24,7 +24,8 @@ import uvicorn
 from uvicorn.supervisors import ChangeReload
 
 from agui_client._cli.agent_settings import AgentSettings
-from agui_client._cli.exit_codes import ExitCode, complain, drive, reason_of
+from agui_client._cli.exit_codes import ExitCode, drive, reason_of
+from agui_client._cli.lines import complain
 from agui_client._cli.loading import folder_of, load_object, required_parameters
 from agui_client._cli.own_names import OwnNamesOnly, is_loopback
 from agui_client._cli.tool_loading import load_tools

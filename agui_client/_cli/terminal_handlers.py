@@ -15,8 +15,8 @@ from rich.text import Text
 
 from agui_client._cli.approval_dialog import ApprovalDialog, PendingCall
 from agui_client._cli.display import beginning, json_lines
-from agui_client._cli.exit_codes import complain
 from agui_client._cli.form_dialog import FormDialog
+from agui_client._cli.lines import complain
 from agui_client._cli.terminal_questions import LeftError, Terminal, WithdrawnError
 from agui_client._interrupts.answers import Answer, Cancel, Resolve, cover, is_expired
 from agui_client._protocol.message_text import tool_calls_in

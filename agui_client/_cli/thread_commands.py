@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agui_client._cli.command_group import CommandGroup
-from agui_client._cli.exit_codes import ExitCode, complain
-from agui_client._cli.lines import escaped_json, one_line, printable
+from agui_client._cli.exit_codes import ExitCode
+from agui_client._cli.lines import complain, escaped_json, one_line, printable
 
 if TYPE_CHECKING:
     from agui_client._cli.agent_settings import CommandT

@@ -14,15 +14,17 @@ from __future__ import annotations
 import threading
 from collections import deque
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args
 
 import anyio
 
 from agui_client.errors import RunInProgressError, UsageError
-from agui_client.options import WhenBusy
 
 if TYPE_CHECKING:
     from agui_client.messages import Prompt
+
+WhenBusy: TypeAlias = Literal["raise", "queue", "interrupt"]
+"""The choices for a call that is made while another one of the same agent is going on."""
 
 _CHOICES = get_args(WhenBusy)
 

@@ -25,6 +25,7 @@ from agui_client._protocol.open_items import quoted
 from agui_client._protocol.plain_json import members_as_json
 from agui_client._protocol.problems import Refusal, summary
 from agui_client._protocol.schema import is_array, is_object
+from agui_client._secrets import REDACTED, hidden_json, is_secret_schema
 from agui_client._tools.approval import Approve, Deny, check_metadata
 from agui_client._tools.function import LEFT_IN_THREAD, call_function
 from agui_client._tools.json_schema import schema_problems
@@ -84,6 +85,14 @@ class AnsweredInterrupt(Record):
     """The side that answered: a person, in `answer=`; the caller of the verb, with `resume=`; or nobody in time."""
     seconds: float | None = None
     """The seconds that the answer took; None for one that came with the call."""
+
+
+def shown_payload(answered: AnsweredInterrupt) -> Any:
+    """Return the answer to an interrupt without secrets: by their names, and by the schema that asked for them."""
+    payload, asked = hidden_json(answered.entry.payload), (answered.interrupt.response_schema or {}).get("properties")
+    if is_object(payload) and is_object(asked):
+        payload = {name: REDACTED if is_secret_schema(asked.get(name)) else each for name, each in payload.items()}
+    return payload
 
 
 def answered_by_caller(asked: Iterable[Interrupt], entries: Iterable[ResumeEntry]) -> list[AnsweredInterrupt]:

@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from functools import partial
 from itertools import chain
 from threading import Thread
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, TypeVarTuple, Unpack
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, TypeVarTuple
 
 from ag_ui.core import (
     TextMessageContentEvent,
@@ -25,10 +25,10 @@ from ag_ui.core import (
 )
 from pydantic_core import from_json
 
-from agui_client._concurrency import LoopThread
 from agui_client._conversation.message_list import MessageList
 from agui_client._plain_text import brief_traceback
 from agui_client._run.result import Snapshot, annotate
+from agui_client._run.run_loop import RunLoop
 from agui_client._run.scope import StateT, typed
 from agui_client._run.subagents import SubagentText
 from agui_client.errors import ToolArgumentsError, UsageError
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from agui_client._run.engine import Engine
     from agui_client._run.result import RunResult
     from agui_client._tools.context import ToolExecution
-    from agui_client._transport.source import Source
     from agui_client.messages import Prompt
     from agui_client.serving.signer import Signer
 
@@ -54,38 +53,7 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 
-class RunLoop:
-    """The event loop of one run: the one that is running where this is made."""
-
-    def __init__(self) -> None:
-        self.thread: LoopThread = LoopThread()
-        """The thread of the loop."""
-
-    def call(self, function: Callable[[Unpack[Ts]], Awaitable[T]], *args: *Ts) -> Awaitable[T]:
-        """Call an asynchronous function in the loop.
-
-        Args:
-            function: The function.
-            args: Its arguments.
-
-        Returns:
-            An awaitable of its result.
-        """
-        return function(*args)
-
-    def source(self, open_source: Callable[[], Source]) -> Source:
-        """Open a source in the loop.
-
-        Args:
-            open_source: Called in the loop.
-
-        Returns:
-            The source, to be read and closed by the engine.
-        """
-        return open_source()
-
-
-Start = Callable[["RunLoop"], "Engine"]
+Start = Callable[[RunLoop], "Engine"]
 """Makes the engine of a run for the event loop that it uses."""
 
 

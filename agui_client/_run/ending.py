@@ -48,10 +48,10 @@ from agui_client.errors import (
 if TYPE_CHECKING:
     from ag_ui.core import ResumeEntry, ToolMessage
 
-    from agui_client._run.async_run import RunLoop
     from agui_client._run.call import Call
     from agui_client._run.hooks import HookContext
     from agui_client._run.round import Round
+    from agui_client._run.run_loop import RunLoop
     from agui_client._tools.toolset import OfferedTool
 
 OnAbort: TypeAlias = "Callable[[HookContext], Awaitable[Any] | Any]"

@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from ag_ui import core
     from ag_ui.core import RunAgentInput, Tool
 
-    from agui_client._run.async_run import RunLoop
     from agui_client._run.call import Call
+    from agui_client._run.run_loop import RunLoop
     from agui_client._transport.source import Source
     from agui_client.messages import Prompt
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agui_client._display import Displayed
 from agui_client._field_docs import Record
 from agui_client._files import write_private
+from agui_client._plugs import PAGES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,5 +49,5 @@ class InspectedRun(Record, Displayed):
         Raises:
             UsageError: The events of a call were not kept.
         """
-        write_private(Path(path), import_module("agui_client.notebook.recording_elements").page_of_run(self))
+        write_private(Path(path), PAGES[0](self))
         return Path(path)

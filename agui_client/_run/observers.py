@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, Unpack
 
 from agui_client._field_docs import Record
 from agui_client._plain_text import printable
-from agui_client._run.defaults import DEFAULT_OBSERVERS
+from agui_client._plugs import DEFAULT_OBSERVERS
 from agui_client._run.hooks import HookContext, Subscriber, check_hooks, overriding
 from agui_client._secrets import hidden_json
 
@@ -227,7 +227,7 @@ class Observers:
     """
 
     def __init__(self, members: Sequence[RunObserver]) -> None:
-        defaults = [run_log(), *(made for make in DEFAULT_OBSERVERS for made in make())]
+        defaults: list[RunObserver | None] = [run_log(), *(made for make in DEFAULT_OBSERVERS for made in make())]
         members = [*members, *(each for each in defaults if each is not None)]
         # Those alone that are overridden: most calls have no observer at all.
         named = ((name, overriding(members, RunObserver, name)) for name in _METHODS)

@@ -14,7 +14,8 @@ from pydantic_core import from_json, to_json, to_jsonable_python
 
 from agui_client._display import Displayed
 from agui_client._field_docs import Record
-from agui_client._plain_text import cut_short
+from agui_client._interrupts.answers import shown_payload
+from agui_client._plain_text import cut_short, failure_text
 from agui_client._protocol.message_text import tool_calls_in
 from agui_client._protocol.schema import is_object
 from agui_client._run.answer_parsing import read_answer, written_answers
@@ -22,7 +23,6 @@ from agui_client._run.inspected_run import InspectedRun
 from agui_client._run.observers import CallEnd, RunEnd, reconnects_in
 from agui_client._run.scope import StateT, typed
 from agui_client._run.state import Phase
-from agui_client._run.story import failure_text, shown_payload
 from agui_client._run.subagents import SubagentResult, answer_id, partial_message_ids, subagent_results, usage_of
 from agui_client._secrets import without_opaque
 from agui_client._tools.context import ToolExecution

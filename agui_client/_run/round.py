@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from agui_client._interrupts.answers import AnsweredInterrupt
     from agui_client._protocol.events import WireEvent
     from agui_client._protocol.outcome import OutcomeTracker
-    from agui_client._run.async_run import RunLoop
     from agui_client._run.call import Call
+    from agui_client._run.run_loop import RunLoop
     from agui_client._transport.source import Source
     from agui_client.conversation import Conversation
 

@@ -34,10 +34,10 @@ from ag_ui.core import (
     ToolMessage,
 )
 
+from agui_client._interrupts.answers import shown_payload
 from agui_client._interrupts.decisions import shown_decision
 from agui_client._protocol.message_text import Picture, content_text, split_pictures, tool_calls_in
-from agui_client._protocol.schema import is_object
-from agui_client._secrets import REDACTED, hidden_json, is_secret_schema
+from agui_client._secrets import hidden_json
 from agui_client._tools.approval import ToolDecision
 from agui_client._tools.context import ToolStatus
 
@@ -291,14 +291,6 @@ def answer_text(answered: AnsweredInterrupt) -> str:
     return f"{question_text(answered.interrupt)} {given}, answered by {who}{took}"
 
 
-def shown_payload(answered: AnsweredInterrupt) -> Any:
-    """Return the answer to an interrupt without secrets: by their names, and by the schema that asked for them."""
-    payload, asked = hidden_json(answered.entry.payload), (answered.interrupt.response_schema or {}).get("properties")
-    if is_object(payload) and is_object(asked):
-        payload = {name: REDACTED if is_secret_schema(asked.get(name)) else each for name, each in payload.items()}
-    return payload
-
-
 def question_text(interrupt: Interrupt, speakers: Speakers | None = None) -> str:
     """Return the question of an interrupt, with the subagent that asks."""
     asker = (speakers or Speakers()).name(interrupt.subagent_run_id)
@@ -311,16 +303,6 @@ def waiting_texts(
     """Return a sentence about each thing that waits for the application: an answer, or the result of a call."""
     asked = [f"waits for an answer: {question_text(each, speakers)} ({each.id})" for each in interrupts]
     return [*asked, *(f"waits for the result of {call.function.name}" for call in calls)]
-
-
-def failure_text(kind: str, message: object) -> str:
-    """Return a sentence about the failure of a run.
-
-    Args:
-        kind: The class of the exception.
-        message: Its text; None if that may quote secrets.
-    """
-    return f"failed: {kind}: {message}" if message else f"failed: {kind}"
 
 
 def usage_text(usage: Iterable[TokenUsage]) -> str:

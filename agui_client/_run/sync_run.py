@@ -27,7 +27,8 @@ from agui_client._concurrency import (
     stay_if_program_ends,
 )
 from agui_client._display import in_notebook
-from agui_client._run.async_run import SYNC_CALLER, AgentRun, AnswerText, RunLoop, RunView
+from agui_client._run.async_run import SYNC_CALLER, AgentRun, AnswerText, RunView
+from agui_client._run.run_loop import RunLoop
 from agui_client._run.scope import StateT
 from agui_client._run.subagents import SubagentText
 from agui_client._transport.source import Source

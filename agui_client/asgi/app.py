@@ -25,8 +25,8 @@ import anyio.to_thread
 from ag_ui.core import RunAgentInput, RunErrorEvent
 
 from agui_client._conversation.state_base import STATE_BASE_HEADER
+from agui_client._plugs import INCOMING_TRACES
 from agui_client._protocol.schema import is_a
-from agui_client._run.defaults import INCOMING_TRACES
 from agui_client._run.hooks import takes_two
 from agui_client._transport.client import RUNS_HEADER
 from agui_client._transport.timeouts import check_number, check_seconds

@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, Unpack, overload
 import anyio
 
 from agui_client._concurrency import LoopThread, PrivateLoop, side_by_side, spawn
-from agui_client._display import Displayed, shown_while
+from agui_client._display import Displayed
 from agui_client._plain_text import printable
+from agui_client._plugs import shown_while
 from agui_client._protocol.schema import is_a
 from agui_client._transport.timeouts import check_number
 from agui_client._type_adapters import type_adapter

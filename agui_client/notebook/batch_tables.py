@@ -3,7 +3,7 @@
 To change
 
 - the bar and the tables of batches: this module, with `notebook/sortable_table.py`, and at terminals
-  `_cli/batch_bar.py`; `shown_while` in `_display.py` is where a batch shows itself
+  `_cli/batch_bar.py`; `shown_while` in `_plugs.py` is where a batch shows itself
 """
 
 from __future__ import annotations

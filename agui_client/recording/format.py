@@ -20,7 +20,8 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 from ag_ui.core import ToolMessage
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from agui_client._run.story import failure_text, time_text
+from agui_client._plain_text import failure_text
+from agui_client._run.story import time_text
 from agui_client._tools.approval import ToolDecision
 from agui_client._tools.context import ToolExecution
 

@@ -22,8 +22,8 @@ from agui_client.store.sql.run_rows import EventGroup
 if TYPE_CHECKING:
     from ag_ui.core import Event, RunAgentInput
 
+    from agui_client._plugs import AttemptSpan
     from agui_client._run.async_run import AgentRun
-    from agui_client._run.defaults import AttemptSpan
     from agui_client._run.ending import Checkpoint
     from agui_client.store.runs.records import RunKey
     from agui_client.store.runs.server_run import ServerRun

@@ -38,8 +38,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import anyio
 from ag_ui.core import Event, RunErrorEvent, RunFinishedCancelledOutcome, RunFinishedEvent
 
+from agui_client._plugs import ATTEMPT_SPANS, counted, measure
 from agui_client._run.continuing import Continuation
-from agui_client._run.defaults import ATTEMPT_SPANS, counted, measure
 from agui_client.errors import RunInProgressError, UsageError
 from agui_client.serving.caller_input import CutRun
 from agui_client.serving.stopping import STOP_WITHIN
@@ -61,7 +61,7 @@ from agui_client.store.sql.run_database import Claim, RunDatabase
 from agui_client.store.sql.run_rows import StoredRun
 
 if TYPE_CHECKING:
-    from agui_client._run.defaults import AttemptSpan
+    from agui_client._plugs import AttemptSpan
     from agui_client.store.runs.run_registry import RunRegistry
 
 T = TypeVar("T")

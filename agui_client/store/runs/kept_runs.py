@@ -17,8 +17,8 @@ from ag_ui.core import ResumeEntry, RunAgentInput
 
 from agui_client._concurrency import spawn
 from agui_client._interrupts.answers import HOW_BY_ID, cover, is_expired
+from agui_client._plugs import TRACE_HEADERS
 from agui_client._protocol.schema import is_a
-from agui_client._run.defaults import TRACE_HEADERS
 from agui_client._transport.timeouts import is_duration
 from agui_client.errors import (
     InterruptsNotCoveredError,

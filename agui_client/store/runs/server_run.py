@@ -28,8 +28,8 @@ from ag_ui.core import (
 )
 
 from agui_client._interrupts.answers import expires_before
+from agui_client._plugs import counted
 from agui_client._protocol.open_items import quoted
-from agui_client._run.defaults import counted
 from agui_client.errors import ThreadBusyError
 from agui_client.serving.caller_input import StoredThreadRequest
 from agui_client.serving.caller_run import beginning_of, caller_events, failure_event

@@ -18,8 +18,8 @@ import sqlalchemy as sa
 from sqlalchemy import event
 from sqlalchemy.exc import ArgumentError
 
+from agui_client._plugs import measure
 from agui_client._protocol.schema import is_a
-from agui_client._run.defaults import measure
 from agui_client.errors import UsageError
 from agui_client.store.sql.process_lease import ProcessLease
 from agui_client.store.sql.store_tables import TABLES

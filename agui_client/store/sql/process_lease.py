@@ -31,7 +31,7 @@ from uuid import uuid4
 import sqlalchemy as sa
 
 from agui_client._concurrency import LoopThread
-from agui_client._run.defaults import measure
+from agui_client._plugs import measure
 from agui_client.store.sql.store_tables import PROCESS
 
 _RENEWALS = 5

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from ag_ui.core import Interrupt, ResumeEntry
 from sqlalchemy.exc import IntegrityError
 
-from agui_client._run.defaults import measure
+from agui_client._plugs import measure
 from agui_client.errors import AGUIError, RunInProgressError, UsageError
 from agui_client.serving.repetition import refuse_answered_by_runs
 from agui_client.store.runs.records import (

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio.to_thread
 
+from agui_client._plugs import measure
 from agui_client._protocol.open_items import quoted
-from agui_client._run.defaults import measure
 from agui_client.errors import ThreadStoreError, ThreadStoreUnavailableError
 from agui_client.store.sql import thread_statements as statements
 from agui_client.store.sql.database_errors import translated

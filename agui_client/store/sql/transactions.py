@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import sqlalchemy as sa
 
-from agui_client._run.defaults import measure
+from agui_client._plugs import measure
 from agui_client.store.sql.database_faults import Fault, fault_of
 
 if TYPE_CHECKING:

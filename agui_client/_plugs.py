@@ -1,15 +1,13 @@
-"""The observers and traces of calls, and metrics of stores: `agui_client/__init__.py` alone may know the features."""
+"""Where features plug into what is below them: `agui_client/__init__.py` alone knows them, and fills these lists."""
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
     from contextlib import AbstractContextManager
-
-    from agui_client._run.observers import RunObserver
 
 
 class AttemptSpan(Protocol):
@@ -27,8 +25,14 @@ class AttemptSpan(Protocol):
         """End the span."""
 
 
-DEFAULT_OBSERVERS: list[Callable[[], Sequence[RunObserver | None]]] = []
-"""Functions that make observers of every call."""
+DEFAULT_OBSERVERS: list[Callable[[], Sequence[Any]]] = []
+"""Functions that make observers of every call, each a `RunObserver` or None."""
+DISPLAYS: list[Callable[[object], dict[str, Any]]] = []
+"""Functions that write an object as a notebook displays it, by MIME type."""
+PAGES: list[Callable[[Any], bytes]] = []
+"""Functions that write an inspected run as a page."""
+BARS: list[Callable[[object], AbstractContextManager[object] | None]] = []
+"""Functions that show how far a batch is, for a block; they return None where nobody looks."""
 METRICS: list[Callable[[str, float, Mapping[str, str] | None], None]] = []
 """Functions that take a measurement of a store: the name of the metric, the value, and attributes."""
 INCOMING_TRACES: list[Callable[[Mapping[str, str]], AbstractContextManager[None]]] = []
@@ -59,3 +63,8 @@ def counted(name: str, attributes: Mapping[str, str]) -> Generator[None]:
         yield
     finally:
         measure(name, -1, attributes)
+
+
+def shown_while(watched: object) -> AbstractContextManager[object]:
+    """Show how far a batch is while a block lasts, if this is a notebook, or stderr a terminal."""
+    return next((bar for make in BARS if (bar := make(watched)) is not None), nullcontext())
