@@ -13,32 +13,36 @@ from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from agui_client import _plugs
+from agui_client._core import plugs as _plugs
 from agui_client._version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from agui_client._conversation.snapshot import ConversationSnapshot
-    from agui_client._interrupts.answers import Cancel, Resolve
-    from agui_client._interrupts.models import answer_model
-    from agui_client._protocol.events import UnrecognizedEvent
-    from agui_client._protocol.reduce import Change, Reducer
-    from agui_client._protocol.warnings import ProtocolWarning
-    from agui_client._run.async_run import AgentRun, StreamedToolCall
-    from agui_client._run.hooks import HookContext, Mutation, Subscriber
-    from agui_client._run.observers import EventLog, RunObserver
-    from agui_client._run.result import RunResult
-    from agui_client._run.sync_run import SyncAgentRun
-    from agui_client._tools.approval import ApprovalRequest, Approve, Deny
-    from agui_client._tools.context import ToolContext, ToolExecution
-    from agui_client._tools.function import FunctionTool, tool
-    from agui_client._tools.people import People
-    from agui_client._tools.tool_limits import ToolLimits
-    from agui_client._tools.toolset import FunctionToolset, Toolset
-    from agui_client._transport.retry import RetryPolicy
-    from agui_client._transport.timeouts import Timeouts
-    from agui_client.agent import AbstractAgent
-    from agui_client.checking.check import validate
-    from agui_client.checking.stream_faults import StreamFault
+    from agui_client._checking.check import validate
+    from agui_client._checking.stream_faults import StreamFault
+    from agui_client._core.agent.agent import AbstractAgent
+    from agui_client._core.agent.function_agent import FunctionAgent
+    from agui_client._core.agent.http_agent import HttpAgent
+    from agui_client._core.conversation.history import Window
+    from agui_client._core.conversation.snapshot import ConversationSnapshot
+    from agui_client._core.protocol.events import UnrecognizedEvent
+    from agui_client._core.protocol.prompts import attach
+    from agui_client._core.protocol.reduce import Change, Reducer
+    from agui_client._core.protocol.warnings import ProtocolWarning
+    from agui_client._core.run.hooks import HookContext, Mutation, Subscriber
+    from agui_client._core.run.observers import EventLog, RunObserver
+    from agui_client._core.run.result import RunResult
+    from agui_client._core.surfaces.async_run import AgentRun, StreamedToolCall
+    from agui_client._core.surfaces.sync_run import SyncAgentRun
+    from agui_client._core.tools.answer_models import answer_model
+    from agui_client._core.tools.approval import ApprovalRequest, Approve, Deny
+    from agui_client._core.tools.context import ToolContext, ToolExecution
+    from agui_client._core.tools.function import FunctionTool, tool
+    from agui_client._core.tools.interrupts import Cancel, Resolve
+    from agui_client._core.tools.people import People
+    from agui_client._core.tools.tool_limits import ToolLimits
+    from agui_client._core.tools.toolset import FunctionToolset, Toolset
+    from agui_client._core.transport.retry import RetryPolicy
+    from agui_client._core.transport.timeouts import Timeouts
     from agui_client.errors import (
         AGUIError,
         CannotWaitError,
@@ -74,10 +78,6 @@ if TYPE_CHECKING:
         UnexpectedContentTypeError,
         UsageError,
     )
-    from agui_client.function_agent import FunctionAgent
-    from agui_client.history import Window
-    from agui_client.http_agent import HttpAgent
-    from agui_client.messages import attach
 
 __all__ = [
     "AGUIError",
@@ -153,28 +153,28 @@ __all__ = [
 ]
 
 _MODULES = {
-    "_conversation.snapshot": ("ConversationSnapshot",),
-    "_interrupts.answers": ("Cancel", "Resolve"),
-    "_interrupts.models": ("answer_model",),
-    "_protocol.events": ("UnrecognizedEvent",),
-    "_protocol.reduce": ("Change", "Reducer"),
-    "_protocol.warnings": ("ProtocolWarning",),
-    "_run.async_run": ("AgentRun", "StreamedToolCall"),
-    "_run.hooks": ("HookContext", "Mutation", "Subscriber"),
-    "_run.observers": ("EventLog", "RunObserver"),
-    "_run.result": ("RunResult",),
-    "_run.sync_run": ("SyncAgentRun",),
-    "_tools.approval": ("ApprovalRequest", "Approve", "Deny"),
-    "_tools.context": ("ToolContext", "ToolExecution"),
-    "_tools.function": ("FunctionTool", "tool"),
-    "_tools.people": ("People",),
-    "_tools.tool_limits": ("ToolLimits",),
-    "_tools.toolset": ("FunctionToolset", "Toolset"),
-    "_transport.retry": ("RetryPolicy",),
-    "_transport.timeouts": ("Timeouts",),
-    "agent": ("AbstractAgent",),
-    "checking.check": ("validate",),
-    "checking.stream_faults": ("StreamFault",),
+    "_core.conversation.snapshot": ("ConversationSnapshot",),
+    "_core.tools.interrupts": ("Cancel", "Resolve"),
+    "_core.tools.answer_models": ("answer_model",),
+    "_core.protocol.events": ("UnrecognizedEvent",),
+    "_core.protocol.reduce": ("Change", "Reducer"),
+    "_core.protocol.warnings": ("ProtocolWarning",),
+    "_core.surfaces.async_run": ("AgentRun", "StreamedToolCall"),
+    "_core.run.hooks": ("HookContext", "Mutation", "Subscriber"),
+    "_core.run.observers": ("EventLog", "RunObserver"),
+    "_core.run.result": ("RunResult",),
+    "_core.surfaces.sync_run": ("SyncAgentRun",),
+    "_core.tools.approval": ("ApprovalRequest", "Approve", "Deny"),
+    "_core.tools.context": ("ToolContext", "ToolExecution"),
+    "_core.tools.function": ("FunctionTool", "tool"),
+    "_core.tools.people": ("People",),
+    "_core.tools.tool_limits": ("ToolLimits",),
+    "_core.tools.toolset": ("FunctionToolset", "Toolset"),
+    "_core.transport.retry": ("RetryPolicy",),
+    "_core.transport.timeouts": ("Timeouts",),
+    "_core.agent.agent": ("AbstractAgent",),
+    "_checking.check": ("validate",),
+    "_checking.stream_faults": ("StreamFault",),
     "errors": (
         "AGUIError",
         "CannotWaitError",
@@ -210,10 +210,10 @@ _MODULES = {
         "UnexpectedContentTypeError",
         "UsageError",
     ),
-    "function_agent": ("FunctionAgent",),
-    "history": ("Window",),
-    "http_agent": ("HttpAgent",),
-    "messages": ("attach",),
+    "_core.agent.function_agent": ("FunctionAgent",),
+    "_core.conversation.history": ("Window",),
+    "_core.agent.http_agent": ("HttpAgent",),
+    "_core.protocol.prompts": ("attach",),
 }
 """The names that are loaded at their first use, by their modules."""
 
@@ -222,14 +222,14 @@ def _default_observers() -> list[RunObserver | None]:
     """Return the observers of every call: those of OpenTelemetry if the application has imported that."""
     observers: list[RunObserver | None] = []
     if "opentelemetry.trace" in sys.modules:  # which whatever takes in metrics imports, too
-        from agui_client.otel import metric_observer, span_observer
+        from agui_client._otel import metric_observer, span_observer
 
         observers += [span_observer(), metric_observer()]
-    from agui_client._display import in_notebook
+    from agui_client._core.ground.display import in_notebook
 
     if in_notebook():
         # A person looks at results there, and asks for the events of a run when it is over.
-        from agui_client.recording.kept_calls import memory_recorder
+        from agui_client.recording._kept_calls import memory_recorder
 
         observers.append(memory_recorder())
     return observers
@@ -238,14 +238,14 @@ def _default_observers() -> list[RunObserver | None]:
 def _incoming_trace(headers: Mapping[str, str]) -> AbstractContextManager[None]:
     if "opentelemetry.trace" not in sys.modules:
         return nullcontext()
-    from agui_client.otel import incoming_trace
+    from agui_client._otel import incoming_trace
 
     return incoming_trace(headers)
 
 
 def _measure(name: str, value: float, attributes: Mapping[str, str] | None) -> None:
     if "opentelemetry.trace" in sys.modules:
-        from agui_client.otel import measure
+        from agui_client._otel import measure
 
         measure(name, value, attributes)
 
@@ -253,7 +253,7 @@ def _measure(name: str, value: float, attributes: Mapping[str, str] | None) -> N
 def _trace_headers() -> Mapping[str, str]:
     if "opentelemetry.trace" not in sys.modules:
         return {}
-    from agui_client.otel import trace_headers
+    from agui_client._otel import trace_headers
 
     return trace_headers()
 
@@ -261,34 +261,34 @@ def _trace_headers() -> Mapping[str, str]:
 def _attempt_span(thread_id: str, run_id: str, number: int, stored: Mapping[str, str]) -> _plugs.AttemptSpan | None:
     if "opentelemetry.trace" not in sys.modules:
         return None
-    from agui_client.otel import StoredAttemptSpan
+    from agui_client._otel import StoredAttemptSpan
 
     return StoredAttemptSpan(thread_id, run_id, number, stored)
 
 
 def _displayed(shown: object) -> dict[str, Any]:
-    from agui_client.notebook.showing import displayed
+    from agui_client.notebook._showing import displayed
 
     return displayed(shown)
 
 
 def _page(run: Any) -> bytes:
-    from agui_client.notebook.recording_elements import page_of_run
+    from agui_client.notebook._recording_elements import page_of_run
 
     return page_of_run(run)
 
 
 def _bar(batch: Any) -> AbstractContextManager[object] | None:
-    from agui_client._display import in_notebook
+    from agui_client._core.ground.display import in_notebook
 
     if in_notebook():
-        from agui_client.notebook.batch_tables import bar_of as bar_in_cell
+        from agui_client.notebook._batch_tables import bar_of as bar_in_cell
 
         return bar_in_cell(batch)
     if sys.stderr is None or not sys.stderr.isatty():
         return None
     try:
-        from agui_client._cli.batch_bar import bar_of
+        from agui_client.terminal._batch_bar import bar_of
     except ModuleNotFoundError as error:
         if error.name != "rich":  # the extra `cli` is not installed
             raise

@@ -35,7 +35,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
-from agui_client._plain_text import brief_traceback, printable, sendable
+from agui_client._core.ground.plain_text import brief_traceback, printable, sendable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

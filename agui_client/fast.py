@@ -29,7 +29,7 @@ from aiohttp.abc import AbstractStreamWriter
 from multidict import CIMultiDict
 from yarl import URL
 
-from agui_client._transport.clients import CERTIFICATES, PROXIES, NoCookies, check_proxies
+from agui_client._core.transport.clients import CERTIFICATES, PROXIES, NoCookies, check_proxies
 from agui_client.errors import UsageError
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 
 from ag_ui.core import RunErrorEvent
 
-from agui_client._secrets import address_of
+from agui_client._core.ground.secrets import address_of
 
 try:
     from pydantic_ai import Agent, DeferredToolRequests
@@ -29,18 +29,18 @@ try:
 except ModuleNotFoundError as _missing:
     raise ImportError("agui_client.llm needs pydantic-ai: pip install 'agui-client[llm]'") from _missing
 
-from agui_client._protocol.schema import is_a
-from agui_client._run.scope import AgentOptions, StateT
-from agui_client.agent import AbstractAgent
+from agui_client._core.agent.agent import AbstractAgent
+from agui_client._core.protocol.schema import is_a
+from agui_client._core.run.options import lists_keywords
+from agui_client._core.run.scope import AgentOptions, StateT
 from agui_client.errors import UsageError
-from agui_client.options import lists_keywords
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
 
     from ag_ui.core import BaseEvent, RunAgentInput
 
-    from agui_client._protocol.events import WireEvent
+    from agui_client._core.protocol.events import WireEvent
 
 __all__ = ["LLMAgent"]
 

@@ -17,9 +17,10 @@ from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
 
 from agui_client import HttpAgent, tool
 from agui_client.asgi import agent_app
+from agui_client.demo import demo_agent
 from agui_client.llm import LLMAgent
 from agui_client.mcp import mcp_server
-from agui_client.testing import demo_agent, serve
+from agui_client.testing import serve
 
 app, timetable = FastAPI(), MCPServer("timetable", log_level="WARNING")
 

@@ -8,7 +8,8 @@ from tempfile import TemporaryDirectory
 
 from agui_client import HttpAgent
 from agui_client.batch import Budget, run_many
-from agui_client.testing import demo_agent, serve
+from agui_client.demo import demo_agent
+from agui_client.testing import serve
 
 QUESTIONS = [{"id": place, "question": f"Plan my Saturday in {place}."} for place in ("Oslo", "Bergen", "Tromsø")]
 

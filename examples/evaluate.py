@@ -11,7 +11,8 @@ from pydantic_evals.evaluators import Contains
 
 from agui_client import HttpAgent
 from agui_client.batch import run_many
-from agui_client.testing import demo_agent, serve
+from agui_client.demo import demo_agent
+from agui_client.testing import serve
 
 CASES = Dataset[str, str, None](
     name="saturdays",

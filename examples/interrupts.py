@@ -10,7 +10,8 @@ import sys
 from ag_ui.core import Interrupt
 
 from agui_client import Cancel, ConversationSnapshot, HttpAgent, Resolve, answer_model
-from agui_client.testing import demo_agent, serve
+from agui_client.demo import demo_agent
+from agui_client.testing import serve
 
 QUESTION = "Plan my Saturday in Oslo, and book the ferry."
 

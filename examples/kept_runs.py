@@ -6,8 +6,8 @@ import asyncio
 
 from agui_client import HttpAgent
 from agui_client.asgi import agent_app
+from agui_client.demo import demo_agent
 from agui_client.store import Store
-from agui_client.testing import demo_agent
 
 URL = "http://app/"
 

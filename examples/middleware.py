@@ -11,7 +11,8 @@ from collections.abc import AsyncIterator
 from ag_ui.core import Event, RunAgentInput, TextMessageContentEvent, ToolCallStartEvent
 
 from agui_client import HttpAgent
-from agui_client.testing import demo_agent, serve
+from agui_client.demo import demo_agent
+from agui_client.testing import serve
 from agui_client.types import Next
 
 

@@ -10,8 +10,9 @@ from tempfile import TemporaryDirectory
 from ag_ui.core import RunAgentInput
 
 from agui_client import AbstractAgent, HttpAgent
+from agui_client.demo import demo_agent
 from agui_client.evaluation import Scenario, Trial, evaluate_sync, shrink
-from agui_client.testing import ScriptedAgent, Step, demo_agent, text, tool_call, tool_result, turn
+from agui_client.testing import ScriptedAgent, Step, text, tool_call, tool_result, turn
 
 
 def not_twice(trial: Trial) -> str | None:

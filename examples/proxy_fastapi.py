@@ -12,7 +12,8 @@ from fastapi.responses import StreamingResponse
 
 from agui_client import HttpAgent
 from agui_client.asgi import sse_headers
-from agui_client.testing import demo_agent, serve
+from agui_client.demo import demo_agent
+from agui_client.testing import serve
 
 app = FastAPI()
 

@@ -8,8 +8,8 @@ import tempfile
 from pathlib import Path
 
 from agui_client import AbstractAgent, HttpAgent
+from agui_client.demo import demo_agent
 from agui_client.recording import Recording, ReplayAgent, record
-from agui_client.testing import demo_agent
 
 
 async def show(agent: AbstractAgent, prompt: str) -> None:

@@ -12,7 +12,8 @@ from reactivex import Observable
 from reactivex import operators as ops
 
 from agui_client import HttpAgent
-from agui_client.testing import demo_agent, serve
+from agui_client.demo import demo_agent
+from agui_client.testing import serve
 
 
 def delta_of(event: Event) -> str:

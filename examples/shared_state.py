@@ -6,7 +6,8 @@ from ag_ui.core import StateDeltaEvent
 from pydantic import BaseModel
 
 from agui_client import Cancel, HttpAgent
-from agui_client.testing import demo_agent, serve
+from agui_client.demo import demo_agent
+from agui_client.testing import serve
 
 
 class Trip(BaseModel):

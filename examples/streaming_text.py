@@ -8,7 +8,8 @@ import asyncio
 import sys
 
 from agui_client import HttpAgent
-from agui_client.testing import demo_agent, serve
+from agui_client.demo import demo_agent
+from agui_client.testing import serve
 
 
 async def main(url: str) -> None:

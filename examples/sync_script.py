@@ -7,7 +7,8 @@ second question goes on with the conversation of the first.
 import sys
 
 from agui_client import AGUIError, HttpAgent, RunFailedError, Timeouts
-from agui_client.testing import demo_agent, serve
+from agui_client.demo import demo_agent
+from agui_client.testing import serve
 
 
 def main(url: str) -> int:

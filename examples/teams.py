@@ -7,8 +7,9 @@ import asyncio
 import sys
 
 from agui_client import Approve, ConversationSnapshot, HttpAgent
+from agui_client.demo import demo_agent
 from agui_client.teams import ParallelAgent, SequentialAgent, Team, TeamAgent
-from agui_client.testing import demo_agent, serve
+from agui_client.testing import serve
 
 
 async def sequence(url: str) -> None:

@@ -7,8 +7,9 @@ import asyncio
 import sys
 
 from agui_client import HttpAgent
+from agui_client.demo import demo_agent
 from agui_client.store import Store
-from agui_client.testing import demo_agent, serve
+from agui_client.testing import serve
 
 
 async def main(url: str, file: str | None = None) -> None:

@@ -13,7 +13,8 @@ import sys
 from ag_ui.core import EventType
 
 from agui_client import HttpAgent, RunObserver, ToolContext, ToolError, ToolExecution, tool
-from agui_client.testing import demo_agent, serve
+from agui_client.demo import demo_agent
+from agui_client.testing import serve
 from agui_client.types import RunScope
 
 DEGREES = {"Oslo": 18, "Turin": 31}

@@ -44,7 +44,7 @@ from agui_client import (
     RunFailedError,
     UsageError,
 )
-from agui_client._protocol.schema import is_array, is_object
+from agui_client._core.protocol.schema import is_array, is_object
 from agui_client.types import RunOptions
 
 Json: TypeAlias = dict[str, Any]

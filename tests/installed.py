@@ -25,8 +25,9 @@ sys.path.remove(str(Path(__file__).parent))
 
 import agui_client
 from agui_client import HttpAgent, tool
+from agui_client.demo import demo_agent
 from agui_client.store import Store
-from agui_client.testing import ScriptedAgent, demo_agent, serve, text, tool_call, turn
+from agui_client.testing import ScriptedAgent, serve, text, tool_call, turn
 
 QUESTION = "What shall I do in Oslo?"
 

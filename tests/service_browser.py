@@ -24,7 +24,8 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from agui_client.testing import demo_agent, serve
+from agui_client.demo import demo_agent
+from agui_client.testing import serve
 from support.browser import chromium
 from support.deployed import Deployed, deployed, write_programs
 from support.postgres import postgres_server

@@ -16,9 +16,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
 from agui_client import Cancel, InterruptsNotCoveredError, Resolve, UsageError
-from agui_client._interrupts.answers import Answer, cover
-from agui_client._interrupts.models import answer_model
-from agui_client._tools.approval import DENIED, Approve, Deny
+from agui_client._core.tools.answer_models import answer_model
+from agui_client._core.tools.approval import DENIED, Approve, Deny
+from agui_client._core.tools.interrupts import Answer, cover
 from agui_client.testing import Reply, ScriptedAgent, serve_bytes, text, turn
 from support.verbs import Verb, every_kind_of_verb
 

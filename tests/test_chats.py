@@ -20,7 +20,7 @@ from markdown_it import MarkdownIt
 
 from agui_client import RunFailedError, tool
 from agui_client.notebook import marimo_chat, panel_chat
-from agui_client.notebook.inert_markdown import InertMarkdown
+from agui_client.notebook._inert_markdown import InertMarkdown
 from agui_client.testing import ScriptedAgent, interrupt, reasoning, text, tool_call, turn
 
 

@@ -38,8 +38,8 @@ from agui_client import (
     UsageError,
     tool,
 )
-from agui_client._protocol.events import WireEvent
-from agui_client._run import ending, engine
+from agui_client._core.protocol.events import WireEvent
+from agui_client._core.run import ending, engine
 from agui_client.testing import ScriptedAgent, interrupt, state, text, tool_call, turn
 from agui_client.types import Checkpoint
 from support import scenario

@@ -45,7 +45,7 @@ from agui_client import (
     UsageError,
     validate,
 )
-from agui_client._interrupts.answers import Answer
+from agui_client._core.tools.interrupts import Answer
 from agui_client.asgi import ASGITransport, agent_app
 from agui_client.recording import ReplayAgent, record
 from agui_client.store import MemoryStore, Store

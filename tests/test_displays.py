@@ -41,13 +41,13 @@ from markdown_it import MarkdownIt
 from nbclient import NotebookClient
 
 from agui_client import ProtocolWarning, RunFailedError, ToolExecution, UsageError, tool
-from agui_client._run.subagents import SubagentResult
-from agui_client._widgets.escaping import exact, sentence
-from agui_client.conversation import Conversation
+from agui_client._core.conversation.conversation import Conversation
+from agui_client._core.run.subagents import SubagentResult
+from agui_client._rendering.escaping import exact, sentence
 from agui_client.notebook import show
-from agui_client.notebook.content import bundle_of
-from agui_client.notebook.elements import COPYING
-from agui_client.notebook.inert_markdown import InertMarkdown
+from agui_client.notebook._content import bundle_of
+from agui_client.notebook._elements import COPYING
+from agui_client.notebook._inert_markdown import InertMarkdown
 from agui_client.teams import SequentialAgent
 from agui_client.testing import ScriptedAgent, interrupt, reasoning, text, tool_call, tool_result, turn
 from support.cells import Cell, shown_cell
@@ -381,7 +381,7 @@ def test_without_the_library_for_it_markdown_is_shown_as_it_was_written(monkeypa
     def without(has_math: bool) -> None:
         """Find no library."""
 
-    monkeypatch.setattr("agui_client._widgets.markdown._markdown_parser", without)
+    monkeypatch.setattr("agui_client._rendering.markdown._markdown_parser", without)
     shown = bundle_of(AssistantMessage(id="a", content="**Bold** <b> without markdown-it"))["text/html"]
     assert "<p>**Bold** &lt;b&gt; without markdown-it</p>" in shown
 
@@ -631,8 +631,8 @@ class LivePage:
 @pytest.fixture
 def live_page(cell: Cell, monkeypatch: pytest.MonkeyPatch) -> LivePage:
     page = LivePage()
-    monkeypatch.setattr("agui_client.notebook.live_cell.has_widgets", lambda: True)
-    monkeypatch.setattr("agui_client.notebook.live_cell._WIDGET_SECONDS_APART", 0.02)
+    monkeypatch.setattr("agui_client.notebook._live_cell.has_widgets", lambda: True)
+    monkeypatch.setattr("agui_client.notebook._live_cell._WIDGET_SECONDS_APART", 0.02)
 
     def publish(comm: Any, *args: Any, **keys: Any) -> None:
         page.publish(comm, *args, **keys)

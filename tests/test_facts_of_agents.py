@@ -9,9 +9,9 @@ import pytest
 from ag_ui.core import RunAgentInput
 
 from agui_client import AbstractAgent, HttpAgent, RunObserver, UsageError
-from agui_client._protocol.events import WireEvent
+from agui_client._core.protocol.events import WireEvent
+from agui_client._core.run.options import BY_CALL, IN_INPUT, RunOptions
 from agui_client.batch import run_many
-from agui_client.options import BY_CALL, IN_INPUT, RunOptions
 from agui_client.teams import SequentialAgent
 from agui_client.testing import ScriptedAgent, serve, text, turn
 from agui_client.types import RunScope

@@ -265,13 +265,13 @@ else:
 async def late():
     from uvicorn import run
 """
-    known = frozenset({"agui_client.errors", "agui_client.result", "agui_client._tools.sibling"})
-    found = _imports_of("agui_client._tools.execute", ast.parse(source), is_package=False, known=known)
+    known = frozenset({"agui_client.errors", "agui_client.result", "agui_client._core.tools.sibling"})
+    found = _imports_of("agui_client._core.tools.execute", ast.parse(source), is_package=False, known=known)
     assert [(i.target, i.line, i.typing_only, i.in_function) for i in found] == [
         ("typing", 2, False, False),
         ("agui_client.errors", 3, False, False),
         ("agui_client", 3, False, False),
-        ("agui_client._tools.sibling", 4, False, False),
+        ("agui_client._core.tools.sibling", 4, False, False),
         ("agui_client.result", 5, False, False),
         ("httpx", 7, True, False),
         ("rich.console", 9, False, False),
@@ -280,7 +280,7 @@ async def late():
 
 
 def test_the_package_is_where_these_tests_look() -> None:
-    assert {"agui_client", "agui_client.agent", "agui_client._transport"} <= set(_modules())
+    assert {"agui_client", "agui_client._core.agent.agent", "agui_client._core.transport"} <= set(_modules())
 
 
 @cache
@@ -296,7 +296,7 @@ def _is_upward(one: _Import) -> bool:
 
 def _is_of_another_feature(one: _Import) -> bool:
     """Features know nothing of each other, apart from the parts that those for people share."""
-    if _is_or_is_in(one.target, "agui_client._widgets") or _room(one.module) != _room("agui_client.asgi"):
+    if _is_or_is_in(one.target, "agui_client._rendering") or _room(one.module) != _room("agui_client.asgi"):
         return False
     return _room(one.target) == _room(one.module) and one.target.split(".")[1] != one.module.split(".")[1]
 
@@ -306,7 +306,7 @@ def test_no_module_imports_upward_or_from_another_feature() -> None:
     broken = [one for one in _own("agui_client") if _is_upward(one) or _is_of_another_feature(one)]
     # An error carries what had arrived before it, and says so to type checkers.
     assert [(one.module, one.target, one.typing_only) for one in broken] == [
-        ("agui_client.errors", "agui_client._run.result", True)
+        ("agui_client.errors", "agui_client._core.run.result", True)
     ]
 
 
@@ -316,19 +316,19 @@ def test_no_module_imports_upward_or_from_another_feature() -> None:
         (("agui_client.fast",), ("aiohttp", "multidict", "yarl")),
         (("agui_client.llm",), ("pydantic_ai",)),
         (("agui_client.mcp",), ("httpx2", "mcp", "mcp_types")),
-        (("agui_client.otel",), ("opentelemetry",)),
-        (("agui_client.store.sql",), ("sqlalchemy",)),
+        (("agui_client._otel",), ("opentelemetry",)),
+        (("agui_client.store._sql",), ("sqlalchemy",)),
         (
             (
-                "agui_client._transport",
-                "agui_client.asgi.in_process",
-                "agui_client.doctor.exchanges",
+                "agui_client._core.transport",
+                "agui_client._core.transport.in_process",
+                "agui_client.doctor._exchanges",
                 "agui_client.fast",
             ),
             ("httpcore", "httpx", "httpx_sse"),
         ),
-        (("agui_client._protocol.json_difference",), ("jsonpatch",)),
-        (("agui_client._run.observable",), ("reactivex",)),
+        (("agui_client._core.protocol.json_difference",), ("jsonpatch",)),
+        (("agui_client._core.surfaces.observable",), ("reactivex",)),
         (("agui_client._cli",), ("click", "prompt_toolkit", "rich", "typer", "uvicorn")),
     ],
 )
@@ -341,7 +341,7 @@ def test_a_library_has_one_importer(importers: tuple[str, ...], libraries: tuple
 def _serves_tests(one: _Import) -> bool:
     """The test kit's server runs on uvicorn too, loaded when it is started so that the rest of the kit does without."""
     in_kit = _is_or_is_in(one.module, "agui_client.testing") and _is_or_is_in(one.target, "uvicorn")
-    return in_kit and (one.in_function or one.module == "agui_client.testing._uvicorn")
+    return in_kit and (one.in_function or one.module == "agui_client.asgi._uvicorn")
 
 
 def test_every_library_that_is_imported_is_declared_as_a_dependency() -> None:
@@ -367,23 +367,25 @@ def _extra_of(one: _Import) -> str:
         return feature
     if _is_or_is_in(one.module, "agui_client.store"):
         return "store"
-    if one.module == "agui_client._widgets.markdown":
+    if one.module == "agui_client._rendering.markdown":
         return "notebook"
     return "cli" if _is_or_is_in(one.module, "agui_client._cli") or _serves_tests(one) else ""
 
 
 def test_spans_are_loaded_only_when_a_run_finds_opentelemetry_loaded() -> None:
-    importers = (i for i in _own("agui_client") if _is_or_is_in(i.target, "agui_client.otel"))
+    importers = (i for i in _own("agui_client") if _is_or_is_in(i.target, "agui_client._otel"))
     assert {(i.module, i.in_function) for i in importers} == {("agui_client", True)}
 
 
 def test_a_run_and_an_agent_know_of_serving_and_teams_no_more_than_a_method_that_calls_them() -> None:
-    features = ("agui_client.asgi", "agui_client.serving", "agui_client.teams")
-    importers = (i for i in _own("agui_client._run", "agui_client.agent") if _is_or_is_in(i.target, *features))
+    features = ("agui_client.asgi", "agui_client._serving", "agui_client.teams")
+    importers = (
+        i for i in _own("agui_client._core.run", "agui_client._core.agent.agent") if _is_or_is_in(i.target, *features)
+    )
     assert {(i.module, i.target, "typing" if i.typing_only else i.in_function) for i in importers} == {
-        ("agui_client._run.async_run", "agui_client.serving.sse_body", True),
-        ("agui_client._run.async_run", "agui_client.serving.signer", "typing"),
-        ("agui_client.agent", "agui_client.teams.agent_tool", True),
+        ("agui_client._core.surfaces.async_run", "agui_client._core.surfaces.sse", True),
+        ("agui_client._core.surfaces.async_run", "agui_client._core.surfaces.signer", "typing"),
+        ("agui_client._core.agent.agent", "agui_client._core.agent.agent_tool", True),
     }
 
 
@@ -401,9 +403,9 @@ def test_messages_and_state_change_only_by_events_and_through_the_door_of_the_co
     assert _lines_with(r"onversation\.(_?reducer|_local)\b") == []
     # Only the pipeline of a run gets the reducer.
     [line] = _lines_with(r"onversation\.begin_run\(")
-    assert line.startswith("agui_client._run.round: reducer = ")
+    assert line.startswith("agui_client._core.run.round: reducer = ")
     assert {line.partition(":")[0] for line in _lines_with(r"\b_reducer\.(set_|add_|thread\.insert_)")} == {
-        "agui_client.conversation"
+        "agui_client._core.conversation.conversation"
     }
 
 
@@ -571,12 +573,12 @@ def test_the_pytest_plugin_imports_nothing_until_a_test_asks_for_it() -> None:
 import sys
 import pytest
 before = set(sys.modules)
-import agui_client_pytest
+import agui_client._pytest_plugin
 print({name.partition(".")[0] for name in set(sys.modules) - before} - {"socket", "selectors", "zlib"})
 """
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, cwd=_PROJECT, capture_output=True, text=True, timeout=60, check=False)
-    assert (done.stdout, done.stderr) == ("{'agui_client_pytest'}\n", "")
+    assert (done.stdout, done.stderr) == ("{'agui_client._pytest_plugin'}\n", "")
 
 
 def test_the_package_has_the_version_of_its_distribution() -> None:

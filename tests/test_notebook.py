@@ -104,7 +104,7 @@ def page(monkeypatch: pytest.MonkeyPatch) -> Page:
             each.receive(message_type, {"comm_id": comm.comm_id, "data": data})
 
     monkeypatch.setattr(DummyComm, "publish_msg", publish)
-    monkeypatch.setattr("agui_client.notebook.handlers._clock", lambda: "14:02")
+    monkeypatch.setattr("agui_client.notebook._handlers._clock", lambda: "14:02")
     return displayed
 
 
@@ -154,7 +154,7 @@ async def test_a_click_approves_or_denies(page: Page) -> None:
 async def test_a_question_that_no_page_draws_says_what_may_be_missing(
     page: Page, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("agui_client.notebook.question_panel.SECONDS_TO_APPEAR", 0.01)
+    monkeypatch.setattr("agui_client.notebook._question_panel.SECONDS_TO_APPEAR", 0.01)
     written = ""
 
     def is_said() -> bool:

@@ -19,11 +19,11 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from opentelemetry.trace import NonRecordingSpan, NoOpTracerProvider, SpanContext, SpanKind, StatusCode, TraceFlags
 
 from agui_client import Deny, FunctionAgent, HttpAgent, Resolve, RetryPolicy, tool
-from agui_client._concurrency import side_by_side
-from agui_client._protocol.warnings import WarningLog
-from agui_client._run.observers import Observers
+from agui_client._core.ground.concurrency import side_by_side
+from agui_client._core.protocol.warnings import WarningLog
+from agui_client._core.run.observers import Observers
+from agui_client._otel import SpanObserver
 from agui_client.asgi import AgentApp, ASGITransport, agent_app
-from agui_client.otel import SpanObserver
 from agui_client.reconnect import LastEventId
 from agui_client.store import Store
 from agui_client.teams import ParallelAgent, SequentialAgent
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from ag_ui.core import Event
     from opentelemetry.sdk.trace import ReadableSpan
 
-    from agui_client._protocol.events import WireEvent
+    from agui_client._core.protocol.events import WireEvent
 
     Use: TypeAlias = Callable[[trace.TracerProvider], None]
 

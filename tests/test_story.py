@@ -37,18 +37,19 @@ from agui_client import (
     RunResult,
     tool,
 )
-from agui_client._cli.live_run import LiveRun
-from agui_client._cli.plain_view import PlainRun
-from agui_client._cli.watching import show_event
-from agui_client._run.async_run import AgentRun
-from agui_client._tools.approval import ApprovalRequest
-from agui_client._tools.working_time import PeopleTime, person_asked
-from agui_client.notebook.content import bundle_of
-from agui_client.recording import Recording, inspector_page, record
-from agui_client.recording.summary import summary_of
-from agui_client.store.threads.documents import exported
-from agui_client.store.threads.thread_store import ThreadInfo
+from agui_client._core.surfaces.async_run import AgentRun
+from agui_client._core.tools.approval import ApprovalRequest
+from agui_client._core.tools.working_time import PeopleTime, person_asked
+from agui_client.inspector import inspector_page
+from agui_client.inspector._summary import summary_of
+from agui_client.notebook._content import bundle_of
+from agui_client.recording import Recording, record
+from agui_client.store._threads.documents import exported
+from agui_client.store._threads.thread_store import ThreadInfo
 from agui_client.teams import SequentialAgent
+from agui_client.terminal._live_run import LiveRun
+from agui_client.terminal._plain_view import PlainRun
+from agui_client.terminal._watching import show_event
 from agui_client.testing import ScriptedAgent, Step, interrupt, text, tool_call, tool_result, turn
 
 pytestmark = pytest.mark.anyio
@@ -320,7 +321,7 @@ def test_time_in_which_several_people_are_asked_is_counted_once_and_in_the_call_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     ticks = count()
-    monkeypatch.setattr("agui_client._tools.working_time.perf_counter", lambda: float(next(ticks)))
+    monkeypatch.setattr("agui_client._core.tools.working_time.perf_counter", lambda: float(next(ticks)))
     around = PeopleTime()
     inner = PeopleTime(around)
     with inner.counted(), person_asked(), person_asked():

@@ -15,7 +15,7 @@ from ag_ui.core import RunAgentInput, RunStartedEvent, TextMessageContentEvent, 
 from opentelemetry import trace
 
 from agui_client import AbstractAgent, ApprovalRequest, FunctionAgent, HookContext, HttpAgent, Subscriber, tool
-from agui_client.otel import SpanObserver, span_observer
+from agui_client._otel import SpanObserver, span_observer
 from agui_client.teams import SequentialAgent
 from agui_client.testing import ScriptedAgent, faults, serve_bytes, sse, text, tool_call, turn
 from support.telemetry import Measured, spans_in_memory
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
     from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-    from agui_client._protocol.events import WireEvent
+    from agui_client._core.protocol.events import WireEvent
     from agui_client.types import Next
 
 DURATION = "gen_ai.client.operation.duration"

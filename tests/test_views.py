@@ -32,12 +32,12 @@ from rich.text import Text
 
 from agui_client import ToolContext, ToolExecution, UsageError, tool
 from agui_client._cli import main
-from agui_client._cli.plain_view import paused_screen
-from agui_client._run.story import ToolCallStory, calls_in
-from agui_client._widgets.drawing import call_html
-from agui_client._widgets.views import shown_call
+from agui_client._rendering.drawing import call_html
+from agui_client._rendering.story import ToolCallStory, calls_in
+from agui_client._rendering.views import shown_call
 from agui_client.notebook import ShownCall, ShownCustom, renders, show
-from agui_client.notebook.content import bundle_of
+from agui_client.notebook._content import bundle_of
+from agui_client.terminal._plain_view import paused_screen
 from agui_client.testing import ScriptedAgent, serve, text, tool_call, tool_result, turn
 from support.cells import Cell, shown_cell
 
@@ -62,7 +62,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
     """The codes and the text that a terminal gets."""
     out = io.StringIO()
     console = Console(file=out, force_terminal=True, width=80, height=30, _environ={})
-    monkeypatch.setattr("agui_client._cli.watching.drawing_board", lambda: console)
+    monkeypatch.setattr("agui_client.terminal._watching.drawing_board", lambda: console)
     return out
 
 
@@ -82,8 +82,8 @@ class Card:
 @pytest.fixture
 def views(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forget the views of a test after it."""
-    monkeypatch.setattr("agui_client._widgets.views._views", {})
-    monkeypatch.setattr("agui_client._widgets.views._reported", set[str]())
+    monkeypatch.setattr("agui_client._rendering.views._views", {})
+    monkeypatch.setattr("agui_client._rendering.views._reported", set[str]())
 
 
 def weather() -> ScriptedAgent:
@@ -344,7 +344,7 @@ def test_a_view_that_hangs_ends_no_run_and_is_not_called_again(
     place: str, request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     request.getfixturevalue(place)
-    monkeypatch.setattr("agui_client._widgets.drawing._DRAW_TIMEOUT", 0.05)
+    monkeypatch.setattr("agui_client._rendering.drawing._DRAW_TIMEOUT", 0.05)
     calls: list[object] = []
     goes_on = threading.Event()
 

@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from agui_client._cli.exit_codes import reason_of
-from agui_client._secrets import address_of
+from agui_client._core.ground.secrets import address_of
 from agui_client.errors import UsageError
 
 if TYPE_CHECKING:
-    from agui_client._interrupts.answers import Answerer
-    from agui_client._run.async_run import AgentRun
-    from agui_client._run.scope import AgentOptions
-    from agui_client._tools.approval import Approver
-    from agui_client._tools.toolset import ToolSource
-    from agui_client.agent import AbstractAgent
-    from agui_client.messages import MediaPart
+    from agui_client._core.agent.agent import AbstractAgent
+    from agui_client._core.protocol.prompts import MediaPart
+    from agui_client._core.run.scope import AgentOptions
+    from agui_client._core.surfaces.async_run import AgentRun
+    from agui_client._core.tools.approval import Approver
+    from agui_client._core.tools.interrupts import Answerer
+    from agui_client._core.tools.toolset import ToolSource
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _SUFFIXES_OF_DATABASES = (".db", ".sqlite", ".sqlite3")
@@ -85,7 +85,7 @@ class AgentSettings:
         }
         if self.model is None:
             # Loaded here, as agents are in all commands: `agui --help` needs none.
-            from agui_client.http_agent import HttpAgent
+            from agui_client._core.agent.http_agent import HttpAgent
 
             return HttpAgent(self.url, headers=self.headers, timeout=self.timeout, **options)
         try:
@@ -182,7 +182,7 @@ def _declared(command: CommandT, *declarations: Callable[[CommandT], CommandT]) 
 def _read_json(path: str | None) -> Any:
     if path is None:
         return None
-    from agui_client._protocol.patch import parse_json
+    from agui_client._core.protocol.patch import parse_json
 
     text = _read(f"--state {path}", path)
     try:
@@ -300,7 +300,7 @@ def _parse_agents(context: click.Context, parameter: click.Parameter, values: tu
 
 
 def _attach(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> list[MediaPart]:
-    from agui_client.messages import attach
+    from agui_client._core.protocol.prompts import attach
 
     try:
         return [attach(value) for value in values]

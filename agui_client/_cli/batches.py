@@ -15,13 +15,13 @@ import click
 from agui_client._cli.agent_settings import ENVIRONMENT, URL_VARIABLE, batch_arguments, needed_url
 from agui_client._cli.exit_codes import ExitCode
 from agui_client._cli.inspecting import refuse_replacing
-from agui_client._cli.lines import complain, one_line, printable
+from agui_client.terminal._lines import complain, one_line, printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from agui_client._core.agent.http_agent import HttpAgent
     from agui_client.batch import Batch, RowResult, Summary
-    from agui_client.http_agent import HttpAgent
 
 _EPILOG = f"""{ENVIRONMENT}
 \b
@@ -77,7 +77,7 @@ def batch(
     FILE is .csv, .tsv, .jsonl, .ndjson or .parquet. Ctrl-C, or anything worse, loses no finished row: the same command
     goes on where it stopped. --agent old=URL --agent new=URL runs several agents on the same rows.
     """
-    from agui_client.http_agent import HttpAgent
+    from agui_client._core.agent.http_agent import HttpAgent
 
     if agents and url is not None:
         raise click.UsageError("give a URL or --agent, not both")
@@ -101,7 +101,7 @@ def _run_batch(
 ) -> int:
     # Loaded here: the other commands need no batch.
     from agui_client.batch import Budget, RowRetry, run_many, write_table
-    from agui_client.batch.tables import table_writer
+    from agui_client.batch._tables import table_writer
 
     path = Path(out)
     refuse_replacing(path, file)

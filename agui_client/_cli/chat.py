@@ -14,31 +14,31 @@ from ag_ui.core import RunFinishedCancelledOutcome, UserMessage
 from agui_client._cli.demo import SCRIPTED, demo_server
 from agui_client._cli.exit_codes import ExitCode, code_of, drive
 from agui_client._cli.input_lines import GivenLines, TypedLines
-from agui_client._cli.lines import WarningLines
 from agui_client._cli.lines_beside import LinesBeside
-from agui_client._cli.live_run import LiveRun
 from agui_client._cli.pending_work import PendingWork
-from agui_client._cli.plain_view import PlainRun
 from agui_client._cli.slash_commands import SLASH_COMMANDS, run_slash_command
-from agui_client._cli.terminal_handlers import TerminalAnswerer, TerminalApprover
-from agui_client._cli.terminal_questions import Terminal
-from agui_client._cli.thread_commands import open_store
-from agui_client._cli.watching import drawing_board, watch
-from agui_client._protocol.message_text import content_text
-from agui_client._run.observers import RunObserver
-from agui_client._run.story import RunStory, usage_text, waiting_texts
+from agui_client._cli.threads import open_store
+from agui_client._core.protocol.message_text import content_text
+from agui_client._core.run.observers import RunObserver
+from agui_client._rendering.story import RunStory, usage_text, waiting_texts
 from agui_client.errors import AGUIError, UsageError
+from agui_client.terminal._handlers import TerminalAnswerer, TerminalApprover
+from agui_client.terminal._lines import WarningLines
+from agui_client.terminal._live_run import LiveRun
+from agui_client.terminal._plain_view import PlainRun
+from agui_client.terminal._questions import Terminal
+from agui_client.terminal._watching import drawing_board, watch
 
 if TYPE_CHECKING:
     from agui_client._cli.agent_settings import AgentSettings
-    from agui_client._conversation.snapshot import ConversationSnapshot
-    from agui_client._run.async_run import AgentRun
-    from agui_client._run.result import RunResult
-    from agui_client._run.scope import RunScope
-    from agui_client._tools.context import ToolExecution
-    from agui_client._tools.toolset import ToolSource
-    from agui_client.agent import AbstractAgent
-    from agui_client.messages import MediaPart, Prompt
+    from agui_client._core.agent.agent import AbstractAgent
+    from agui_client._core.conversation.snapshot import ConversationSnapshot
+    from agui_client._core.protocol.prompts import MediaPart, Prompt
+    from agui_client._core.run.result import RunResult
+    from agui_client._core.run.scope import RunScope
+    from agui_client._core.surfaces.async_run import AgentRun
+    from agui_client._core.tools.context import ToolExecution
+    from agui_client._core.tools.toolset import ToolSource
 
     View = LiveRun | PlainRun
     Lines = TypedLines | GivenLines

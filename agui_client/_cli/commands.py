@@ -24,22 +24,22 @@ from agui_client._cli.agent_settings import (
     run_arguments,
 )
 from agui_client._cli.batches import batch
-from agui_client._cli.check_command import check
+from agui_client._cli.check import check
 from agui_client._cli.command_group import CommandGroup
-from agui_client._cli.doctor_command import doctor
-from agui_client._cli.evaluate_command import evaluate
+from agui_client._cli.doctor import doctor
+from agui_client._cli.evaluate import evaluate
 from agui_client._cli.exit_codes import ExitCode, code_of
 from agui_client._cli.inspecting import inspect
-from agui_client._cli.lines import WarningLines, complain, escaped_json
 from agui_client._cli.loading import views_option
-from agui_client._cli.run_commands import runs
-from agui_client._cli.thread_commands import threads
+from agui_client._cli.runs import runs
+from agui_client._cli.threads import threads
 from agui_client._version import __version__
 from agui_client.errors import AGUIError
+from agui_client.terminal._lines import WarningLines, complain, escaped_json
 
 if TYPE_CHECKING:
     from agui_client._cli.agent_settings import RunSettings
-    from agui_client._run.result import RunResult
+    from agui_client._core.run.result import RunResult
 
 
 def _show_version(context: click.Context, parameter: click.Parameter, is_asked: bool) -> None:
@@ -238,7 +238,7 @@ def serve(
     function of a RunAgentInput. If AGUI_SECRET is in the environment, interrupts are signed with it.
     """
     # Loaded here: `agui run` needs no uvicorn.
-    from agui_client._cli.serve_agent import ServeSettings, serve_agent
+    from agui_client._cli.serve import ServeSettings, serve_agent
 
     if (place is None) == (model is None):
         raise click.UsageError("give MODULE:AGENT or --model" + (", not both" if place else ""))
@@ -288,8 +288,8 @@ def replay(file: str, speed: float, verbose: bool) -> int:
 
 
 async def _run(settings: RunSettings, *, verbose: bool, as_json: bool, record_to: str | None) -> int:
-    from agui_client._cli.plain_view import PlainRun
-    from agui_client._cli.watching import watch
+    from agui_client.terminal._plain_view import PlainRun
+    from agui_client.terminal._watching import watch
 
     view = PlainRun(answers=None if as_json else sys.stdout, notes=sys.stderr, verbose=verbose)
     WarningLines(view.note).install()

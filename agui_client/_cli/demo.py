@@ -16,15 +16,16 @@ import click
 from agui_client._cli.exit_codes import ExitCode
 from agui_client._cli.live_view import LiveView
 from agui_client._cli.own_names import OwnNamesOnly
-from agui_client._cli.plain_view import PlainView
-from agui_client._cli.watching import drawing_board, watch
-from agui_client._interrupts.answers import Resolve
+from agui_client._core.agent.http_agent import HttpAgent
+from agui_client._core.tools.interrupts import Resolve
 from agui_client.asgi import agent_app
-from agui_client.http_agent import HttpAgent
-from agui_client.testing import Server, demo_agent, serve
+from agui_client.demo import demo_agent
+from agui_client.terminal._plain_view import PlainView
+from agui_client.terminal._watching import drawing_board, watch
+from agui_client.testing import Server, serve
 
 if TYPE_CHECKING:
-    from agui_client._interrupts.answers import Answer
+    from agui_client._core.tools.interrupts import Answer
 
     View = LiveView | PlainView
 

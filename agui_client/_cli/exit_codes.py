@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from agui_client._cli.error_report import report
-from agui_client._cli.lines import complain
 from agui_client.errors import AGUIError, RunFailedError, UsageError
+from agui_client.terminal._lines import complain
 
 if TYPE_CHECKING:
-    from agui_client._run.result import RunResult
+    from agui_client._core.run.result import RunResult
 
 
 class ExitCode(IntEnum):

@@ -15,8 +15,8 @@ from prompt_toolkit.history import FileHistory, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.shortcuts import PromptSession
 
-from agui_client._cli.terminal_questions import screen
 from agui_client.errors import UsageError
+from agui_client.terminal._questions import screen
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -10,12 +10,12 @@ import click
 
 from agui_client._cli.agent_settings import is_address
 from agui_client._cli.exit_codes import ExitCode
-from agui_client._cli.lines import one_line
 from agui_client._cli.loading import views_option
-from agui_client._files import write_private
+from agui_client._core.ground.files import write_private
+from agui_client.terminal._lines import one_line
 
 if TYPE_CHECKING:
-    from agui_client.recording.prices import Prices
+    from agui_client.inspector._prices import Prices
 
 _EPILOG = """\b
 Exit codes:
@@ -68,7 +68,7 @@ def inspect(
     program use it in the agent's place, and open it in a browser.
     """
     # Loaded here, as below: `agui run` needs no recordings.
-    from agui_client.recording.prices import read_prices
+    from agui_client.inspector._prices import read_prices
 
     prices = read_prices(given_prices)
     is_url = is_address(place)
@@ -107,7 +107,8 @@ def refuse_replacing(out: Path | None, *files: Path | str | None) -> None:
 
 def _write_page(file: Path, out: Path, prices: Prices, *, is_opening: bool) -> int:
     # Loaded here: `agui run` needs no recordings.
-    from agui_client.recording import Recording, inspector_page
+    from agui_client.inspector import inspector_page
+    from agui_client.recording import Recording
 
     recording = Recording.read(file)
     write_private(out, inspector_page(recording, prices=prices))
@@ -118,9 +119,9 @@ def _write_page(file: Path, out: Path, prices: Prices, *, is_opening: bool) -> i
 
 
 def _write_comparison(one: Path, other: Path, out: Path, prices: Prices, *, is_opening: bool) -> int:
-    from agui_client.notebook.recording_elements import comparison_page
+    from agui_client.inspector._comparison import compare
+    from agui_client.notebook._recording_elements import comparison_page
     from agui_client.recording import Recording
-    from agui_client.recording.comparison import compare
 
     recordings = Recording.read(one), Recording.read(other)
     write_private(out, comparison_page(*recordings, prices=prices))

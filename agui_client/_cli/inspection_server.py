@@ -17,28 +17,28 @@ import anyio.to_thread
 from ag_ui.core import RunAgentInput, RunErrorEvent
 
 from agui_client._cli.exit_codes import ExitCode
-from agui_client._cli.serve_agent import listening, serve_app
-from agui_client._files import write_private
-from agui_client._protocol.patch import parse_json
-from agui_client._run.middleware import ObservedSource
-from agui_client._secrets import address_of
-from agui_client._transport.http_source import HttpSource
-from agui_client._transport.source import as_source
-from agui_client._transport.timeouts import Timeouts
+from agui_client._cli.serve import listening, serve_app
+from agui_client._core.agent.http_agent import HttpAgent
+from agui_client._core.ground.files import write_private
+from agui_client._core.ground.secrets import address_of
+from agui_client._core.protocol.patch import parse_json
+from agui_client._core.run.middleware import ObservedSource
+from agui_client._core.surfaces.sse import KEEP_ALIVE
+from agui_client._core.transport.http_source import HttpSource
+from agui_client._core.transport.source import as_source
+from agui_client._core.transport.timeouts import Timeouts
 from agui_client.asgi import AgentApp, RequestRefusedError, ServedRequest
-from agui_client.asgi.app import begin_response, cancel_on_disconnect
+from agui_client.asgi._app import begin_response, cancel_on_disconnect
 from agui_client.errors import AGUIError, HTTPStatusError
-from agui_client.http_agent import HttpAgent
+from agui_client.inspector._live_rows import LiveRows
+from agui_client.inspector._page import page_of
 from agui_client.recording import Recorder, record
-from agui_client.recording.format import AgentRecord
-from agui_client.recording.inspector import page_of
-from agui_client.recording.live_rows import LiveRows
-from agui_client.serving.sse_body import KEEP_ALIVE
+from agui_client.recording._format import AgentRecord
 
 if TYPE_CHECKING:
-    from agui_client._protocol.events import WireEvent
-    from agui_client.asgi.in_process import Receive, Send
-    from agui_client.recording.prices import Prices
+    from agui_client._core.protocol.events import WireEvent
+    from agui_client._core.transport.in_process import Receive, Send
+    from agui_client.inspector._prices import Prices
 
 _HOST = "127.0.0.1"
 _NOT_PASSED_ON = frozenset(

@@ -3,8 +3,8 @@
 To change
 
 - the words of a difference that is shown: of the state in a terminal, this module from `changed_places` in
-  `recording/matching.py`; of requests and of recordings, `differences` in `recording/matching.py`, which
-  `recording/comparison.py` calls for each aspect. The inspector shows the patches of `recording/answer_changes.py`
+  `recording/_matching.py`; of requests and of recordings, `differences` in `recording/_matching.py`, which
+  `inspector/_comparison.py` calls for each aspect. The inspector shows the patches of `inspector/_answer_changes.py`
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from rich.json import JSON
 from rich.panel import Panel
 from rich.text import Text
 
-from agui_client._cli.lines import one_line, printable
-from agui_client._cli.live_run import LiveRun
-from agui_client._cli.output import PROGRAM_HEADING, summary
-from agui_client._plain_text import cut_short
-from agui_client._protocol.traits import STATE_EVENTS
-from agui_client.recording.matching import ABSENT, changed_places
+from agui_client._core.ground.plain_text import cut_short
+from agui_client._core.protocol.traits import STATE_EVENTS
+from agui_client.recording._matching import ABSENT, changed_places
+from agui_client.terminal._lines import one_line, printable
+from agui_client.terminal._live_run import LiveRun
+from agui_client.terminal._output import PROGRAM_HEADING, summary
 
 if TYPE_CHECKING:
-    from agui_client._run.result import RunResult
-    from agui_client._widgets.views import Viewed
+    from agui_client._core.run.result import RunResult
+    from agui_client._rendering.views import Viewed
 
 _LONGEST_VALUE, _SHOWN = 40, 2
 

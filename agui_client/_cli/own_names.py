@@ -5,7 +5,7 @@ the site. The names in `Host` and `Origin` of the request tell.
 
 To change
 
-- the names under which a server of the command line answers: `OwnNamesOnly` here; `serve_app` in `_cli/serve_agent.py`
+- the names under which a server of the command line answers: `OwnNamesOnly` here; `serve_app` in `_cli/serve.py`
   puts it in front, `--allow-host` adds names
 """
 
@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 if TYPE_CHECKING:
     from collections.abc import MutableMapping
 
-    from agui_client.asgi.in_process import ASGIApp, Receive, Send
+    from agui_client._core.transport.in_process import ASGIApp, Receive, Send
 
 _REFUSAL = (
     b"This server is for this machine only, and the request names another one in Host or Origin; "

@@ -10,24 +10,24 @@ from uuid import uuid4
 from ag_ui.core import RunAgentInput
 from rich.text import Text
 
-from agui_client._cli.lines import one_line
-from agui_client._cli.terminal_questions import LeftError, WithdrawnError
-from agui_client._protocol.placeholders import UNKNOWN_RESULT
-from agui_client._tools.approval import ApprovalRequest, Approve, Deny
-from agui_client._tools.toolset import CallTools
+from agui_client._core.protocol.placeholders import UNKNOWN_RESULT
+from agui_client._core.tools.approval import ApprovalRequest, Approve, Deny
+from agui_client._core.tools.toolset import CallTools
 from agui_client.errors import ToolError
+from agui_client.terminal._lines import one_line
+from agui_client.terminal._questions import LeftError, WithdrawnError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ag_ui.core import Interrupt, ToolCall
 
-    from agui_client._cli.terminal_handlers import TerminalAnswerer, TerminalApprover
-    from agui_client._cli.terminal_questions import Keyboard, Terminal
-    from agui_client._interrupts.answers import Answer
-    from agui_client._tools.toolset import OfferedTool
-    from agui_client.agent import AbstractAgent
-    from agui_client.options import RunOptions
+    from agui_client._core.agent.agent import AbstractAgent
+    from agui_client._core.run.options import RunOptions
+    from agui_client._core.tools.interrupts import Answer
+    from agui_client._core.tools.toolset import OfferedTool
+    from agui_client.terminal._handlers import TerminalAnswerer, TerminalApprover
+    from agui_client.terminal._questions import Keyboard, Terminal
 
 
 class PendingWork:

@@ -6,14 +6,14 @@ import sys
 from typing import TYPE_CHECKING
 
 from agui_client._cli.exit_codes import ExitCode, code_of
-from agui_client._cli.lines import WarningLines
-from agui_client._cli.plain_view import PlainRun
-from agui_client._cli.watching import watch
 from agui_client.errors import AGUIError
 from agui_client.recording import ReplayAgent
+from agui_client.terminal._lines import WarningLines
+from agui_client.terminal._plain_view import PlainRun
+from agui_client.terminal._watching import watch
 
 if TYPE_CHECKING:
-    from agui_client.recording.reading import Exchange
+    from agui_client.recording._reading import Exchange
 
 
 async def replay(path: str, *, speed: float, verbose: bool) -> int:

@@ -15,22 +15,22 @@ from ag_ui.core import Event, Interrupt, ResumeEntry, RunAgentInput
 from agui_client._cli.agent_settings import is_address
 from agui_client._cli.error_report import report
 from agui_client._cli.exit_codes import ExitCode, code_of
-from agui_client._cli.lines import WarningLines, complain, escaped_json, one_line
-from agui_client._cli.plain_view import PlainRun
-from agui_client._cli.watching import watch
-from agui_client._interrupts.answers import HOW_BY_ID, Cancel, Resolve, cover
-from agui_client._protocol.patch import parse_json
-from agui_client._tools.approval import Approve, Deny
+from agui_client._core.agent.function_agent import FunctionAgent
+from agui_client._core.agent.http_agent import HttpAgent
+from agui_client._core.agent.run_records import Place, cursor_of
+from agui_client._core.protocol.patch import parse_json
+from agui_client._core.tools.approval import Approve, Deny
+from agui_client._core.tools.interrupts import HOW_BY_ID, Cancel, Resolve, cover
 from agui_client.errors import IncompleteRunError, InterruptsNotCoveredError, RunNotFoundError
-from agui_client.function_agent import FunctionAgent
-from agui_client.http_agent import HttpAgent
 from agui_client.store import Runs, Store
-from agui_client.store.runs.records import Place, cursor_of
+from agui_client.terminal._lines import WarningLines, complain, escaped_json, one_line
+from agui_client.terminal._plain_view import PlainRun
+from agui_client.terminal._watching import watch
 
 if TYPE_CHECKING:
-    from agui_client._interrupts.answers import Answer
-    from agui_client.agent import AbstractAgent
-    from agui_client.server_runs import ServerRuns
+    from agui_client._core.agent.agent import AbstractAgent
+    from agui_client._core.agent.server_runs import ServerRuns
+    from agui_client._core.tools.interrupts import Answer
     from agui_client.store import RunInfo
 
 _PAGE = 500
@@ -103,7 +103,7 @@ async def _opened(url: str, **about: Any) -> AsyncGenerator[KeptRuns]:
         yield ServedRuns(url, about)
         return
     store = Store(url)
-    from agui_client.store.sql.run_rows import has_runs
+    from agui_client.store._sql.run_rows import has_runs
 
     if not has_runs(url):
         raise click.UsageError("no runs were ever kept in this database; agui serve --store URL keeps them there")

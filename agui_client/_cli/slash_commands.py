@@ -13,19 +13,19 @@ from ag_ui.core import AssistantMessage, ReasoningMessage, TextPart, ToolMessage
 from pydantic import ValidationError
 
 from agui_client._cli.exit_codes import ExitCode
-from agui_client._cli.lines import one_line
-from agui_client._conversation.snapshot import ANOTHER_VERSION, ConversationSnapshot, is_of_another_version
-from agui_client._files import replacing
-from agui_client._protocol.message_text import content_text
-from agui_client._run.story import calls_in
+from agui_client._core.conversation.snapshot import ANOTHER_VERSION, ConversationSnapshot, is_of_another_version
+from agui_client._core.ground.files import replacing
+from agui_client._core.protocol.message_text import content_text
+from agui_client._core.protocol.prompts import attach
+from agui_client._rendering.story import calls_in
 from agui_client.errors import UsageError
-from agui_client.messages import attach
+from agui_client.terminal._lines import one_line
 
 if TYPE_CHECKING:
     from ag_ui.core import Message
 
     from agui_client._cli.chat import Chat
-    from agui_client._run.story import Calls, Speakers
+    from agui_client._rendering.story import Calls, Speakers
 
 
 class SlashCommand(NamedTuple):

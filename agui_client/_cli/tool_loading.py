@@ -12,12 +12,12 @@ from ag_ui.core import RunAgentInput, Tool
 
 from agui_client._cli.exit_codes import reason_of
 from agui_client._cli.loading import load_object, required_parameters
-from agui_client._tools.function import FunctionTool
-from agui_client._tools.toolset import CallTools, Toolset
+from agui_client._core.tools.function import FunctionTool
+from agui_client._core.tools.toolset import CallTools, Toolset
 from agui_client.errors import UsageError
 
 if TYPE_CHECKING:
-    from agui_client._tools.toolset import ToolLike, ToolSource
+    from agui_client._core.tools.toolset import ToolLike, ToolSource
 
 
 def load_tools(places: Sequence[str]) -> ToolSource:

@@ -7,12 +7,12 @@
 A served agent runs the whole pipeline, tools and middleware included.
 """
 
-from agui_client.asgi.app import AgentApp, agent_app
-from agui_client.asgi.in_process import ASGITransport
-from agui_client.serving.caller_input import served_run, served_run_sync
-from agui_client.serving.refusals import RequestRefusedError
-from agui_client.serving.served_request import ServedRequest
-from agui_client.serving.sse_body import sse_headers
+from agui_client._core.surfaces.sse import sse_headers
+from agui_client._core.transport.in_process import ASGITransport
+from agui_client._serving.caller_input import served_run, served_run_sync
+from agui_client._serving.refusals import RequestRefusedError
+from agui_client._serving.served_request import ServedRequest
+from agui_client.asgi._app import AgentApp, agent_app
 
 __all__ = [
     "ASGITransport",

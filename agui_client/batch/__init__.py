@@ -4,18 +4,18 @@
     async for done in batch:
         print(done.key, done.text)
 
-The modules, from low to high: `rows` (the input), `results` (a finished row), `tables` (files of results), `journal`,
-`pace` (rate, retries, budgets), `progress`, `workers` (rows in another process), `clusters` (Dask's),
-`places` (where rows run), `batch`, and `comparison` (of two batches). Parquet needs the extra `batch`.
+The modules, from low to high: `_rows` (the input), `_results` (a finished row), `_tables` (files of results),
+`_journal`, `_pace` (rate, retries, budgets), `_progress`, `_workers` (rows in another process), `_clusters` (Dask's),
+`_places` (where rows run), `_batch`, and `comparison` (of two batches). Parquet needs the extra `batch`.
 """
 
-from agui_client.batch.batch import Batch, run_many
-from agui_client.batch.batch_comparison import BatchComparison, RowChange, compare
-from agui_client.batch.pace import Budget, RowRetry
-from agui_client.batch.progress import AgentSummary, Progress, Summary
-from agui_client.batch.results import RowError, RowResult
-from agui_client.batch.tables import table, write_table
-from agui_client.batch.workers import ClusterError, WorkerLostError
+from agui_client.batch._batch import Batch, run_many
+from agui_client.batch._comparison import BatchComparison, RowChange, compare
+from agui_client.batch._pace import Budget, RowRetry
+from agui_client.batch._progress import AgentSummary, Progress, Summary
+from agui_client.batch._results import RowError, RowResult
+from agui_client.batch._tables import table, write_table
+from agui_client.batch._workers import ClusterError, WorkerLostError
 
 __all__ = [
     "AgentSummary",

@@ -3,12 +3,12 @@
     diagnosis = await diagnose("http://localhost:8000/")
     print(diagnosis)
 
-The modules, from low to high: `diagnosis` (the result), `diagnosis_files` (as HTML and JUnit), `exchanges` (requests
-with the bytes of their responses), `evidence`, `judging` (what any run may show), `probes`, `examination`.
+The modules, from low to high: `_diagnosis` (the result), `_files` (as HTML and JUnit), `_exchanges` (requests
+with the bytes of their responses), `_evidence`, `_judging` (what any run may show), `_probes`, `_examination`.
 """
 
-from agui_client.doctor.diagnosis import Ability, Diagnosis, Evidence, Finding, ProbeResult
-from agui_client.doctor.diagnosis_files import as_html, as_junit
-from agui_client.doctor.examination import diagnose
+from agui_client.doctor._diagnosis import Ability, Diagnosis, Evidence, Finding, ProbeResult
+from agui_client.doctor._examination import diagnose
+from agui_client.doctor._files import as_html, as_junit
 
 __all__ = ["Ability", "Diagnosis", "Evidence", "Finding", "ProbeResult", "as_html", "as_junit", "diagnose"]

@@ -3,18 +3,18 @@
     evaluation = evaluate_sync({"old": old, "new": new}, "scenarios.yaml", repeat=5, journal="trials.jsonl")
     print(evaluation)
 
-The modules, from low to high: `trials` (what is known of a conversation), `scenarios`, `reading` (files of them),
-`checks`, `scripts` (scripted tools and decisions), `helpers` (the agents that play the user and judge), `conversing`,
-`freezing` (the scenario of a cassette), `outcomes`, `evaluation`, `cassettes`, `junit`. YAML needs the extra
-`evaluate`.
+The modules, from low to high: `_trials` (what is known of a conversation), `_scenarios`, `reading` (files of them),
+`_checks`, `_scripts` (scripted tools and decisions), `_helpers` (the agents that play the user and judge),
+`_conversing`, `_freezing` (the scenario of a cassette), `_outcomes`, `_evaluation`, `cassettes`, `_junit`. YAML needs
+the extra `evaluate`.
 """
 
-from agui_client.evaluation.evaluation import evaluate, evaluate_sync
-from agui_client.evaluation.kept_failures import Cassette, cassettes, shrink
-from agui_client.evaluation.outcomes import Evaluation, Outcome, Rate
-from agui_client.evaluation.scenario_files import read_scenarios
-from agui_client.evaluation.scenarios import Scenario
-from agui_client.evaluation.trials import CalledTool, Trial, Turn, Verdict
+from agui_client.evaluation._evaluation import evaluate, evaluate_sync
+from agui_client.evaluation._files import read_scenarios
+from agui_client.evaluation._kept_failures import Cassette, cassettes, shrink
+from agui_client.evaluation._outcomes import Evaluation, Outcome, Rate
+from agui_client.evaluation._scenarios import Scenario
+from agui_client.evaluation._trials import CalledTool, Trial, Turn, Verdict
 
 __all__ = [
     "CalledTool",

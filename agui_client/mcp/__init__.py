@@ -2,7 +2,7 @@
 
 A connection belongs to one event loop, and is kept while calls of agents in that loop use it. It lives in a task of its
 own, so that a server that goes away fails the calls that are under way and nothing else; the next call connects again.
-The modules, from low to high: `connection`, `call_results` (what a server's tool returned), `server_tools`.
+The modules, from low to high: `_connection`, `_call_results` (what a server's tool returned), `_server_tools`.
 """
 
 try:
@@ -10,6 +10,6 @@ try:
 except ModuleNotFoundError as _missing:
     raise ImportError("agui_client.mcp needs the MCP SDK: pip install 'agui-client[mcp]'") from _missing
 
-from agui_client.mcp.server_tools import Elicit, MCPToolset, mcp_server
+from agui_client.mcp._server_tools import Elicit, MCPToolset, mcp_server
 
 __all__ = ["Elicit", "MCPToolset", "StdioServerParameters", "mcp_server"]

@@ -1,9 +1,9 @@
 """Notebooks: displays of what agents do, chats, and questions to the person at the notebook (extra `notebook`)."""
 
-from agui_client._widgets.views import ShownCall, ShownCustom, renders
-from agui_client.notebook.chats import marimo_chat, panel_chat
-from agui_client.notebook.handlers import NotebookAnswerer, NotebookApprover
-from agui_client.notebook.showing import show
+from agui_client._rendering.views import ShownCall, ShownCustom, renders
+from agui_client.notebook._chats import marimo_chat, panel_chat
+from agui_client.notebook._handlers import NotebookAnswerer, NotebookApprover
+from agui_client.notebook._showing import show
 
 __all__ = [
     "NotebookAnswerer",

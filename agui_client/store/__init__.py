@@ -13,33 +13,33 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from agui_client.store.runs.records import FollowedEvent, RunInfo, RunStatus, RunsUnavailableError, WaitingRun
-    from agui_client.store.runs.runs import Runs
-    from agui_client.store.store import Store
-    from agui_client.store.threads.branches import Branch
-    from agui_client.store.threads.memory import MemoryStore
-    from agui_client.store.threads.opened import CutOffRun, OpenThread
-    from agui_client.store.threads.thread_store import LeasedThread, ThreadInfo, ThreadStore
-    from agui_client.store.threads.threads import SavedThread, Threads
-    from agui_client.store.threads.worker import StoreCall
+    from agui_client._core.agent.run_records import FollowedEvent, RunInfo, RunStatus, RunsUnavailableError, WaitingRun
+    from agui_client.store._runs.runs import Runs
+    from agui_client.store._store import Store
+    from agui_client.store._threads.branches import Branch
+    from agui_client.store._threads.memory import MemoryStore
+    from agui_client.store._threads.opened import CutOffRun, OpenThread
+    from agui_client.store._threads.thread_store import LeasedThread, ThreadInfo, ThreadStore
+    from agui_client.store._threads.threads import SavedThread, Threads
+    from agui_client.store._threads.worker import StoreCall
 
 _HOMES = {
-    "Branch": "threads.branches",
-    "CutOffRun": "threads.opened",
+    "Branch": "_threads.branches",
+    "CutOffRun": "_threads.opened",
     "FollowedEvent": "runs.records",
-    "LeasedThread": "threads.thread_store",
-    "MemoryStore": "threads.memory",
-    "OpenThread": "threads.opened",
+    "LeasedThread": "_threads.thread_store",
+    "MemoryStore": "_threads.memory",
+    "OpenThread": "_threads.opened",
     "RunInfo": "runs.records",
     "RunStatus": "runs.records",
-    "Runs": "runs.runs",
+    "Runs": "_runs.runs",
     "RunsUnavailableError": "runs.records",
-    "SavedThread": "threads.threads",
-    "Store": "store",
-    "StoreCall": "threads.worker",
-    "ThreadInfo": "threads.thread_store",
-    "ThreadStore": "threads.thread_store",
-    "Threads": "threads.threads",
+    "SavedThread": "_threads.threads",
+    "Store": "_store",
+    "StoreCall": "_threads.worker",
+    "ThreadInfo": "_threads.thread_store",
+    "ThreadStore": "_threads.thread_store",
+    "Threads": "_threads.threads",
     "WaitingRun": "runs.records",
 }
 """The module of each public name."""

@@ -7,13 +7,13 @@ A member's events come between SUBAGENT_STARTED and SUBAGENT_FINISHED or SUBAGEN
 questions are the team's questions, and the answers reach the member that asked, also in another process.
 """
 
-from agui_client._run.subagents import SubagentResult
-from agui_client.teams.agents import HandoffAgent, LoopAgent, ParallelAgent, RouterAgent, SequentialAgent, TeamAgent
-from agui_client.teams.handover import Handover
-from agui_client.teams.limits import TeamLimitError, TeamLimits
-from agui_client.teams.members import Member
-from agui_client.teams.subagent_run import SubagentRun
-from agui_client.teams.team import Team
+from agui_client._core.run.subagents import SubagentResult
+from agui_client.teams._agents import HandoffAgent, LoopAgent, ParallelAgent, RouterAgent, SequentialAgent, TeamAgent
+from agui_client.teams._handover import Handover
+from agui_client.teams._limits import TeamLimitError, TeamLimits
+from agui_client.teams._members import Member
+from agui_client.teams._subagent_run import SubagentRun
+from agui_client.teams._team import Team
 
 __all__ = [
     "HandoffAgent",

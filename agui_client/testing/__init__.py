@@ -13,12 +13,12 @@ sent. `ThreadStoreContract` has the tests of a store of threads.
 `serve` needs uvicorn (`pip install 'agui-client[cli]'`); the rest of the kit needs nothing further.
 """
 
+from agui_client.demo import demo_agent
 from agui_client.testing import faults
-from agui_client.testing.byte_server import Answer, ByteServer, Raw, Reply, Request, serve_bytes
-from agui_client.testing.conformance import assert_conforms
-from agui_client.testing.demo_agent import demo_agent
-from agui_client.testing.frames import events_of, sse
-from agui_client.testing.parts import (
+from agui_client.testing._byte_server import Answer, ByteServer, Raw, Reply, Request, serve_bytes
+from agui_client.testing._conformance import assert_conforms
+from agui_client.testing._frames import events_of, sse
+from agui_client.testing._parts import (
     interrupt,
     patch,
     pause,
@@ -30,11 +30,11 @@ from agui_client.testing.parts import (
     tool_result,
     turn,
 )
-from agui_client.testing.scripted_agent import ScriptedAgent, Turn
-from agui_client.testing.scripted_app import ScriptedApp, agui_app
-from agui_client.testing.server import Server, serve
-from agui_client.testing.steps import Gate, Step
-from agui_client.testing.store_contract import ThreadStoreContract
+from agui_client.testing._scripted_agent import ScriptedAgent, Turn
+from agui_client.testing._scripted_app import ScriptedApp, agui_app
+from agui_client.testing._server import Server, serve
+from agui_client.testing._steps import Gate, Step
+from agui_client.testing._store_contract import ThreadStoreContract
 
 __all__ = [
     "Answer",

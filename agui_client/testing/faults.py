@@ -18,9 +18,9 @@ from typing import Literal
 
 from ag_ui.core import RunErrorEvent
 
-from agui_client.testing.byte_server import Raw, Reply
-from agui_client.testing.frames import events_of, sse
-from agui_client.testing.steps import Pause
+from agui_client.testing._byte_server import Raw, Reply
+from agui_client.testing._frames import events_of, sse
+from agui_client.testing._steps import Pause
 
 __all__ = [
     "broken_chunk",

@@ -26,8 +26,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agui_client import FunctionAgent, HttpAgent, HTTPStatusError, RunFailedError, UsageError, tool
+from agui_client._serving.divergence import kept_count
 from agui_client.asgi import ASGITransport, agent_app, served_run
-from agui_client.serving.divergence import kept_count
 from agui_client.store import Store
 from agui_client.testing import Gate, ScriptedAgent, events_of, interrupt, state, text, tool_call, turn
 from support.killed_threads import left_by_a_killed_program

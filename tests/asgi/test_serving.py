@@ -45,8 +45,8 @@ from agui_client import (
     UsageError,
     tool,
 )
-from agui_client._protocol.decode import Decoder
-from agui_client._protocol.warnings import WarningLog
+from agui_client._core.protocol.decode import Decoder
+from agui_client._core.protocol.warnings import WarningLog
 from agui_client.asgi import (
     AgentApp,
     ASGITransport,
@@ -56,12 +56,12 @@ from agui_client.asgi import (
     served_run_sync,
     sse_headers,
 )
+from agui_client.demo import demo_agent
 from agui_client.store import Store
 from agui_client.teams import SequentialAgent
 from agui_client.testing import (
     Gate,
     ScriptedAgent,
-    demo_agent,
     events_of,
     faults,
     interrupt,
@@ -78,7 +78,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 
     from agui_client import RunResult
-    from agui_client._protocol.events import WireEvent
+    from agui_client._core.protocol.events import WireEvent
 
 pytestmark = pytest.mark.anyio
 _SECONDS = 10.0

@@ -21,8 +21,8 @@ from agui_client import (
     UsageError,
     tool,
 )
-from agui_client._protocol.decode import Decoder
-from agui_client._protocol.warnings import WarningLog
+from agui_client._core.protocol.decode import Decoder
+from agui_client._core.protocol.warnings import WarningLog
 from agui_client.asgi import agent_app, served_run_sync
 from agui_client.teams import SequentialAgent
 from agui_client.testing import ScriptedAgent, events_of, interrupt, reasoning, text, tool_call, turn
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from agui_client import AbstractAgent
-    from agui_client._protocol.events import WireEvent
+    from agui_client._core.protocol.events import WireEvent
 
 pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
 SECRET = "a secret of this server"

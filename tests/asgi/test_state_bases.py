@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from ag_ui.core import Message, UserMessage
 
-from agui_client._conversation.state_base import STATE_BASE, STATE_BASE_HEADER, split_base, state_hash, with_base
-from agui_client.conversation import Conversation
-from agui_client.serving.caller_state import merged_state
+from agui_client._core.conversation.conversation import Conversation
+from agui_client._core.conversation.state_base import STATE_BASE, STATE_BASE_HEADER, split_base, state_hash, with_base
+from agui_client._serving.caller_state import merged_state
 
 
 def test_the_hash_of_a_state_is_that_of_its_json_with_sorted_names() -> None:

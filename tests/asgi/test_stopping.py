@@ -17,8 +17,8 @@ import pytest
 from ag_ui.core import RunFinishedEvent, RunStartedEvent, ToolCallEndEvent, ToolCallResultEvent
 
 from agui_client import FunctionAgent, HttpAgent, RunFailedError, UsageError, tool
+from agui_client._serving import stopping
 from agui_client.asgi import ASGITransport, agent_app
-from agui_client.serving import stopping
 from agui_client.store import Store
 from agui_client.teams import ParallelAgent, SequentialAgent
 from agui_client.testing import Gate, ScriptedAgent, events_of, text, tool_call, turn

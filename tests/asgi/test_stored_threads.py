@@ -33,11 +33,11 @@ from agui_client import (
     UsageError,
     tool,
 )
-from agui_client._conversation.state_base import state_hash
-from agui_client._protocol.placeholders import marked
+from agui_client._core.conversation.state_base import state_hash
+from agui_client._core.protocol.placeholders import marked
+from agui_client._core.surfaces import signer
+from agui_client._core.surfaces.caller_interrupts import APPROVAL
 from agui_client.asgi import ASGITransport, agent_app
-from agui_client.serving import signer
-from agui_client.serving.caller_interrupts import APPROVAL
 from agui_client.store import MemoryStore, Store, Threads
 from agui_client.teams import Member, SequentialAgent
 from agui_client.testing import Gate, ScriptedAgent, agui_app, events_of, interrupt, state, text, tool_call, turn

@@ -11,8 +11,8 @@ from pydantic import BaseModel
 
 from agui_client import UsageError
 from agui_client.batch import RowError, RowResult, compare, run_many
-from agui_client.batch.batch_comparison import Change
-from agui_client.notebook.content import bundle_of
+from agui_client.batch._comparison import Change
+from agui_client.notebook._content import bundle_of
 from agui_client.testing import ScriptedAgent, text, turn
 
 

@@ -15,7 +15,7 @@ from ag_ui.core import RunAgentInput, RunErrorEvent
 
 from agui_client.batch import RowError, RowResult, run_many
 from agui_client.notebook import show
-from agui_client.notebook.content import bundle_of
+from agui_client.notebook._content import bundle_of
 from agui_client.testing import ScriptedAgent, Step, text, turn
 from support.browser import chromium
 from support.cells import Cell, shown_cell
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def cell(monkeypatch: pytest.MonkeyPatch) -> Cell:
-    monkeypatch.setattr("agui_client._display.in_notebook", lambda: True)
+    monkeypatch.setattr("agui_client._core.ground.display.in_notebook", lambda: True)
     return shown_cell(monkeypatch)
 
 

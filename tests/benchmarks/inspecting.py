@@ -8,10 +8,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from agui_client.notebook import elements
-from agui_client.notebook.recording_elements import of_recording
-from agui_client.recording import Recording, inspector_page
-from agui_client.recording.summary import summary_of
+from agui_client.inspector import inspector_page
+from agui_client.inspector._summary import summary_of
+from agui_client.notebook import _elements as elements
+from agui_client.notebook._recording_elements import of_recording
+from agui_client.recording import Recording
 from benchmarks.measure import Row, best_times
 from support.browser import FRAME, chromium
 

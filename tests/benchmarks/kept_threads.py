@@ -17,9 +17,9 @@ from ag_ui.core import AssistantMessage, Message, UserMessage
 from pydantic import TypeAdapter
 from sqlalchemy import Table, create_engine, insert, select
 
-from agui_client._conversation.log import empty_members, entry_of
+from agui_client._core.conversation.log import empty_members, entry_of
 from agui_client.store import Store, Threads
-from agui_client.store.sql.store_tables import ENTRIES, LINES, THREADS
+from agui_client.store._sql.tables import ENTRIES, LINES, THREADS
 from agui_client.testing import ScriptedAgent, text, turn
 from agui_client.types import Checkpoint
 from benchmarks.measure import Row, best_times

@@ -35,7 +35,7 @@ def _shown(stream: Stream) -> Work:
 
 async def _show(agent: HttpAgent) -> None:
     with (
-        patch("agui_client.notebook.showing.in_notebook", lambda: True),
+        patch("agui_client.notebook._showing.in_notebook", lambda: True),
         patch("IPython.display.display", Cell().update),
     ):
         await show(agent.stream("Go", run_id=RUN_ID))

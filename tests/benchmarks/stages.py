@@ -22,13 +22,13 @@ from ag_ui.core import (
 from pydantic import TypeAdapter
 
 from agui_client import Change, Reducer
-from agui_client._protocol.decode import Decoder
-from agui_client._protocol.events import UnrecognizedEvent
-from agui_client._protocol.expand import Expander
-from agui_client._protocol.request import prepare_input, request_body
-from agui_client._protocol.validation import Validator
-from agui_client._protocol.verify import Verifier
-from agui_client._protocol.warnings import WarningLog
+from agui_client._core.protocol.decode import Decoder
+from agui_client._core.protocol.events import UnrecognizedEvent
+from agui_client._core.protocol.expand import Expander
+from agui_client._core.protocol.request import prepare_input, request_body
+from agui_client._core.protocol.validation import Validator
+from agui_client._core.protocol.verify import Verifier
+from agui_client._core.protocol.warnings import WarningLog
 from benchmarks.measure import Row, Work, best_times, per_event, without_collector
 
 if TYPE_CHECKING:

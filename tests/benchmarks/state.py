@@ -11,7 +11,7 @@ from ag_ui.core import StateDeltaEvent
 from jsonpatch import JsonPatch, make_patch
 
 from agui_client import Change, Reducer
-from agui_client._protocol.json_difference import difference
+from agui_client._core.protocol.json_difference import difference
 from benchmarks.measure import Row, best_times, per_event
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from ag_ui.core import EventType, Message, RunAgentInput, UserMessage
 
 from agui_client import FunctionAgent, HttpAgent
 from agui_client.teams import Member, ParallelAgent, Team, TeamAgent, TeamLimits
-from agui_client.teams.members import Sees
+from agui_client.teams._members import Sees
 from benchmarks.loopback import EVENTS, loopback_server
 from benchmarks.measure import Row, best_times, without_collector
 from benchmarks.wire import iterate

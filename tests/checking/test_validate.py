@@ -23,7 +23,7 @@ from ag_ui.core import (
 
 import agui_client
 from agui_client import HttpAgent, StreamFault, UnrecognizedEvent, UsageError, validate
-from agui_client._protocol.rules import rule_of
+from agui_client._core.protocol.rules import rule_of
 from agui_client.recording import Recording, record
 from agui_client.testing import ScriptedAgent, assert_conforms, serve_bytes, sse, text, tool_call, turn
 

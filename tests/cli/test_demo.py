@@ -18,8 +18,9 @@ from rich.console import Console
 from agui_client import HttpAgent, Resolve
 from agui_client._cli.demo import PROGRAM
 from agui_client._cli.live_view import LiveView
-from agui_client.testing import demo_agent, serve, serve_bytes
-from agui_client.testing.steps import Pause
+from agui_client.demo import demo_agent
+from agui_client.testing import serve, serve_bytes
+from agui_client.testing._steps import Pause
 from support.programs import Program
 
 Agui = Callable[..., "subprocess.CompletedProcess[str]"]

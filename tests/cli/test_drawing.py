@@ -22,11 +22,11 @@ from ag_ui.core import (
 )
 from rich.console import Console
 
-from agui_client._cli.lines import printable
-from agui_client._cli.live_run import LiveRun
 from agui_client._cli.live_view import LiveView
-from agui_client._cli.output import RunPrinter
 from agui_client.teams import SequentialAgent
+from agui_client.terminal._lines import printable
+from agui_client.terminal._live_run import LiveRun
+from agui_client.terminal._output import RunPrinter
 from agui_client.testing import ScriptedAgent, interrupt, turn
 
 EVIL = "a\x1b[31m\x1b]0;t\x07\x1b[2J\x9b1m\u202eb\u2066\u061c\u200e\u200f\u2028\u200b\x00c"

@@ -8,8 +8,9 @@ from xml.etree import ElementTree
 
 import pytest
 
+from agui_client.demo import demo_agent
 from agui_client.evaluation import cassettes
-from agui_client.testing import Server, demo_agent, serve
+from agui_client.testing import Server, serve
 from cli.conftest import Agui
 
 

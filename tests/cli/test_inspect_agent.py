@@ -19,8 +19,8 @@ import pytest
 
 from agui_client import HttpAgent, HTTPStatusError, IncompleteRunError
 from agui_client._cli.inspection_server import InspectorApp
+from agui_client.inspector._live_rows import LiveRows
 from agui_client.recording import Recording, record
-from agui_client.recording.live_rows import LiveRows
 from agui_client.testing import Gate, Reply, ScriptedAgent, serve, serve_bytes, state, text, turn
 from support.browser import Chromium, chromium
 from support.programs import Program

@@ -23,8 +23,8 @@ from prompt_toolkit.output import DummyOutput
 from rich.console import Console
 
 from agui_client import ApprovalRequest, Approve, Cancel, Deny, People, Resolve, ToolContext, tool
-from agui_client._cli.terminal_questions import Terminal
 from agui_client.terminal import TerminalAnswerer, TerminalApprover
+from agui_client.terminal._questions import Terminal
 from agui_client.testing import ScriptedAgent, text, tool_call, turn
 from support.tool_rounds import results_in
 

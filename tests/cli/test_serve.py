@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from agui_client import AGUIError, ConversationSnapshot, HttpAgent, HTTPStatusError, Resolve, RunFailedError
-from agui_client._cli.serve_agent import ServeSettings
+from agui_client._cli.serve import ServeSettings
 from agui_client.testing import serve_bytes
 from support.model_server import model_server
 from support.programs import Program

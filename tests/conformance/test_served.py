@@ -13,17 +13,18 @@ import pytest
 from ag_ui.core import RunAgentInput, RunErrorEvent, RunFinishedEvent, RunStartedEvent
 
 from agui_client import AGUIError, FunctionAgent, HttpAgent, IncompleteRunError, ProtocolError, RunFailedError
-from agui_client._protocol.decode import Decoder
-from agui_client._protocol.warnings import WarningLog
+from agui_client._core.protocol.decode import Decoder
+from agui_client._core.protocol.warnings import WarningLog
 from agui_client.asgi import ServedRequest, agent_app
-from agui_client.testing import Server, demo_agent, serve, serve_bytes
+from agui_client.demo import demo_agent
+from agui_client.testing import Server, serve, serve_bytes
 from conformance_fixtures import MISSING, Fixture, fixtures
 
 if TYPE_CHECKING:
     from ag_ui.core import Event
     from pydantic import BaseModel
 
-    from agui_client._protocol.events import WireEvent
+    from agui_client._core.protocol.events import WireEvent
 
 _FIXTURES = {fixture.name: fixture for fixture in fixtures()}
 

@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 
 from agui_client import HttpAgent
-from agui_client.asgi.in_process import ASGIApp, Receive, Send
+from agui_client._core.transport.in_process import ASGIApp, Receive, Send
 
 Event = dict[str, Any]
 Events = list[Event]

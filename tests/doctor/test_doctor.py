@@ -11,10 +11,11 @@ import pytest
 
 from agui_client import HttpAgent, UsageError
 from agui_client.asgi import agent_app
+from agui_client.demo import demo_agent
 from agui_client.doctor import Diagnosis, as_html, as_junit, diagnose
-from agui_client.doctor.examination import Examination, Setup
+from agui_client.doctor._examination import Examination, Setup
 from agui_client.store import Store
-from agui_client.testing import agui_app, demo_agent
+from agui_client.testing import agui_app
 from doctor.spoiled_server import FAULTS, HABITS, LATE, Events, Request, Server, asking
 from support.stores import FOR_ALL
 

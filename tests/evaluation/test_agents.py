@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from agui_client import AbstractAgent, FunctionAgent, HttpAgent, UsageError, tool
+from agui_client.demo import demo_agent
 from agui_client.evaluation import Cassette, Scenario, evaluate, evaluate_sync
 from agui_client.teams import SequentialAgent
-from agui_client.testing import ScriptedAgent, Server, demo_agent, interrupt, serve, text, turn
+from agui_client.testing import ScriptedAgent, Server, interrupt, serve, text, turn
 from support.model_server import ModelServer, model_server
 
 _NEEDS_MODELS = "needs pydantic-ai: pip install 'agui-client[llm]'"

@@ -12,9 +12,10 @@ import pytest
 from ag_ui.core import Interrupt, RunAgentInput
 
 from agui_client import Approve, Deny, FunctionAgent, UsageError, tool
+from agui_client.demo import demo_agent
 from agui_client.evaluation import Cassette, Outcome, Rate, Scenario, Trial, evaluate_sync, shrink
 from agui_client.recording import Recording
-from agui_client.testing import ScriptedAgent, demo_agent, interrupt, text, tool_call, turn
+from agui_client.testing import ScriptedAgent, interrupt, text, tool_call, turn
 
 DEMO = demo_agent(pace=0)
 

@@ -12,15 +12,9 @@ import pytest
 from ag_ui.core import Interrupt, RunAgentInput, RunErrorEvent, TextMessageEndEvent, TokenUsage
 
 from agui_client import FunctionAgent, tool
+from agui_client.demo import demo_agent
 from agui_client.evaluation import Evaluation, Rate, Scenario, Trial, evaluate_sync
-from agui_client.testing import (
-    ScriptedAgent,
-    demo_agent,
-    interrupt,
-    text,
-    tool_call,
-    turn,
-)
+from agui_client.testing import ScriptedAgent, interrupt, text, tool_call, turn
 
 pytestmark = pytest.mark.filterwarnings("error")
 DEMO = demo_agent(pace=0)

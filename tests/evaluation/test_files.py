@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from agui_client import UsageError
+from agui_client.demo import demo_agent
 from agui_client.evaluation import Scenario, Trial, evaluate_sync, read_scenarios
-from agui_client.testing import demo_agent
 
 _FILE = """
 defaults:

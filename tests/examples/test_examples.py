@@ -17,7 +17,8 @@ from ag_ui.core import (
 )
 
 from agui_client import HttpAgent, Resolve, RunFailedError
-from agui_client.testing import ScriptedAgent, demo_agent, interrupt, serve, state, text, tool_call, turn
+from agui_client.demo import demo_agent
+from agui_client.testing import ScriptedAgent, interrupt, serve, state, text, tool_call, turn
 from support.programs import STRICT, Program
 
 _PROJECT = Path(__file__).parents[2]

@@ -16,8 +16,9 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from agui_client._widgets import views
-from agui_client.testing import demo_agent, serve
+from agui_client._rendering import views
+from agui_client.demo import demo_agent
+from agui_client.testing import serve
 from support.snippets import ELSEWHERE, PAGES, SNIPPETS
 
 

@@ -14,8 +14,8 @@ from importlib import import_module
 from random import Random
 from typing import Any, TypeAlias
 
-from agui_client._transport.numbered import NumberedFramer
-from agui_client._transport.sse import Framer
+from agui_client._core.transport.numbered import NumberedFramer
+from agui_client._core.transport.sse import Framer
 
 from .judging import Case
 from .packages import printed_by_node, python_package

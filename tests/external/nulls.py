@@ -16,12 +16,12 @@ from typing import Any, TypeAlias
 from ag_ui.core import Event
 from pydantic import TypeAdapter
 
-from agui_client._protocol.compat import CompatibilityBoundary
-from agui_client._protocol.decode import Decoder
-from agui_client._protocol.events import UnrecognizedEvent
-from agui_client._protocol.schema import is_object
-from agui_client._protocol.validation import NullFields, Validator
-from agui_client._protocol.warnings import WarningLog
+from agui_client._core.protocol.compat import CompatibilityBoundary
+from agui_client._core.protocol.decode import Decoder
+from agui_client._core.protocol.events import UnrecognizedEvent
+from agui_client._core.protocol.schema import is_object
+from agui_client._core.protocol.validation import NullFields, Validator
+from agui_client._core.protocol.warnings import WarningLog
 from agui_client.errors import ProtocolError
 
 from .judging import Case

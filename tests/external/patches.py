@@ -9,7 +9,7 @@ from typing import Any
 from ag_ui.core import StateDeltaEvent
 from pydantic import ValidationError
 
-from agui_client._protocol.patch import Document, PatchFailed, is_same_json
+from agui_client._core.protocol.patch import Document, PatchFailed, is_same_json
 from support.typescript import installed
 
 from .judging import Case

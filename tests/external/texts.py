@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from math import isinf
 from typing import Any
 
-from agui_client._protocol.decode import Decoder
-from agui_client._protocol.events import UnrecognizedEvent
-from agui_client._protocol.patch import is_same_json
-from agui_client._protocol.schema import is_array, is_object
-from agui_client._protocol.warnings import WarningLog
+from agui_client._core.protocol.decode import Decoder
+from agui_client._core.protocol.events import UnrecognizedEvent
+from agui_client._core.protocol.patch import is_same_json
+from agui_client._core.protocol.schema import is_array, is_object
+from agui_client._core.protocol.warnings import WarningLog
 from agui_client.errors import DecodeError
 
 from .judging import Case

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from agui_client import HttpAgent
 from agui_client.doctor import Diagnosis, diagnose
-from agui_client.doctor.diagnosis import MARKS
+from agui_client.doctor._diagnosis import MARKS
 
 from .environments import made, running, say
 from .frameworks import FRAMEWORKS, Framework

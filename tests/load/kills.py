@@ -17,7 +17,7 @@ import anyio.to_thread
 import sqlalchemy as sa
 from sqlalchemy.exc import OperationalError
 
-from agui_client.store.sql.database import url_of
+from agui_client.store._sql.database import url_of
 from support.durable_servers import Servers, page
 
 _LEASE = 1.5

@@ -23,7 +23,7 @@ PROJECT = {
     "docs/start.md": "",
     "examples/start.py": "",
     "agui_client/__init__.py": "",
-    "agui_client_pytest.py": "",  # which pytest finds wherever the package is installed
+    "agui_client/_pytest_plugin.py": "",  # which pytest finds wherever the package is installed
     "agui_client/sums.py": """# adds
 def total(first, second):
     return first + second

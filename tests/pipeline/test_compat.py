@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from agui_client._protocol.compat import CompatibilityBoundary
-from agui_client._protocol.events import UnrecognizedEvent
-from agui_client._protocol.validation import Validator
-from agui_client._protocol.verify import Verifier
-from agui_client._protocol.warnings import WarningLog
+from agui_client._core.protocol.compat import CompatibilityBoundary
+from agui_client._core.protocol.events import UnrecognizedEvent
+from agui_client._core.protocol.validation import Validator
+from agui_client._core.protocol.verify import Verifier
+from agui_client._core.protocol.warnings import WarningLog
 from agui_client.errors import EventOrderError, InvalidEventError
 
 Wire = dict[str, Any]

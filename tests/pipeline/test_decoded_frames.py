@@ -8,9 +8,9 @@ import pytest
 from ag_ui.core import StateSnapshotEvent, TextMessageStartEvent
 
 from agui_client import DecodeError
-from agui_client._protocol.decode import Decoder
-from agui_client._protocol.events import WireEvent
-from agui_client._protocol.warnings import WarningLog
+from agui_client._core.protocol.decode import Decoder
+from agui_client._core.protocol.events import WireEvent
+from agui_client._core.protocol.warnings import WarningLog
 
 
 def decoded(frame: str) -> WireEvent:

@@ -29,9 +29,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from agui_client._protocol.events import VALIDATOR, UnrecognizedEvent
-from agui_client._protocol.plain_json import members_as_json
-from agui_client._protocol.schema import (
+from agui_client._core.protocol.events import VALIDATOR, UnrecognizedEvent
+from agui_client._core.protocol.plain_json import members_as_json
+from agui_client._core.protocol.schema import (
     EVENT_MODELS,
     Anything,
     ChoiceSchema,
@@ -45,8 +45,8 @@ from agui_client._protocol.schema import (
     Variants,
     record,
 )
-from agui_client._protocol.validation import Validator
-from agui_client._protocol.warnings import WarningLog
+from agui_client._core.protocol.validation import Validator
+from agui_client._core.protocol.warnings import WarningLog
 from agui_client.errors import InvalidEventError
 
 Wire = dict[str, Any]

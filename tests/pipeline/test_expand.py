@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from agui_client._protocol.expand import Expander
-from agui_client._protocol.verify import Verifier
-from agui_client._protocol.warnings import WarningLog
+from agui_client._core.protocol.expand import Expander
+from agui_client._core.protocol.verify import Verifier
+from agui_client._core.protocol.warnings import WarningLog
 from agui_client.errors import EventOrderError
 
 Wire = dict[str, Any]

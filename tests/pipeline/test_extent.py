@@ -20,9 +20,9 @@ from ag_ui.core import (
 from pydantic_core import from_json
 
 from agui_client import AbstractAgent, ConversationSnapshot, DecodeError, InvalidEventError, UsageError
-from agui_client._protocol.decode import Decoder
-from agui_client._protocol.events import WireEvent
-from agui_client._protocol.patch import (
+from agui_client._core.protocol.decode import Decoder
+from agui_client._core.protocol.events import WireEvent
+from agui_client._core.protocol.patch import (
     DEEPEST_TEXT,
     DEEPEST_VALUE,
     LARGEST,
@@ -33,9 +33,9 @@ from agui_client._protocol.patch import (
     nests_deeper,
     parse_json,
 )
-from agui_client._protocol.request import prepare_input
-from agui_client._protocol.validation import Validator
-from agui_client._protocol.warnings import WarningLog
+from agui_client._core.protocol.request import prepare_input
+from agui_client._core.protocol.validation import Validator
+from agui_client._core.protocol.warnings import WarningLog
 from agui_client.testing import ScriptedAgent, patch, text, turn
 
 DOUBLING = {"op": "copy", "from": "/a", "path": "/a/-"}

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
 
-from agui_client._protocol.decode import Decoder
-from agui_client._protocol.pipeline import Pipeline
-from agui_client._protocol.reduce import Change, Reducer
-from agui_client._protocol.schema import EVENT_MODELS
-from agui_client._protocol.warnings import WarningLog
+from agui_client._core.protocol.decode import Decoder
+from agui_client._core.protocol.pipeline import Pipeline
+from agui_client._core.protocol.reduce import Change, Reducer
+from agui_client._core.protocol.schema import EVENT_MODELS
+from agui_client._core.protocol.warnings import WarningLog
 from agui_client.errors import ProtocolError
 
 if TYPE_CHECKING:
     from ag_ui.core import Event
 
-    from agui_client._protocol.events import WireEvent
+    from agui_client._core.protocol.events import WireEvent
 
 Way: TypeAlias = Callable[[Pipeline, "WireEvent"], "Iterable[tuple[Event, Change]]"]
 """Takes an event through a pipeline; yields what leaves it, and the parts of the conversation that changed."""

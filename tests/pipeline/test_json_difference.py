@@ -7,7 +7,7 @@ from typing import Any
 import jsonpatch
 import pytest
 
-from agui_client._protocol.json_difference import difference
+from agui_client._core.protocol.json_difference import difference
 from support.json_patches import applied
 
 _LONG = {"text": "not changed " * 1000}

@@ -11,7 +11,7 @@ from ag_ui.core import StateDeltaEvent
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agui_client._protocol.patch import Document, PatchFailed
+from agui_client._core.protocol.patch import Document, PatchFailed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

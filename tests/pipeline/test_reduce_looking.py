@@ -27,8 +27,8 @@ from ag_ui.core import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agui_client._protocol.reduce import Reducer
-from agui_client._protocol.warnings import WarningLog
+from agui_client._core.protocol.reduce import Reducer
+from agui_client._core.protocol.warnings import WarningLog
 from support.reduction import (
     IMAGE,
     Wire,

@@ -32,11 +32,11 @@ from ag_ui.core import (
 )
 from pydantic import BaseModel
 
-from agui_client._protocol import request
-from agui_client._protocol.placeholders import marked
-from agui_client._protocol.request import prepare_input, request_body
-from agui_client._protocol.verify import version_key, version_warning
-from agui_client._protocol.warnings import WarningLog
+from agui_client._core.protocol import request
+from agui_client._core.protocol.placeholders import marked
+from agui_client._core.protocol.request import prepare_input, request_body
+from agui_client._core.protocol.verify import version_key, version_warning
+from agui_client._core.protocol.warnings import WarningLog
 from agui_client.errors import UsageError
 
 Wire = dict[str, Any]

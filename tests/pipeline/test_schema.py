@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 import agui_client
-from agui_client._protocol.events import UnrecognizedEvent
-from agui_client._protocol.schema import (
+from agui_client._checking.check import ID_FIELDS
+from agui_client._core.protocol.events import UnrecognizedEvent
+from agui_client._core.protocol.schema import (
     EVENT_MODELS,
     Anything,
     ChoiceSchema,
@@ -32,11 +33,10 @@ from agui_client._protocol.schema import (
     members,
     record,
 )
-from agui_client._protocol.validation import Validator
-from agui_client._protocol.warnings import WarningLog
-from agui_client.checking.check import ID_FIELDS
-from agui_client.recording.pieces import WIRE_NAMES
-from agui_client.recording.summary import NAMED
+from agui_client._core.protocol.validation import Validator
+from agui_client._core.protocol.warnings import WarningLog
+from agui_client.inspector._summary import NAMED
+from agui_client.recording._pieces import WIRE_NAMES
 
 _EVENTS = TypeAdapter[Event](Event)
 _DEFINITIONS: dict[str, Any] = _EVENTS.json_schema(by_alias=True)["$defs"]
@@ -137,7 +137,7 @@ def test_the_members_that_modules_look_for_in_json_are_those_of_an_event(names: 
 
 
 def test_the_inspectors_page_looks_for_the_same_members() -> None:
-    page = (Path(agui_client.__file__).parent / "recording/inspector_page/page.js").read_text("utf-8")
+    page = (Path(agui_client.__file__).parent / "inspector/page/page.js").read_text("utf-8")
     (listed,) = re.findall(r"const named = (\[.*\]);", page)
     assert tuple(json.loads(listed)) == NAMED
 

@@ -8,10 +8,10 @@ import time
 import pytest
 
 from agui_client import DecodeError, InvalidEventError
-from agui_client._protocol.decode import Decoder
-from agui_client._protocol.events import UnrecognizedEvent
-from agui_client._protocol.validation import Validator
-from agui_client._protocol.warnings import WarningLog
+from agui_client._core.protocol.decode import Decoder
+from agui_client._core.protocol.events import UnrecognizedEvent
+from agui_client._core.protocol.validation import Validator
+from agui_client._core.protocol.warnings import WarningLog
 
 FACE, HORSE = "\ud83d\ude00", "\ud83d\udc0e"
 

@@ -11,15 +11,15 @@ from ag_ui.core import BaseEvent
 
 import agui_client
 from agui_client import Subscriber
-from agui_client._protocol.open_items import OpenRun
-from agui_client._protocol.reduce import REDUCTIONS
-from agui_client._protocol.schema import EVENT_MODELS
-from agui_client._protocol.traits import TRAITS, Subject, types_about
-from agui_client._protocol.warnings import WarningLog
-from agui_client.doctor.probes import FAMILIES
-from agui_client.teams.event_forwarder import EventForwarder, Owners, StatePolicy
-from agui_client.teams.id_scope import IdScope
-from agui_client.teams.team_state import StateEvent
+from agui_client._core.protocol.open_items import OpenRun
+from agui_client._core.protocol.reduce import REDUCTIONS
+from agui_client._core.protocol.schema import EVENT_MODELS
+from agui_client._core.protocol.traits import TRAITS, Subject, types_about
+from agui_client._core.protocol.warnings import WarningLog
+from agui_client.doctor._probes import FAMILIES
+from agui_client.teams._event_forwarder import EventForwarder, Owners, StatePolicy
+from agui_client.teams._id_scope import IdScope
+from agui_client.teams._state import StateEvent
 
 _WORD = re.compile(r"\w+")
 _CHUNKS = set(types_about(part="chunk"))

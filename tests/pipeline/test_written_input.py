@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from ag_ui.core import AssistantMessage, FunctionCall, RunAgentInput, TextPart, Tool, ToolCall, ToolMessage, UserMessage
 
-from agui_client._protocol.plain_json import write
+from agui_client._core.protocol.plain_json import write
 
 CALL = ToolCall(id="c1", type="function", function=FunctionCall(name="look", arguments="{}"))
 INPUT = RunAgentInput(

@@ -38,7 +38,7 @@ sys.path[:0] = [str(_TESTS), str(_TESTS.parent)]
 import anyio  # noqa: E402 - found by the lines above
 
 from agui_client import AGUIError, HttpAgent, RunFailedError  # noqa: E402
-from agui_client._protocol.schema import is_array, is_object  # noqa: E402
+from agui_client._core.protocol.schema import is_array, is_object  # noqa: E402
 from agui_client.asgi import agent_app  # noqa: E402
 from support.random_recovery import PLACES, invalid, recovered  # noqa: E402
 from support.random_teams import closed, random_team, run_to_the_end  # noqa: E402

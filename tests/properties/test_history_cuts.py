@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agui_client import Window
-from agui_client.history import History, chosen_messages
+from agui_client._core.conversation.history import History, chosen_messages
 
 CALLS = tuple("abcdef")
 limits = st.none() | st.integers(1, 12)

@@ -21,9 +21,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agui_client import ThreadStoreError
-from agui_client._conversation.ledger import AnsweredBy, CallStatus, ToolCallRecord
-from agui_client._conversation.log import Members, add_up, as_text, empty_members, entry_of
-from agui_client._protocol.patch import is_same_json
+from agui_client._core.conversation.ledger import AnsweredBy, CallStatus, ToolCallRecord
+from agui_client._core.conversation.log import Members, add_up, as_text, empty_members, entry_of
+from agui_client._core.protocol.patch import is_same_json
 from support.json_patches import value
 
 TEXTS = st.text(max_size=6)

@@ -71,7 +71,7 @@ def project(tmp_path: Path, server: Server) -> Path:
 
 def run(project: Path, *arguments: str) -> str:
     """What pytest says of the project, in a process of its own."""
-    plugin = ("-p", "agui_client_pytest", "-p", "no:cacheprovider")
+    plugin = ("-p", "agui_client._pytest_plugin", "-p", "no:cacheprovider")
     env = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "COLUMNS": "300", "PYTHONDONTWRITEBYTECODE": "1"}
     with Program(
         "-m", "pytest", "-c", str(project / "pytest.ini"), *plugin, *arguments, str(project), env=env

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from agui_client import AbstractAgent, Resolve, RunFailedError, tool
-from agui_client.recording import Recording, ReplayAgent, compare, record
+from agui_client.inspector import compare
+from agui_client.recording import Recording, ReplayAgent, record
 from agui_client.testing import ScriptedAgent, text, turn
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "first_version"

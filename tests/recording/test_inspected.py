@@ -12,11 +12,11 @@ from ag_ui.core import TokenUsage
 
 import agui_client
 from agui_client import RunResult, UsageError, tool
-from agui_client.notebook.recording_elements import comparison_page
+from agui_client.inspector._prices import read_prices
+from agui_client.inspector._summary import summary_of
+from agui_client.notebook._recording_elements import comparison_page
 from agui_client.recording import Recording, record
-from agui_client.recording.kept_calls import Memory, MemoryRecorder
-from agui_client.recording.prices import read_prices
-from agui_client.recording.summary import summary_of
+from agui_client.recording._kept_calls import Memory, MemoryRecorder
 from agui_client.teams import SequentialAgent
 from agui_client.testing import ScriptedAgent, patch, reasoning, state, text, tool_call, turn
 

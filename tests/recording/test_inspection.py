@@ -14,12 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agui_client import tool
-from agui_client._protocol.plain_json import write
-from agui_client._protocol.schema import is_object
-from agui_client.recording import Recording, inspector_page, record
-from agui_client.recording.format import EventLine, HeaderLine, Line, RequestLine
-from agui_client.recording.inspection import Inspection
-from agui_client.recording.inspector import escaped_json
+from agui_client._core.protocol.plain_json import write
+from agui_client._core.protocol.schema import is_object
+from agui_client.inspector import inspector_page
+from agui_client.inspector._page import escaped_json
+from agui_client.inspector._rows import Inspection
+from agui_client.recording import Recording, record
+from agui_client.recording._format import EventLine, HeaderLine, Line, RequestLine
 from agui_client.testing import ScriptedAgent, Turn, patch, reasoning, state, text, tool_call, turn
 from conformance_fixtures import Fixture, fixtures
 from weaves import weave

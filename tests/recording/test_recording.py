@@ -32,10 +32,10 @@ from agui_client import (
     UsageError,
     tool,
 )
-from agui_client._protocol.events import WireEvent
+from agui_client._core.protocol.events import WireEvent
 from agui_client.asgi import agent_app
 from agui_client.recording import Recorder, Recording, ReplayAgent, record
-from agui_client.recording.format import HeaderLine, ToolLine
+from agui_client.recording._format import HeaderLine, ToolLine
 from agui_client.testing import Reply, ScriptedAgent, serve_bytes, sse, text, tool_call, turn
 from agui_client.types import Next
 from support.programs import run_program

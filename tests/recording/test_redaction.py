@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agui_client import tool
-from agui_client._protocol.events import UnrecognizedEvent
+from agui_client._core.protocol.events import UnrecognizedEvent
 from agui_client.recording import Recording, ReplayAgent, record
-from agui_client.recording.format import AgentRecord
+from agui_client.recording._format import AgentRecord
 from support.secret_texts import random_pieces, random_text, shows_secret
 from weaves.memory import Server, framed
 

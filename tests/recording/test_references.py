@@ -10,25 +10,19 @@ from ag_ui.core import RunAgentInput, SystemMessage
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agui_client._protocol.request import request_body
-from agui_client._protocol.schema import is_array
-from agui_client.recording import (
-    Recording,
-    RecordingError,
-    ReplayAgent,
-    UnrecordedRequestError,
-    inspector_page,
-    record,
-)
-from agui_client.recording.format import LINE
-from agui_client.recording.references import InputReferences, WholeInputs
+from agui_client._core.protocol.request import request_body
+from agui_client._core.protocol.schema import is_array
+from agui_client.inspector import inspector_page
+from agui_client.recording import Recording, RecordingError, ReplayAgent, UnrecordedRequestError, record
+from agui_client.recording._format import LINE
+from agui_client.recording._references import InputReferences, WholeInputs
 from agui_client.testing import ScriptedAgent, text, turn
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from agui_client._protocol.events import WireEvent
+    from agui_client._core.protocol.events import WireEvent
     from agui_client.types import Next
 
 ANSWER = turn(text("The ferry to the island leaves at nine, at noon and at five."))

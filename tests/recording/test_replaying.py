@@ -34,7 +34,7 @@ from agui_client.recording import (
     UnrecordedRequestError,
     record,
 )
-from agui_client.recording.matching import differences
+from agui_client.recording._matching import differences
 from agui_client.testing import (
     Reply,
     ScriptedAgent,

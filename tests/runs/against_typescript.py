@@ -21,8 +21,9 @@ sys.path[:0] = [str(_TESTS), str(_TESTS.parent)]
 
 from agui_client import Approve, HttpAgent  # noqa: E402 - found by the lines above
 from agui_client.asgi import agent_app  # noqa: E402
+from agui_client.demo import demo_agent  # noqa: E402
 from agui_client.store import Store  # noqa: E402
-from agui_client.testing import demo_agent, serve  # noqa: E402
+from agui_client.testing import serve  # noqa: E402
 from support.stores import FOR_ALL  # noqa: E402
 from support.typescript import COPILOTKIT, run_typescript  # noqa: E402
 

@@ -20,10 +20,10 @@ from sqlalchemy import event, exc
 from agui_client import FunctionAgent, HttpAgent, ThreadStoreError, UsageError
 from agui_client.asgi import agent_app
 from agui_client.store import Store
-from agui_client.store.sql import versions
-from agui_client.store.sql.database import Database, url_of
-from agui_client.store.sql.run_database import RunDatabase, RunLostError
-from agui_client.store.sql.times import StoreTimes
+from agui_client.store._sql import versions
+from agui_client.store._sql.database import Database, url_of
+from agui_client.store._sql.runs import RunDatabase, RunLostError
+from agui_client.store._sql.times import StoreTimes
 from agui_client.testing import Gate, ScriptedAgent, text, turn
 from support import frozen_tables
 from support.statements import counted

@@ -49,8 +49,8 @@ from agui_client import (
 from agui_client.asgi import agent_app
 from agui_client.reconnect import Connect, LastEventId
 from agui_client.store import RunInfo, Store
-from agui_client.store.runs.runs import kept_by
-from agui_client.store.sql.database import url_of
+from agui_client.store._runs.runs import kept_by
+from agui_client.store._sql.database import url_of
 from agui_client.testing import ScriptedAgent, interrupt, text, tool_call, turn
 from support.durable_servers import Servers, page, read_until, status_of, texts, told
 from support.stores import FOR_ALL

@@ -16,15 +16,15 @@ from ag_ui.core import Event, RunAgentInput, RunFinishedCancelledOutcome, RunFin
 from sqlalchemy import event
 
 from agui_client import Approve, ConnectError, HttpAgent, HTTPStatusError, Resolve, UsageError, tool
-from agui_client._interrupts.answers import is_expired
+from agui_client._core.agent.run_records import RunKey
+from agui_client._core.tools.interrupts import is_expired
 from agui_client.asgi import AgentApp, ASGITransport, ServedRequest, agent_app
 from agui_client.store import MemoryStore, OpenThread, RunStatus, Store, ThreadInfo
-from agui_client.store.runs import database_keeper
-from agui_client.store.runs.database_keeper import DatabaseKeeper
-from agui_client.store.runs.memory_keeper import MemoryKeeper
-from agui_client.store.runs.records import RunKey
-from agui_client.store.sql.database import url_of
-from agui_client.store.sql.store_tables import GROUP, RUN
+from agui_client.store._runs import database_keeper
+from agui_client.store._runs.database_keeper import DatabaseKeeper
+from agui_client.store._runs.memory_keeper import MemoryKeeper
+from agui_client.store._sql.database import url_of
+from agui_client.store._sql.tables import GROUP, RUN
 from agui_client.testing import Gate, ScriptedAgent, interrupt, text, tool_call, turn
 from support.stores import FOR_ALL
 from support.waiting import until

@@ -19,9 +19,9 @@ from ag_ui.core import RunErrorEvent
 from agui_client import Approve, UsageError
 from agui_client.asgi import ASGITransport, agent_app
 from agui_client.store import RunInfo, RunStatus, Store, WaitingRun
-from agui_client.store.runs import database_keeper
-from agui_client.store.runs.remote_runs import RemoteRuns
-from agui_client.store.runs.server_run import ServerRun
+from agui_client.store._runs import database_keeper
+from agui_client.store._runs.remote_runs import RemoteRuns
+from agui_client.store._runs.server_run import ServerRun
 from agui_client.testing import Gate, ScriptedAgent, interrupt, text, turn
 from support.durable_servers import Servers, page, read_until
 from support.postgres import PostgresServer

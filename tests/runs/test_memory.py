@@ -30,7 +30,7 @@ from agui_client import (
 )
 from agui_client.asgi import ASGITransport, RequestRefusedError, agent_app
 from agui_client.store import MemoryStore, RunStatus, RunsUnavailableError, Store, ThreadInfo, Threads, WaitingRun
-from agui_client.store.runs import run_log
+from agui_client.store._runs import run_log
 from agui_client.teams import ParallelAgent, SequentialAgent
 from agui_client.testing import Gate, ScriptedAgent, interrupt, text, tool_call, turn
 from support.stores import FOR_ALL
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from ag_ui.core import Event, RunAgentInput
 
     from agui_client import AbstractAgent
-    from agui_client._protocol.events import WireEvent
+    from agui_client._core.protocol.events import WireEvent
     from agui_client.asgi import ServedRequest
 
 pytestmark = [pytest.mark.anyio, pytest.mark.both_loops]

@@ -21,7 +21,7 @@ from ag_ui.core import ToolMessage
 
 from agui_client import Approve, ConnectError, HttpAgent
 from agui_client.reconnect import Connect
-from agui_client.store.sql.database import url_of
+from agui_client.store._sql.database import url_of
 from support.durable_servers import Servers, page, read_until, texts, told
 from support.postgres import PostgresServer, postgres_server
 from support.waiting import until

@@ -9,9 +9,9 @@ import pytest
 from ag_ui.core import Interrupt
 
 from agui_client import UsageError
+from agui_client._core.agent.run_records import Place, StoredRequest, cursor_of, read_cursor
 from agui_client.asgi import agent_app
 from agui_client.store import RunInfo, RunStatus, Store, WaitingRun
-from agui_client.store.runs.records import Place, StoredRequest, cursor_of, read_cursor
 from agui_client.testing import ScriptedAgent, turn
 from support.stores import FOR_ALL
 

@@ -29,9 +29,9 @@ from ag_ui.core import (
 )
 
 from agui_client import UsageError
+from agui_client._core.agent.run_records import Place, RunKey, cursor_of, read_cursor
 from agui_client.store import RunInfo, RunStatus
-from agui_client.store.runs.records import Place, RunKey, cursor_of, read_cursor
-from agui_client.store.runs.run_log import LogPhase, RunLog
+from agui_client.store._runs.run_log import LogPhase, RunLog
 
 pytestmark = pytest.mark.anyio
 

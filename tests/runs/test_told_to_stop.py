@@ -17,7 +17,7 @@ import anyio.to_thread
 import pytest
 
 from agui_client import AGUIError, Approve, HttpAgent
-from agui_client._protocol.placeholders import NO_RESULT
+from agui_client._core.protocol.placeholders import NO_RESULT
 from support.durable_servers import Servers, page
 from support.programs import Program
 

@@ -17,9 +17,9 @@ from agui_client import FunctionAgent, HttpAgent, Resolve
 from agui_client.asgi import agent_app
 from agui_client.errors import RunNotFoundError
 from agui_client.store import Store
-from agui_client.store.sql.database import url_of
-from agui_client.store.sql.store_tables import GROUP, RUN, SEGMENT, TABLES
-from agui_client.store.sql.transcripts import Transcript, packed, remove_unused, unpacked
+from agui_client.store._sql.database import url_of
+from agui_client.store._sql.tables import GROUP, RUN, SEGMENT, TABLES
+from agui_client.store._sql.transcripts import Transcript, packed, remove_unused, unpacked
 from agui_client.testing import ScriptedAgent, interrupt, text, turn
 
 pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]

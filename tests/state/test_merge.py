@@ -16,9 +16,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agui_client._protocol.schema import is_array, is_object
+from agui_client._core.conversation.state_merging import our_side, with_edit
+from agui_client._core.protocol.schema import is_array, is_object
 from agui_client.state import ABSENT, Conflict, Sides, merge
-from agui_client.state.merging import our_side, with_edit
 from support.json_edits import Values, scalars
 
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agui_client import UsageError
+from agui_client._core.agent.state_watching import Places
 from agui_client.state import ABSENT
-from agui_client.state.pointers import Places
 from agui_client.testing import ScriptedAgent, patch, state, text, turn
 from support.state_edits import After
 from support.verbs import Verb, every_verb

@@ -32,7 +32,7 @@ class Cell:
 def shown_cell(monkeypatch: pytest.MonkeyPatch) -> Cell:
     """Make `show` believe that it draws in a notebook."""
     shown = Cell()
-    monkeypatch.setattr("agui_client.notebook.showing.in_notebook", lambda: True)
-    monkeypatch.setattr("agui_client.notebook.live_cell.has_widgets", lambda: False)
+    monkeypatch.setattr("agui_client.notebook._showing.in_notebook", lambda: True)
+    monkeypatch.setattr("agui_client.notebook._live_cell.has_widgets", lambda: False)
     monkeypatch.setattr("IPython.display.display", shown.update)
     return shown

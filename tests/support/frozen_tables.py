@@ -11,7 +11,7 @@ from sqlalchemy import Dialect
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.schema import CreateIndex, CreateTable
 
-from agui_client.store.sql.store_tables import TABLES
+from agui_client.store._sql.tables import TABLES
 
 _FOLDER = Path(__file__).parents[1] / "runs" / "version_1"
 

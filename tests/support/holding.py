@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ag_ui.core import Interrupt
 
     from agui_client import ApprovalRequest, RunResult
-    from agui_client._tools.context import ToolStatus
+    from agui_client._core.tools.context import ToolStatus
 
 CALLS = turn(tool_call("look", tool_call_id="c1"), tool_call("hold", tool_call_id="c2"))
 DONE = turn(text("Done.", message_id="done"))

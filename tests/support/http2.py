@@ -21,7 +21,7 @@ from h2.events import RequestReceived, StreamEnded, StreamReset
 from h2.exceptions import ProtocolError
 from hypercorn.config import Config
 
-from agui_client.asgi.in_process import ASGIApp
+from agui_client._core.transport.in_process import ASGIApp
 from support.listening import listening
 from support.waiting import LIMIT
 

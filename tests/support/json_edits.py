@@ -6,7 +6,7 @@ from collections import Counter
 from random import Random
 from typing import Any
 
-from agui_client._protocol.schema import is_array, is_object
+from agui_client._core.protocol.schema import is_array, is_object
 from agui_client.state import ABSENT
 
 

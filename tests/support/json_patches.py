@@ -10,9 +10,9 @@ from typing import Any
 import jsonpatch
 from ag_ui.core import StateDeltaEvent
 
-from agui_client._protocol.json_difference import difference
-from agui_client._protocol.patch import Document, PatchFailed, is_same_json
-from agui_client._protocol.schema import is_array, is_object
+from agui_client._core.protocol.json_difference import difference
+from agui_client._core.protocol.patch import Document, PatchFailed, is_same_json
+from agui_client._core.protocol.schema import is_array, is_object
 
 Operation = dict[str, Any]
 FAILURES = (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException)

@@ -34,7 +34,7 @@ from sqlalchemy.engine.default import DefaultDialect
 from agui_client import AbstractAgent, Approve, FunctionAgent, HttpAgent, ToolContext, tool
 from agui_client.asgi import agent_app
 from agui_client.store import Store
-from agui_client.store.runs import database_keeper
+from agui_client.store._runs import database_keeper
 from agui_client.teams import SequentialAgent
 
 database_keeper._BEAT, LEASE = 0.05, 0.5

@@ -18,8 +18,9 @@ from rich.console import Console
 from agui_client import HttpAgent, Resolve
 from agui_client._cli.demo import PROGRAM, PROMPT, SCRIPTED
 from agui_client._cli.live_view import LiveView
-from agui_client._cli.watching import watch
-from agui_client.testing import demo_agent, serve
+from agui_client.demo import demo_agent
+from agui_client.terminal._watching import watch
+from agui_client.testing import serve
 from requirements import FAMILIES
 from support.public_names import PUBLIC_MODULES, public_names
 

@@ -9,7 +9,7 @@ import asyncio
 
 import httpx
 
-from agui_client._transport.clients import Clients
+from agui_client._core.transport.clients import Clients
 from agui_client.fast import fast_client
 
 UNLIKE = {

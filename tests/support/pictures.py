@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agui_client.recording import Recording, inspector_page
+from agui_client.inspector import inspector_page
+from agui_client.recording import Recording
 from support.browser import FRAME, chromium
 from support.made_notebook import read
 

@@ -39,18 +39,18 @@ DEV = ("-X", "dev", "-W", "error::ResourceWarning")
 
 _PACKAGES = (
     "agui_client._cli",
-    "agui_client._protocol",
-    "agui_client._run",
-    "agui_client._tools",
-    "agui_client._transport",
+    "agui_client._core.protocol",
+    "agui_client._core.run",
+    "agui_client._core.tools",
+    "agui_client._core.transport",
 )
 """Packages whose modules are imported."""
 _MODULES = (
-    "agui_client.history",
-    "agui_client.otel",
-    "agui_client.store.runs.database_keeper",
+    "agui_client._core.conversation.history",
+    "agui_client._otel",
+    "agui_client.store._runs.database_keeper",
     "agui_client.terminal",
-    "agui_client.testing._uvicorn",
+    "agui_client.asgi._uvicorn",
     "agui_client.types",
     "anyio._backends._asyncio",
     "anyio._backends._trio",
@@ -302,7 +302,7 @@ def _prepare(request: dict[str, Any]) -> None:
     if request["start_new_session"]:
         os.setsid()
     if request["pace"] is not None:
-        from agui_client.testing import demo_agent
+        from agui_client.demo import demo_agent
 
         assert demo_agent.__kwdefaults__ is not None
         demo_agent.__kwdefaults__["pace"] = request["pace"]

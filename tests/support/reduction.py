@@ -10,7 +10,7 @@ from typing import Any
 from ag_ui.core import Event, FunctionCall, Message, ToolCall
 from pydantic import TypeAdapter
 
-from agui_client._protocol.reduce import Reducer
+from agui_client._core.protocol.reduce import Reducer
 
 Wire = dict[str, Any]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic_core import to_jsonable_python
 
 from agui_client import AGUIError
-from agui_client._secrets import hidden_line
+from agui_client._core.ground.secrets import hidden_line
 from agui_client.recording import Recording
 from support.verbs import Ending
 

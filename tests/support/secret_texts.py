@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from random import Random
 
-from agui_client._secrets import levels
+from agui_client._core.ground.secrets import levels
 
 _SECRET = "ЖЩЮ"
 """The characters of secrets, which are in nothing else."""

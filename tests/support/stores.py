@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from agui_client.store.sql.sql_store import SQLStore
+    from agui_client.store._sql.threads import SQLStore
 
 FOR_ALL: dict[str, Any] = {"owner_of": lambda _caller: "", "threads": "transcripts"}  # pyright: ignore[reportUnknownLambdaType]
 """All callers are one owner, who has the conversations."""
@@ -13,7 +13,7 @@ FOR_ALL: dict[str, Any] = {"owner_of": lambda _caller: "", "threads": "transcrip
 
 def sql_store(url: str) -> SQLStore:
     """Return the threads of a database."""
-    from agui_client.store.sql.database import Database
-    from agui_client.store.sql.sql_store import SQLStore
+    from agui_client.store._sql.database import Database
+    from agui_client.store._sql.threads import SQLStore
 
     return SQLStore(Database(url))

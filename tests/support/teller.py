@@ -22,9 +22,9 @@ from ag_ui.core import (
 )
 
 from agui_client import AbstractAgent, RunResult
-from agui_client._protocol.events import WireEvent
+from agui_client._core.protocol.events import WireEvent
 from agui_client.testing import Step, reasoning, state, text, tool_call
-from agui_client.testing.steps import Scene, play
+from agui_client.testing._steps import Scene, play
 from support.thread import THANKS, WEATHER, started
 from support.verbs import shown
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from agui_client import FunctionToolset
-from agui_client._tools.toolset import OfferedTool
+from agui_client._core.tools.toolset import OfferedTool
 
 if TYPE_CHECKING:
     from agui_client import FunctionTool, ToolContext
-    from agui_client._tools.context import BoundCall
+    from agui_client._core.tools.context import BoundCall
 
 
 def offered(tool: FunctionTool[..., Any]) -> OfferedTool:

@@ -40,7 +40,7 @@ from agui_client import (
     UnrecognizedEvent,
     UsageError,
 )
-from agui_client._run.observers import RunKeeper
+from agui_client._core.run.observers import RunKeeper
 from agui_client.testing import Gate, Reply, ScriptedAgent, pause, serve, serve_bytes, sse, state, text, turn
 from support.waiting import LIMIT, until
 

@@ -14,8 +14,8 @@ import pytest
 from ag_ui.core import RunErrorEvent, RunStartedEvent, TextMessageChunkEvent, TextMessageEndEvent
 
 from agui_client import RunFailedError
-from agui_client._run import state
-from agui_client._run.state import CallState, Phase, Reason
+from agui_client._core.run import state
+from agui_client._core.run.state import CallState, Phase, Reason
 from agui_client.testing import ScriptedAgent
 
 _MOVES: dict[str, tuple[Callable[[CallState], None], dict[Phase, Phase]]] = {
@@ -118,16 +118,16 @@ def test_only_the_engine_the_end_of_a_run_and_the_end_of_a_call_move_phases() ->
             # A team has a state of its own; outside of `_run`, that of a call is `call.state`.
             if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
                 where = path.relative_to(package).as_posix()
-                moves = {_moved(node, is_in_run=where.startswith("_run/")) for node in ast.walk(function)} - {""}
+                moves = {_moved(node, is_in_run=where.startswith("_core/run/")) for node in ast.walk(function)} - {""}
                 if moves:
                     movers[f"{where}: {function.name}"] |= moves
     assert movers == {
-        "_run/engine.py: _send": {"send"},
-        "_run/engine.py: _verdict": {"read_to_end"},
-        "_run/engine.py: _answer": {"answer"},
-        "_run/engine.py: _begin_next_run": {"answer", "begin_run"},
-        "_run/last_steps.py: finish_run": {"end_run"},
-        "_run/call.py: end": {"end"},
+        "_core/run/engine.py: _send": {"send"},
+        "_core/run/engine.py: _verdict": {"read_to_end"},
+        "_core/run/engine.py: _answer": {"answer"},
+        "_core/run/engine.py: _begin_next_run": {"answer", "begin_run"},
+        "_core/run/last_steps.py: finish_run": {"end_run"},
+        "_core/run/call.py: end": {"end"},
     }
 
 

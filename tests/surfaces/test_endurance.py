@@ -52,9 +52,9 @@ def test_what_has_grown_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)):
         kept = HttpAgent("http://agent.test/")
         after = take_census()
-    agents, sockets = (before.counts[name] for name in ("agui_client.http_agent.HttpAgent", "open sockets"))
+    agents, sockets = (before.counts[name] for name in ("agui_client._core.agent.http_agent.HttpAgent", "open sockets"))
     assert {
-        f"agui_client.http_agent.HttpAgent grew from {agents} to {agents + 1}",
+        f"agui_client._core.agent.http_agent.HttpAgent grew from {agents} to {agents + 1}",
         f"open sockets grew from {sockets} to {sockets + 1}",
     } <= set(growth(before, after))
     assert kept.messages == []

@@ -35,7 +35,7 @@ from support.waiting import LIMIT
 if TYPE_CHECKING:
     from ag_ui.core import Event
 
-    from agui_client._protocol.events import WireEvent
+    from agui_client._core.protocol.events import WireEvent
     from agui_client.types import Next
 
 CALLING = turn(text("Wait.", message_id="answer-1"), tool_call("look", tool_call_id="call-1"))

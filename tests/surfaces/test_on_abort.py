@@ -443,7 +443,7 @@ async def test_an_on_abort_that_hangs_is_given_up_after_five_seconds(caplog: pyt
 async def test_an_on_abort_that_hangs_in_its_thread_is_left_there(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("agui_client._run.ending._ABORT_SECONDS", 0.05)
+    monkeypatch.setattr("agui_client._core.run.ending._ABORT_SECONDS", 0.05)
     may_end, ended = threading.Event(), threading.Event()
 
     def hang(context: HookContext) -> None:

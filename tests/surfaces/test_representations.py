@@ -6,7 +6,7 @@ import pytest
 from ag_ui.core import ToolCallArgsEvent, ToolCallEndEvent, ToolCallStartEvent
 
 from agui_client import ApprovalRequest, RunObserver, ToolContext, tool
-from agui_client._run.scope import RunScope
+from agui_client._core.run.scope import RunScope
 from agui_client.testing import ScriptedAgent, text, tool_call, turn
 
 

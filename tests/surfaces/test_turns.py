@@ -36,7 +36,7 @@ BURST = b"".join([*PIECES[:2], PIECES[2] * DELTAS, *PIECES[3:]])
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agui_client._run.engine._TURN_SECONDS", 0.003)
+    monkeypatch.setattr("agui_client._core.run.engine._TURN_SECONDS", 0.003)
 
 
 async def passing_on(input: RunAgentInput, following: Next) -> AsyncIterator[Event]:

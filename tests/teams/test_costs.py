@@ -10,7 +10,7 @@ from ag_ui.core import Message, RunAgentInput, UserMessage
 
 from agui_client import AbstractAgent, FunctionAgent
 from agui_client.teams import Member, ParallelAgent, Team, TeamAgent, TeamLimits
-from agui_client.teams.members import Sees
+from agui_client.teams._members import Sees
 from support.reduction import calls_of
 
 _LIMITS = TeamLimits(calls=1000, depth=20)

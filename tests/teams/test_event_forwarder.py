@@ -10,7 +10,7 @@ from ag_ui.core import Event, RunAgentInput, RunErrorEvent, ToolCallResultEvent
 from pydantic import TypeAdapter
 
 from agui_client import FunctionAgent, HttpAgent
-from agui_client._protocol.placeholders import marked
+from agui_client._core.protocol.placeholders import marked
 from agui_client.asgi import agent_app
 from agui_client.teams import Member, SequentialAgent
 from agui_client.testing import text, tool_call, turn

@@ -27,7 +27,7 @@ from ag_ui.core import (
 )
 
 from agui_client import AbstractAgent, AGUIError, FunctionAgent, RunFailedError, UsageError
-from agui_client._transport.source import Source
+from agui_client._core.transport.source import Source
 from agui_client.teams import (
     HandoffAgent,
     Member,

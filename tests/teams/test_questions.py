@@ -39,7 +39,7 @@ from agui_client import (
     UsageError,
     tool,
 )
-from agui_client._protocol.schema import is_array, is_object
+from agui_client._core.protocol.schema import is_array, is_object
 from agui_client.asgi import agent_app
 from agui_client.store import Store
 from agui_client.teams import Member, ParallelAgent, RouterAgent, SequentialAgent, Team, TeamAgent

@@ -29,7 +29,7 @@ from ag_ui.core import (
     UserMessage,
 )
 
-from agui_client.teams.snapshot_events import cut_off, events_between, whole_snapshot, whole_steps, with_restated
+from agui_client.teams._snapshot_events import cut_off, events_between, whole_snapshot, whole_steps, with_restated
 
 _OWNER = "member-1"
 _NOTE = {"note": "kept"}

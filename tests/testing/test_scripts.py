@@ -39,7 +39,7 @@ from ag_ui.core import (
 )
 
 from agui_client import Resolve
-from agui_client._protocol.events import UnrecognizedEvent, WireEvent
+from agui_client._core.protocol.events import UnrecognizedEvent, WireEvent
 from agui_client.errors import UsageError
 from agui_client.testing import (
     Gate,
@@ -57,7 +57,7 @@ from agui_client.testing import (
     tool_result,
     turn,
 )
-from agui_client.testing.closing import closing
+from agui_client.testing._closing import closing
 
 pytestmark = pytest.mark.anyio
 

@@ -17,7 +17,7 @@ import psutil
 import pytest
 from ag_ui.core import RunAgentInput, RunErrorEvent, StateSnapshotEvent
 
-from agui_client.asgi.in_process import Receive, Send
+from agui_client._core.transport.in_process import Receive, Send
 from agui_client.testing import ScriptedAgent, Server, Step, agui_app, pause, serve, sse, state, text, turn
 
 INPUT: dict[str, Any] = {"threadId": "t", "runId": "r", "messages": [], "state": {"n": 1}}
@@ -186,7 +186,7 @@ def test_without_uvicorn_the_error_names_the_extra(hello: ScriptedAgent, monkeyp
             raise ModuleNotFoundError("No module named 'uvicorn'", name="uvicorn")
         return original(name, *args, **kwargs)
 
-    monkeypatch.delitem(sys.modules, "agui_client.testing._uvicorn", raising=False)
+    monkeypatch.delitem(sys.modules, "agui_client.asgi._uvicorn", raising=False)
     monkeypatch.setattr(builtins, "__import__", without_uvicorn)
     with pytest.raises(ImportError, match=r"pip install 'agui-client\[cli\]'"), serve(hello):
         pass

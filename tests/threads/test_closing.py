@@ -15,7 +15,7 @@ from ag_ui.core import RunAgentInput, TextMessageContentEvent
 pytest.importorskip("sqlalchemy", reason="needs the extra store: pip install 'agui-client[store]'")
 
 from agui_client import ThreadStoreError, UsageError, tool
-from agui_client._protocol.events import WireEvent
+from agui_client._core.protocol.events import WireEvent
 from agui_client.store import MemoryStore, Store, Threads
 from agui_client.testing import ScriptedAgent, text, tool_call, turn
 from support.waiting import LIMIT, in_thread, until

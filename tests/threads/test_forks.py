@@ -18,8 +18,8 @@ import asyncio, gc, os, sys, threading, time, warnings
 from agui_client import UsageError
 from agui_client.testing import ScriptedAgent, text, turn
 from agui_client.store import MemoryStore, Store
-from agui_client.store.sql.database import Database
-from agui_client.store.sql.sql_store import SQLStore
+from agui_client.store._sql.database import Database
+from agui_client.store._sql.threads import SQLStore
 
 def fork():
     sys.stdout.flush()

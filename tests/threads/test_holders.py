@@ -17,7 +17,7 @@ pytest.importorskip("sqlalchemy", reason="needs the extra store: pip install 'ag
 
 from agui_client import UsageError
 from agui_client.store import Store, StoreCall, Threads, ThreadStore
-from agui_client.store.threads.memory import MemoryStore
+from agui_client.store._threads.memory import MemoryStore
 from agui_client.testing import ScriptedAgent, text, turn
 from support.programs import STRICT, Program
 from support.stores import sql_store
@@ -43,7 +43,7 @@ import sys
 from agui_client import ThreadBusyError
 from agui_client.testing import ScriptedAgent, text, turn
 from agui_client.store import Store, Threads
-from agui_client.store.threads import opened
+from agui_client.store._threads import opened
 
 # Stopped in the middle of a renewal, it would have SQLite's only lock for writers.
 opened._RENEWALS = 0.001

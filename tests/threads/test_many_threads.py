@@ -13,7 +13,7 @@ from psycopg import AsyncConnection
 
 from agui_client import ThreadStoreError
 from agui_client.store import Store, ThreadInfo, Threads
-from agui_client.store.sql.sql_store import SQLStore
+from agui_client.store._sql.threads import SQLStore
 from agui_client.testing import ScriptedAgent, text, turn
 from support.postgres import PostgresServer
 from support.statements import counted

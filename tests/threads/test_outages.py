@@ -23,11 +23,11 @@ from psycopg import errors as postgres
 from sqlalchemy import create_engine, event, exc
 
 from agui_client import ThreadStoreUnavailableError, UsageError
+from agui_client._core.agent.run_records import RunsUnavailableError
 from agui_client.asgi import agent_app
 from agui_client.store import MemoryStore, Store, Threads
-from agui_client.store.runs.records import RunsUnavailableError
-from agui_client.store.sql.database_errors import translated
-from agui_client.store.sql.database_faults import Fault, fault_of
+from agui_client.store._sql.errors import translated
+from agui_client.store._sql.faults import Fault, fault_of
 from agui_client.testing import ScriptedAgent, text, turn
 from support.postgres import PostgresServer
 from support.waiting import LIMIT
@@ -238,7 +238,7 @@ class _SlowRenewals(MemoryStore):
 
 
 async def test_a_lease_is_not_renewed_after_it_was_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agui_client.store.threads.opened._RENEWALS", 1000)
+    monkeypatch.setattr("agui_client.store._threads.opened._RENEWALS", 1000)
     store = _SlowRenewals()
     async with Store(store, lease=60) as whole:
         threads = whole.threads

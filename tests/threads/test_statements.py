@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("sqlalchemy", reason="needs the extra store: pip install 'agui-client[store]'")
 from agui_client import tool
 from agui_client.store import Store, Threads
-from agui_client.store.sql.sql_store import SQLStore
+from agui_client.store._sql.threads import SQLStore
 from agui_client.testing import ScriptedAgent, text, tool_call, turn
 from support.postgres import PostgresServer
 from support.statements import counted

@@ -44,8 +44,8 @@ from agui_client import (
     UsageError,
     tool,
 )
-from agui_client._conversation import log
-from agui_client._run import ending, engine
+from agui_client._core.conversation import log
+from agui_client._core.run import ending, engine
 from agui_client.store import MemoryStore, SavedThread, Store, ThreadInfo, Threads
 from agui_client.testing import ScriptedAgent, Step, faults, interrupt, serve_bytes, sse, state, text, tool_call, turn
 from support.killed_threads import left_by_a_killed_program
@@ -552,7 +552,7 @@ async def test_a_lease_is_renewed_as_long_as_the_block_lasts(
     new_threads: NewThreads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "agui_client.store.threads.opened._RENEWALS", 25
+        "agui_client.store._threads.opened._RENEWALS", 25
     )  # a busy machine may be late with most of them
     threads, other = new_threads(lease=0.5), new_threads()
     async with threads.open("t", ScriptedAgent(turn(text("Hello.")))) as agent:

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from agui_client._widgets.forms import AnswerForm, FormError, read_arguments
+from agui_client._rendering.forms import AnswerForm, FormError, read_arguments
 
 Schema: TypeAlias = dict[str, Any]
 

@@ -23,7 +23,7 @@ from agui_client import (
     UsageError,
     tool,
 )
-from agui_client._tools.approval import ApprovalRule
+from agui_client._core.tools.approval import ApprovalRule
 from agui_client.testing import Gate, ScriptedAgent, serve, text, tool_call, turn
 from support.leaks import nothing_left_behind
 from support.programs import STRICT, run_program

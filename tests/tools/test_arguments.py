@@ -18,8 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import AfterValidator, BaseModel, Field, SecretStr, WithJsonSchema
 
-from agui_client._tools.function import FunctionTool, tool
-from agui_client._tools.toolset import FAILED
+from agui_client._core.tools.function import FunctionTool, tool
+from agui_client._core.tools.toolset import FAILED
 from agui_client.errors import ToolError, UsageError
 from support.tool_calls import bound
 

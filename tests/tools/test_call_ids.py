@@ -32,7 +32,7 @@ from agui_client import (
     UsageError,
     tool,
 )
-from agui_client._protocol.placeholders import NO_RESULT, UNKNOWN_RESULT, marked
+from agui_client._core.protocol.placeholders import NO_RESULT, UNKNOWN_RESULT, marked
 from agui_client.store import Store
 from agui_client.testing import ScriptedAgent, Step, interrupt, text, tool_call, turn
 

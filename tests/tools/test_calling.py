@@ -14,9 +14,9 @@ import anyio
 import pytest
 from ag_ui.core import TextPart
 
-from agui_client._tools.context import ToolContext
-from agui_client._tools.function import FunctionTool, call_function, tool
-from agui_client._tools.toolset import FAILED
+from agui_client._core.tools.context import ToolContext
+from agui_client._core.tools.function import FunctionTool, call_function, tool
+from agui_client._core.tools.toolset import FAILED
 from agui_client.errors import ToolError, ToolRoundsExceededError
 from support.leaks import nothing_left_behind
 from support.tool_calls import executed

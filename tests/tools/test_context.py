@@ -13,9 +13,9 @@ import pytest
 from ag_ui.core import UserMessage
 
 from agui_client import ToolError
-from agui_client._concurrency import LoopThread
-from agui_client._tools.context import ToolContext
-from agui_client._tools.function import tool
+from agui_client._core.ground.concurrency import LoopThread
+from agui_client._core.tools.context import ToolContext
+from agui_client._core.tools.function import tool
 from support.tool_calls import executed
 from support.waiting import start_thread
 

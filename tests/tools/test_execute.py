@@ -20,10 +20,10 @@ from agui_client import (
     ToolRoundsExceededError,
     tool,
 )
-from agui_client._interrupts.answers import answer_question
-from agui_client._tools.execute import ToolExecutor, sort_calls
-from agui_client._tools.tool_limits import RoundLimits
-from agui_client._tools.toolset import OfferedTool
+from agui_client._core.tools.execute import ToolExecutor, sort_calls
+from agui_client._core.tools.interrupts import answer_question
+from agui_client._core.tools.tool_limits import RoundLimits
+from agui_client._core.tools.toolset import OfferedTool
 from agui_client.types import Approver
 from support.tool_calls import offered
 from support.waiting import LIMIT

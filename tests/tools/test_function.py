@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from agui_client import UsageError
-from agui_client._tools.approval import ApprovalRequest
-from agui_client._tools.context import ToolContext
-from agui_client._tools.function import FunctionTool, tool
+from agui_client._core.tools.approval import ApprovalRequest
+from agui_client._core.tools.context import ToolContext
+from agui_client._core.tools.function import FunctionTool, tool
 from support.tool_calls import executed
 
 

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from agui_client._tools.json_schema import schema_problems, with_defaults
+from agui_client._core.tools.json_schema import schema_problems, with_defaults
 
 Schema: TypeAlias = dict[str, Any]
 
@@ -83,7 +83,7 @@ DOUBLING: dict[str, Schema] = {
 def test_a_schema_whose_work_doubles_with_each_level_of_the_value_refuses_nothing(
     schema: Schema, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agui_client._tools.json_schema._MOST_STEPS", 5_000)
+    monkeypatch.setattr("agui_client._core.tools.json_schema._MOST_STEPS", 5_000)
     value: Any = 1
     for _ in range(60):
         value = [value]

@@ -21,11 +21,11 @@ from ag_ui.core import (
 from anyio import to_thread
 
 from agui_client import Approve, ConversationSnapshot, HttpAgent, UsageError, tool
-from agui_client._conversation.answer_checks import check_results, withheld_calls
-from agui_client._conversation.changes import ResultsAdded
-from agui_client._conversation.ledger import AnsweredBy, CallStatus, Ledger, ToolCallRecord
-from agui_client._tools.questions import ToolQuestion
-from agui_client.conversation import Conversation
+from agui_client._core.conversation.answer_checks import check_results, withheld_calls
+from agui_client._core.conversation.changes import ResultsAdded
+from agui_client._core.conversation.conversation import Conversation
+from agui_client._core.conversation.ledger import AnsweredBy, CallStatus, Ledger, ToolCallRecord
+from agui_client._core.tools.questions import ToolQuestion
 from agui_client.testing import ScriptedAgent, Step, Turn, serve_bytes, sse, text, tool_call, turn
 from support.teller import Teller, ended, snapshot
 from support.thread import started

@@ -19,7 +19,7 @@ from agui_client import (
     UsageError,
     tool,
 )
-from agui_client._protocol.events import WireEvent
+from agui_client._core.protocol.events import WireEvent
 from agui_client.testing import ScriptedAgent, text, tool_call, turn
 from support.tool_rounds import Ran, results_sent, tools_sent
 from support.verbs import Verb, every_kind_of_verb, every_result_verb

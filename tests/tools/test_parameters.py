@@ -16,8 +16,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import TypedDict
 
 from agui_client import UsageError
-from agui_client._tools.context import ToolContext
-from agui_client._tools.function import FunctionTool, tool
+from agui_client._core.tools.context import ToolContext
+from agui_client._core.tools.function import FunctionTool, tool
 
 if TYPE_CHECKING:
     from decimal import Decimal

@@ -9,7 +9,7 @@ import pytest
 from ag_ui.core import Interrupt, RunFinishedInterruptOutcome
 
 from agui_client import People, ToolContext, ToolError, UsageError, tool
-from agui_client._tools.people import bounds_of
+from agui_client._core.tools.people import bounds_of
 from agui_client.notebook import NotebookAnswerer, NotebookApprover
 from agui_client.terminal import TerminalAnswerer, TerminalApprover
 from agui_client.testing import ScriptedAgent, text, tool_call, turn

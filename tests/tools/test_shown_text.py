@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from agui_client._widgets.escaping import exact, json_text, sentence
+from agui_client._rendering.escaping import exact, json_text, sentence
 
 
 @pytest.mark.requirement("SEC-8")

@@ -24,7 +24,7 @@ from agui_client import (
     UsageError,
     tool,
 )
-from agui_client._tools.toolset import FAILED, CallTools
+from agui_client._core.tools.toolset import FAILED, CallTools
 from agui_client.testing import ScriptedAgent, text, tool_call, turn
 from agui_client.types import BoundCall
 from support.tool_rounds import Ran, results_sent, tools_sent

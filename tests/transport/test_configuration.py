@@ -70,7 +70,7 @@ async def test_a_proxy_that_does_not_listen_is_named(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("variable", ["SSL_CERT_FILE", "SSLKEYLOGFILE"])
 async def test_a_certificate_file_that_is_missing_is_named(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from agui_client._transport import clients
+    from agui_client._core.transport import clients
 
     clients._ssl_context.cache_clear()
     monkeypatch.setenv(variable, "/no/such/file")

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
-from agui_client import HttpAgent, RetryPolicy, RunResult, Timeouts, _backoff
-from agui_client._transport import resuming
-from agui_client._transport.numbered import NumberedFramer
+from agui_client import HttpAgent, RetryPolicy, RunResult, Timeouts
+from agui_client._core.ground import backoff as _backoff
+from agui_client._core.transport import resuming
+from agui_client._core.transport.numbered import NumberedFramer
 from agui_client.errors import AGUIError, ConnectError, IdleTimeoutError, IncompleteRunError, UsageError
 from agui_client.reconnect import Connect, DetachedRuns, LastEventId
 from agui_client.testing import ScriptedAgent, turn
-from agui_client.testing.byte_server import Reply, Request, serve_bytes
+from agui_client.testing._byte_server import Reply, Request, serve_bytes
 from support.waiting import LIMIT, until
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from ag_ui.core import (
 )
 
 from agui_client import HttpAgent, UsageError
-from agui_client._transport.client import ClientRequest
+from agui_client._core.transport.client import ClientRequest
 from agui_client.reconnect import Connect, DetachedRuns, LastEventId, ReconnectPolicy
 
 URL = "http://localhost:1/"

@@ -13,7 +13,7 @@ import pytest
 from ag_ui.core import ReasoningEncryptedValueEvent
 
 from agui_client import AGUIError, HttpAgent, HTTPStatusError, RetryPolicy, UsageError
-from agui_client._transport.client import ClientRequest
+from agui_client._core.transport.client import ClientRequest
 from agui_client.testing import Raw, Reply, reasoning, serve_bytes, sse, text, turn
 
 pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]

@@ -15,8 +15,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agui_client import DecodeError, ProtocolError, StreamTooLargeError
-from agui_client._transport.numbered import NumberedFramer
-from agui_client._transport.sse import Framer
+from agui_client._core.transport.numbered import NumberedFramer
+from agui_client._core.transport.sse import Framer
 
 BOM = "\ufeff"
 PLAIN = 'data: {"type":"CUSTOM"}'

@@ -23,7 +23,7 @@ from agui_client import (
     Timeouts,
     UnexpectedContentTypeError,
 )
-from agui_client.asgi.in_process import Receive, Send
+from agui_client._core.transport.in_process import Receive, Send
 from agui_client.testing import Reply, ScriptedAgent, agui_app, serve, serve_bytes, sse, state, text, turn
 from support.bodies import URL, Body, Memory, memory_agent, response
 

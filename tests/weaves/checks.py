@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agui_client._protocol.schema import is_array, is_object
+from agui_client._core.protocol.schema import is_array, is_object
 from weaves.material import SECRET
 from weaves.naive import Naive
 from weaves.stages import Verdict, as_json

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any, TypeAlias
 
-from agui_client._protocol.schema import is_array, is_object
+from agui_client._core.protocol.schema import is_array, is_object
 
 Json: TypeAlias = dict[str, Any]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from agui_client._protocol.schema import is_array, is_object
+from agui_client._core.protocol.schema import is_array, is_object
 from weaves.naive import Json
 from weaves.stages import encoded
 

@@ -1,0 +1,117 @@
+"""`agui evaluate`: the conversations of a file of scenarios, with progress on stderr and the table on stdout."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from agui_client._cli.agent_settings import ENVIRONMENT, URL_VARIABLE, evaluate_arguments, needed_url
+from agui_client._cli.batches import follow
+from agui_client._cli.exit_codes import ExitCode
+from agui_client._core.ground.secrets import address_of
+from agui_client.errors import UsageError
+from agui_client.terminal._lines import complain, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from agui_client.evaluation import Evaluation
+
+_EPILOG = f"""{ENVIRONMENT}
+\b
+Exit codes:
+  0    every conversation passed
+  1    a check failed
+  2    wrong usage, or scenarios that cannot be read; nothing was sent
+  3    conversations could not be held, as the agent cannot be reached
+  130  stopped with Ctrl-C; with --journal, the same command goes on
+"""
+
+
+@click.command(epilog=_EPILOG)
+@evaluate_arguments
+@click.option("--repeat", type=click.IntRange(1), default=1, show_default=True, help="Conversations in each scenario.")
+@click.option("--at-once", type=click.IntRange(1), default=10, show_default=True, help="Conversations at once.")
+@click.option("--journal", metavar="FILE", help="A line for each conversation; the same command goes on with it.")
+@click.option("--keep", metavar="DIR", help="The folder for cassettes of conversations that failed.")
+@click.option("--shrink", "is_shrinking", is_flag=True, help="Ask the agent again to make the cassettes short.")
+@click.option("--junit", metavar="FILE", help="Also write the outcomes for a CI system.")
+@click.option("--user", metavar="URL_OR_MODEL", help="The agent that plays the user, such as openai:gpt-5.")
+@click.option("--judge", metavar="URL_OR_MODEL", help="The agent that judges.")
+@click.option("--retry", type=click.IntRange(0), default=2, show_default=True, help="Repetitions of those not held.")
+@click.option("--rerun-failed", is_flag=True, help="Hold conversations again that could not be held.")
+def evaluate(
+    file: str,
+    urls: list[str],
+    agents: Mapping[str, str],
+    headers: Mapping[str, str],
+    timeout: float | None,
+    **given: Any,
+) -> int:
+    """Let the users of the scenarios in FILE talk with the agent at URL, and check what comes of it.
+
+    With two URLs, or --agent old=URL --agent new=URL, agents stand side by side.
+    """
+    # Loaded here, as the work of all commands.
+    from agui_client._core.agent.http_agent import HttpAgent
+
+    if agents and urls:
+        raise click.UsageError("give URLs or --agent, not both")
+    addresses = agents or _named(urls or [needed_url(os.environ.get(URL_VARIABLE))])
+    made = {name: HttpAgent(url, headers=headers, timeout=timeout) for name, url in addresses.items()}
+    return _evaluate(made, file, **given)
+
+
+def _named(urls: list[str]) -> dict[str, str]:
+    """Return addresses by names: one has none, of several the address is the name."""
+    named = {address_of(url): url for url in urls} if len(urls) > 1 else {"": urls[0]}
+    if len(named) < len(urls):
+        raise click.UsageError("two agents have one address; name them with --agent NAME=URL")
+    return named
+
+
+def _evaluate(agents: Mapping[str, Any], file: str, *, junit: str | None, is_shrinking: bool, **options: Any) -> int:
+    from agui_client.evaluation._evaluation import Plan
+    from agui_client.evaluation._junit import write_junit
+
+    if is_shrinking and options["keep"] is None and options["journal"] is None:
+        raise click.UsageError("--shrink makes cassettes short: give --keep DIR, too")
+    chosen: Any = {name: value for name, value in options.items() if value is not None}
+    try:
+        plan = Plan(agents.get("", agents), file, chosen)
+    except UsageError as wrong:
+        complain(str(wrong), *getattr(wrong, "__notes__", ()))  # every fault of the file has a line
+        return ExitCode.USAGE
+    try:
+        for done in asyncio.run(follow(plan.batch, is_kept=True)):
+            plan.add(done)
+    except KeyboardInterrupt:
+        again = "the same command goes on" if options["journal"] else "with --journal FILE, the command would go on"
+        complain(f"{plan.batch.progress}; {again}")
+        raise
+    evaluation = plan.evaluation()
+    if is_shrinking:
+        _shrink(evaluation, agents, options["judge"])
+    click.echo("\n".join(printable(line) for line in str(evaluation).splitlines()))
+    if junit is not None:
+        write_junit(evaluation, junit)
+    return _code_of(evaluation)
+
+
+def _shrink(evaluation: Evaluation, agents: Mapping[str, Any], judge: str | None) -> None:
+    from agui_client.evaluation import shrink
+
+    for outcome in evaluation.failures:
+        if outcome.cassette is not None:
+            # Of two agents, the other one shows which prompt the failure needs.
+            other = next((agent for name, agent in agents.items() if name != outcome.agent), None)
+            shrink(outcome, agents[outcome.agent], reference=other, judge=judge).save(outcome.cassette)
+
+
+def _code_of(evaluation: Evaluation) -> ExitCode:
+    if evaluation.broken:
+        return ExitCode.BROKEN
+    return ExitCode.SUCCESS if evaluation.passed else ExitCode.RUN_FAILED

@@ -1,0 +1,981 @@
+"""AbstractAgent: a conversation with an agent, and the verbs that run it.
+
+Subclasses say how one run is carried out (`run`); the five verbs are how people use it. Here the parts are put
+together; a call is carried out by `_core.run.engine`.
+"""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Never, ParamSpec, TypeVar, Unpack, cast, overload
+from uuid import uuid4
+
+from ag_ui.core import AgentCapabilities, BaseEvent, RunAgentInput
+
+from agui_client._core.conversation.conversation import Conversation
+from agui_client._core.conversation.message_list import MessageList
+from agui_client._core.conversation.snapshot import ConversationSnapshot
+from agui_client._core.ground.display import Displayed
+from agui_client._core.protocol.prompts import MessageLike, Prompt
+from agui_client._core.protocol.reduce import Change
+from agui_client._core.protocol.schema import is_a
+from agui_client._core.run.hooks import EventSubscriber, Subscriber, Subscription
+from agui_client._core.run.observers import Observers, RunObserver, asynchronous_method
+from agui_client._core.run.options import (
+    BY_CALL,
+    BY_REQUEST,
+    IN_INPUT,
+    ConnectOptions,
+    RunOptions,
+    checked_options,
+    lists_keywords,
+)
+from agui_client._core.run.scope import CURRENT_SCOPE, AgentInfo, AgentOptions, StateT, typed
+from agui_client._core.tools.people import People
+from agui_client._core.tools.tool_limits import ToolLimits
+from agui_client._core.transport.timeouts import UNLIMITED, Timeouts
+from agui_client.errors import HTTPStatusError, UsageError
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from ag_ui.core import Event, Interrupt, Message, ToolCall
+    from reactivex import Observable
+
+    from agui_client._core.agent.state_edits import StateEdit
+    from agui_client._core.agent.state_model import StateModel
+    from agui_client._core.protocol.events import WireEvent
+    from agui_client._core.run.continuing import StoredBeginning, StoredCall, ThreadLog
+    from agui_client._core.run.custom_models import CustomModels
+    from agui_client._core.run.ending import Checkpoint, Save
+    from agui_client._core.run.engine import Engine
+    from agui_client._core.run.middleware import Middleware
+    from agui_client._core.run.result import RunResult
+    from agui_client._core.run.run_loop import RunLoop
+    from agui_client._core.surfaces.async_run import AgentRun, Start
+    from agui_client._core.surfaces.sync_run import SyncAgentRun
+    from agui_client._core.tools.approval import ApprovalRule, Approver
+    from agui_client._core.tools.function import FunctionTool, NamedToolOptions
+    from agui_client._core.tools.interrupts import Answerer
+    from agui_client._core.tools.toolset import ToolSource
+
+P = ParamSpec("P")
+R = TypeVar("R")
+FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
+
+_FUNCTIONS = {"approve": "an ApprovalRequest", "answer": "an Interrupt", "on_abort": "a HookContext"}
+"""The options that are functions, with what they take."""
+_RECORDS: dict[str, tuple[type, str]] = {
+    "tool_limits": (ToolLimits, "ToolLimits(...), such as ToolLimits(rounds=5)"),
+    "people": (People, "People(...), such as People(wait=600)"),
+    "capabilities": (AgentCapabilities, "ag_ui.core.AgentCapabilities"),
+}
+"""The options that are records, with their classes."""
+
+
+@lists_keywords(AgentOptions)
+class AbstractAgent(Displayed, ABC, Generic[StateT]):
+    """A conversation with an agent, wherever that agent runs.
+
+    Subclasses say how a run is carried out, by overriding `run`. One run at a time; `clone()` for parallel work.
+
+    Args:
+        options: See `AgentOptions`.
+
+    Raises:
+        UsageError: An option has a value that it does not take.
+        TypeError: There is no such option.
+    """
+
+    _needs: tuple[str, ...] = ("agui_client._core.surfaces.async_run", "agui_client._core.run.engine")
+    """The modules that the runs of this kind of agent need."""
+    _max_protocol_version: str | None = None
+    """The newest version that the agent is known to speak, if that is older than 1.0."""
+
+    is_team: ClassVar[bool] = False
+    """Whether the agent leads members, and keeps notes about them in the state."""
+    is_local: ClassVar[bool] = True
+    """Whether the agent's work is done in this process: False for one whose `run` sends its input, as it is, away."""
+    goes_on_alone: ClassVar[bool] = False
+    """Whether a run may go on when its caller leaves it, so that `detach()` makes sense."""
+    takes: ClassVar[frozenset[str]] = frozenset()
+    """The keywords of the verbs, such as "headers", that `run` carries out: it finds them in `call_options`. Without
+    them, a call with a keyword that is not for agents of every kind is refused."""
+
+    def __init__(self, **options: Unpack[AgentOptions[StateT]]) -> None:
+        options = checked_options(options, AgentOptions, type(self).__name__, type(self))
+        for module in self._needs:
+            # With the first agent, so that importing the package is quick, and so is the first run.
+            import_module(module)
+        agent_id = options.get("agent_id")
+        self.agent_id: str = agent_id or str(uuid4())
+        """The id of the agent in the application."""
+        self.description: str = options.get("description") or ""
+        """The purpose of the agent."""
+        from agui_client._core.tools.toolset import checked_source
+
+        self.tools: ToolSource = checked_source(options.get("tools", ()))
+        """Tools of the application that the agent may call, or a function that chooses them."""
+        # Compared, and not a flag: an application may set `agent_id` later, and has chosen it then.
+        self._generated_id = "" if agent_id else self.agent_id
+        self._conversation = Conversation(
+            options.get("thread_id"), options.get("initial_messages", ()), options.get("initial_state")
+        )
+        for name, takes in _FUNCTIONS.items():
+            _check_function(name, takes, options.get(name))
+        for name, (kind, takes) in _RECORDS.items():
+            if not isinstance(given := options.get(name), kind | None):
+                raise UsageError(f"{name}= takes {takes}, not {given!r}")
+        if (nulls := options.get("null_fields", "reject")) not in ("reject", "drop"):
+            raise UsageError(f"null_fields is 'reject' or 'drop', not {nulls!r}")
+        if (history := options.get("history", "full")) != "full":
+            from agui_client._core.conversation.history import check_history
+
+            check_history(history)
+        self._options = options
+        self._state_model: StateModel[StateT] | None = None
+        self._middleware: list[Middleware] = []
+        self._subscribers: list[Subscriber] = []
+        self._observers: list[RunObserver] = []
+        self._save: Save | None = None
+        self._log: ThreadLog | None = None
+        self.use(*options.get("middleware", ()))
+        for observer in options.get("observers", ()):
+            self.add_observer(observer)
+        self._custom_models: CustomModels | None = None
+        if (models := options.get("custom_models")) is not None:
+            from agui_client._core.run.custom_models import CustomModels
+
+            self._custom_models = CustomModels(models)
+        if "state_model" in options or "on_conflict" in options:
+            self._type_state(options.get("state_model"), options.get("on_conflict"))
+
+    @abstractmethod
+    def run(self, input: RunAgentInput) -> AsyncIterator[WireEvent]:
+        """Carry out one run: override this, usually as an async generator.
+
+        Like any async generator it should not hold a task group or a cancel scope open across a `yield`; on trio that
+        breaks the run.
+
+        Args:
+            input: The input of the run, with the whole conversation.
+
+        Returns:
+            The run's events, as they happen; they are validated like a remote agent's.
+        """
+
+    def connect(self, input: RunAgentInput) -> AsyncIterator[WireEvent]:
+        """Send the thread again, and go on with a run that is still going: override this where the agent can.
+
+        Args:
+            input: The thread, with the messages that the client has.
+
+        Returns:
+            The thread's events from its beginning, as far as the agent has them; none if there is nothing to send.
+
+        Raises:
+            UsageError: There is no way to, which is so unless a subclass says otherwise.
+        """
+        raise UsageError(f"{type(self).__name__} has no way to reconnect: override connect(), or see connect_url=")
+
+    @property
+    def can_connect(self) -> bool:
+        """Whether the agent has a way to send a thread again."""
+        return type(self).connect is not AbstractAgent.connect
+
+    def is_of_member(self, message: Message) -> bool:
+        """Return whether a message of the conversation belongs to a member, by its id and owner; False but in teams.
+
+        Args:
+            message: The message.
+        """
+        return False
+
+    async def capabilities(self) -> AgentCapabilities | None:
+        """Return what the agent declares to be able to do: the `capabilities=` of its constructor.
+
+        A subclass overrides this where it knows more. What is not declared is unknown, not absent, and no run is judged
+        by a declaration.
+
+        Returns:
+            The declaration; None without one.
+        """
+        return self._options.get("capabilities")
+
+    # --- the verbs
+
+    @lists_keywords(RunOptions)
+    async def run_agent(self, prompt: Prompt = None, **options: Unpack[RunOptions]) -> RunResult[StateT]:
+        """Run the agent and wait for its answer.
+
+        Args:
+            prompt: Text; a list of texts, paths and content parts (see `attach`); a message; a `RunAgentInput`, which
+                is sent as it is and becomes the conversation; or None to go on with the conversation as it is.
+            options: See `RunOptions`.
+
+        Returns:
+            The result; interrupts and unanswered tool calls are in it, not raised.
+
+        Raises:
+            RunFailedError: The agent reported RUN_ERROR.
+            ProtocolError: The stream broke the protocol, or stopped without a terminal event.
+            TransportError: No usable response arrived.
+            UsageError: Another run is going on, interrupts are not covered, or the input cannot be sent.
+        """
+        async with self.stream(prompt, **options) as run:
+            try:
+                return await run.result()
+            except HTTPStatusError as refused:
+                from agui_client._core.run.lost_run import is_refused_repetition
+
+                if not is_refused_repetition(run.call, refused):
+                    raise
+        return await self.connect_agent(**_for_connecting(options))
+
+    @lists_keywords(RunOptions)
+    def stream(self, prompt: Prompt = None, **options: Unpack[RunOptions]) -> AgentRun[StateT]:
+        """Run the agent and iterate its events: `async with agent.stream("...") as run: async for event in run`.
+
+        Args:
+            prompt: Text; a list of texts, paths and content parts (see `attach`); a message; a `RunAgentInput`, which
+                is sent as it is and becomes the conversation; or None to go on with the conversation as it is.
+            options: See `RunOptions`.
+
+        Returns:
+            The run, as an async context manager; nothing is sent before the first event is requested.
+        """
+        from agui_client._core.surfaces.async_run import AgentRun
+
+        return AgentRun(self._starting(prompt, options))
+
+    @lists_keywords(RunOptions)
+    def run_agent_sync(self, prompt: Prompt = None, **options: Unpack[RunOptions]) -> RunResult[StateT]:
+        """`run_agent` for code without `await`: scripts, threads, and notebooks with a running loop.
+
+        Args:
+            prompt: Text; a list of texts, paths and content parts (see `attach`); a message; a `RunAgentInput`, which
+                is sent as it is and becomes the conversation; or None to go on with the conversation as it is.
+            options: See `RunOptions`.
+
+        Returns:
+            The result.
+
+        Raises:
+            AGUIError: As `run_agent`.
+        """
+        with self.stream_sync(prompt, **options) as run:
+            try:
+                return run.result()
+            except HTTPStatusError as refused:
+                from agui_client._core.run.lost_run import is_refused_repetition
+
+                if not is_refused_repetition(run.call, refused):
+                    raise
+        return self.connect_agent_sync(**_for_connecting(options))
+
+    @lists_keywords(RunOptions)
+    def stream_sync(self, prompt: Prompt = None, **options: Unpack[RunOptions]) -> SyncAgentRun[StateT]:
+        """`stream` for code without `await`: `with agent.stream_sync("...") as run: for event in run`.
+
+        Args:
+            prompt: Text; a list of texts, paths and content parts (see `attach`); a message; a `RunAgentInput`, which
+                is sent as it is and becomes the conversation; or None to go on with the conversation as it is.
+            options: See `RunOptions`.
+
+        Returns:
+            The run, as a context manager; nothing is sent before the first event is requested.
+        """
+        from agui_client._core.surfaces.sync_run import SyncAgentRun
+
+        return SyncAgentRun(self._starting(prompt, options))
+
+    @lists_keywords(RunOptions)
+    def observe(self, prompt: Prompt = None, **options: Unpack[RunOptions]) -> Observable[Event]:
+        """Return a run as a cold RxPY observable: subscribing starts it, disposing aborts it.
+
+        Inside an asyncio loop the events come in that loop; without one, in a thread of the subscription's own.
+
+        Args:
+            prompt: Text; a list of texts, paths and content parts (see `attach`); a message; a `RunAgentInput`, which
+                is sent as it is and becomes the conversation; or None to go on with the conversation as it is.
+            options: See `RunOptions`.
+
+        Returns:
+            An observable of events; an exception that `run_agent` would raise goes to `on_error`.
+        """
+        from agui_client._core.surfaces.observable import observe_run
+
+        # Here, and not at the subscription: a misspelled keyword is the fault of this line.
+        checked_options(options, RunOptions, f"{type(self).__name__}.observe")
+        return observe_run(lambda: self.stream(prompt, **options), self._conversation)
+
+    @lists_keywords(ConnectOptions)
+    async def connect_agent(self, **options: Unpack[ConnectOptions]) -> RunResult[StateT]:
+        """Take up the thread where the agent has it: after a cut connection, a restart, or on another machine.
+
+        The thread that the server sends again is merged with the local one, message by message; a run that is still
+        going is followed to its end. Nothing is asked, and no tool is executed.
+
+        Args:
+            options: See `ConnectOptions`.
+
+        Returns:
+            The result of the thread's last run; without an outcome if there was nothing to send.
+
+        Raises:
+            AGUIError: As `run_agent`.
+        """
+        async with self.stream_connect(**options) as run:
+            return await run.result()
+
+    @lists_keywords(ConnectOptions)
+    def stream_connect(self, **options: Unpack[ConnectOptions]) -> AgentRun[StateT]:
+        """`connect_agent`, to be iterated: `async with agent.stream_connect() as run`.
+
+        Args:
+            options: See `ConnectOptions`.
+
+        Returns:
+            The run, as an async context manager.
+        """
+        from agui_client._core.surfaces.async_run import AgentRun
+
+        return AgentRun(self._starting(None, options, is_replay=True))
+
+    def connect_agent_sync(self, **options: Unpack[ConnectOptions]) -> RunResult[StateT]:
+        """`connect_agent` for code without `await`.
+
+        Args:
+            options: See `ConnectOptions`.
+
+        Returns:
+            The result of the thread's last run; without an outcome if there was nothing to send.
+
+        Raises:
+            AGUIError: As `run_agent`.
+        """
+        with self.stream_connect_sync(**options) as run:
+            return run.result()
+
+    def stream_connect_sync(self, **options: Unpack[ConnectOptions]) -> SyncAgentRun[StateT]:
+        """`stream_connect` for code without `await`: `with agent.stream_connect_sync() as run: for event in run`.
+
+        Args:
+            options: See `ConnectOptions`.
+
+        Returns:
+            The run, as a context manager.
+        """
+        from agui_client._core.surfaces.sync_run import SyncAgentRun
+
+        return SyncAgentRun(self._starting(None, options, is_replay=True))
+
+    def abort_run(self) -> None:
+        """Stop the run that is going on, from any task or thread: it returns what arrived, with `aborted` set."""
+        # No exception without a run: it may have ended while the caller made up its mind.
+        if (call := self._conversation.turns.current) is not None:
+            call.interrupt()
+
+    def steer(self, prompt: Prompt) -> None:
+        """Say something to the run that is going on, from any task or thread: `agent.steer("no museums")`.
+
+        The message goes with the next run of the call, after the tools that the agent called; if none follows, the
+        call goes on with a run of its own. If it ends with a failure, an abort or an open question,
+        `result.unsent_messages` has the message.
+
+        Args:
+            prompt: As for `run_agent`; text, usually.
+
+        Raises:
+            UsageError: No run is going on, or the run has just ended: ask with `run_agent`.
+        """
+        if (call := self._conversation.turns.current) is None:
+            raise UsageError("no run is going on, so nothing can steer it; ask with run_agent() or stream()")
+        call.steer(prompt)
+
+    # --- the conversation
+
+    @property
+    def name(self) -> str | None:
+        """The id, if the application chose it; None for a generated one."""
+        return None if self.agent_id == self._generated_id else self.agent_id
+
+    @property
+    def thread_id(self) -> str:
+        """The id of the thread."""
+        return self._conversation.thread_id
+
+    @property
+    def messages(self) -> list[Message]:
+        """The conversation so far; neither the list nor the messages in it ever change, see `add_messages`."""
+        return MessageList(self._conversation.messages)
+
+    @messages.setter
+    def messages(self, messages: Never) -> Never:
+        """Refuse an assignment, which would not say whether messages are replaced or added."""
+        raise UsageError(
+            "agent.messages is a copy: agent.set_messages([...]) replaces them, add_messages([...]) adds some"
+        )
+
+    @property
+    def state(self) -> Any:
+        """The state that both sides write, any JSON value; treat it as read-only, and assign another to change it."""
+        return self._conversation.state_to_show()
+
+    @state.setter
+    def state(self, state: object) -> None:
+        """Replace the state."""
+        self.set_state(state)
+
+    @property
+    def typed_state(self) -> StateT:
+        """The state as an object of `state_model`: a copy, read anew at each look; see `edit_state` to change it.
+
+        Raises:
+            ParseError: The state does not fit.
+            UsageError: The agent has no `state_model`.
+        """
+        return typed(self._conversation.state, self._read_state)
+
+    def edit_state(self) -> StateEdit[StateT]:
+        """Return a block that edits the state: `with agent.edit_state() as trip: trip.budget = 900`.
+
+        The block gets a copy: of `state_model`, or JSON without one. What is changed in it is merged with what the
+        agent changes in the meantime, and goes out with the next run. An exception in the block discards the changes.
+        During a run, edit where its events are iterated, or in a tool.
+
+        Returns:
+            The block.
+
+        Raises:
+            ParseError: At the beginning of the block: the state does not fit the model.
+            UsageError: At its end: the edited state does not fit, or has no JSON form.
+            StateConflictError: At its end, with `on_conflict="raise"`: the agent has changed the same place. If it does
+                so later in a run, it ends that run.
+        """
+        from agui_client._core.agent.state_edits import StateEdit
+
+        return StateEdit(self._conversation, self._state_model, self._options.get("on_conflict", "theirs"))
+
+    @property
+    def pending_interrupts(self) -> list[Interrupt]:
+        """The interrupts of the last run, and questions of tools; the next run must answer all with `resume=`.
+
+        If a run that answered the agent's interrupts has failed, they are pending again: the next run may answer them
+        once more, and need not. (A team of this process keeps the answers, and goes on with them.)
+        """
+        asked = [question.interrupt for question in self._conversation.questions]
+        again = [] if self.is_team else self._conversation.interrupts_to_answer_again
+        return [*(self._conversation.pending_interrupts or again), *asked]
+
+    @property
+    def approved_tools(self) -> set[str]:
+        """The names of the tools that `Approve(always=True)` approved for this thread; discard one to be asked again.
+
+        The set belongs to the conversation, and is saved with it.
+        """
+        return self._conversation.approved_tools
+
+    @property
+    def pending_tool_calls(self) -> list[ToolCall]:
+        """The tool calls that the last run left to the application; answer them with `tool_results=`."""
+        asking = {question.interrupt.tool_call_id for question in self._conversation.questions}
+        return [call for call in self._conversation.pending_tool_calls if call.id not in asking]
+
+    @property
+    def unknown_tool_calls(self) -> list[ToolCall]:
+        """The tool calls whose functions took too long, were stopped in the middle, or were killed with their program.
+
+        They may have had their effect or not, and are never called again. Give their results with `tool_results=`, or
+        go on: then the agent gets a placeholder, the message that the result is unknown (at a time-out it has that
+        already), and the call stays here until you give its result.
+        """
+        return self._conversation.unknown_tool_calls
+
+    @property
+    def incomplete_ids(self) -> list[str]:
+        """The messages and tool calls that runs began and did not complete, because they were cut off or stopped."""
+        calls = [each.tool_call_id for each in self._conversation.ledger if not each.is_whole]
+        return [*self._conversation.incomplete_ids, *calls]
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a run is going on."""
+        return self._conversation.is_running
+
+    def add_message(self, message: MessageLike) -> None:
+        """Append a message."""
+        self.add_messages([message])
+
+    def add_messages(self, messages: Iterable[MessageLike]) -> None:
+        """Append messages."""
+        self._conversation.add_messages(messages)
+
+    def set_messages(self, messages: Iterable[MessageLike]) -> None:
+        """Replace the conversation's messages."""
+        self._conversation.set_messages(messages)
+
+    def rewind(self, message_id: str | None = None, *, before: str | None = None) -> list[Message]:
+        """Take the conversation back to one of its messages, to edit what came after it or to have it answered again.
+
+            agent.rewind(question.id)                            # regenerate
+            await agent.run_agent()
+
+            agent.rewind(before=question.id)                     # edit; a message that keeps its id is known as an edit
+            await agent.run_agent(question.model_copy(update={"content": "..."}))
+
+        The state stays as it is; a server that stores the thread sends the one that belongs to that message with the
+        next run (`agent_app(..., on_divergence="rewind")`). Questions that the agent has asked since are withdrawn.
+
+        Args:
+            message_id: The id of the message that becomes the last one; the results of its calls stay, too.
+            before: The id of the first message that goes, in place of `message_id`.
+
+        Returns:
+            The messages that were taken away.
+
+        Raises:
+            UsageError: There is no such message, the place is between a call and its result, or not one id is given.
+            RunInProgressError: A run is going on.
+        """
+        return self._conversation.rewind(message_id, before)
+
+    def set_state(self, state: Any) -> None:
+        """Replace the state by a copy of any JSON value; pydantic models and dataclasses in it are dumped by alias.
+
+        Raises:
+            UsageError: It has no JSON form.
+        """
+        self._conversation.set_state(state)
+
+    def save_with(self, save: Save | None, *, log: ThreadLog | None = None) -> Self:
+        """Have the conversation saved whenever something must not be lost; clones of the agent are not saved.
+
+        The function is awaited before a run is sent and when it has ended, before a function is called and after it
+        answered, and, while events arrive, about once a second. If it fails, so does the call, and nothing is sent or
+        executed after it. `agui_client.store` saves threads in a database.
+
+        Args:
+            save: A coroutine function that takes a `Checkpoint`; None ends it.
+            log: The log of a stored thread, for the agent to be served; None without one.
+
+        Returns:
+            The agent itself.
+        """
+        self._save, self._log = save, log
+        self._conversation.past = None if log is None else log.past
+        return self
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether the conversation is that of a stored thread, which is open."""
+        return self._conversation.past is not None
+
+    async def stored_call(self, call_id: str) -> StoredCall | None:
+        """Return a call of this agent's stored thread, which may have been cut; None if nothing of it was saved.
+
+        Args:
+            call_id: The id of the call's first run.
+        """
+        return None if self._log is None else await self._log.find_call(call_id)
+
+    async def stored_beginning(self, message_id: str | None) -> StoredBeginning | None:
+        """Return this agent's stored thread up to one of its messages; None if no thread is stored.
+
+        Args:
+            message_id: The id of the last message; None for the thread before its first message.
+        """
+        return None if self._log is None else await self._log.find_beginning(message_id)
+
+    def checkpoint(self) -> Checkpoint:
+        """Return what the function of `save_with` would get now, also in the middle of a run; the state is a copy."""
+        from agui_client._core.run.ending import Checkpoint
+
+        call = self._conversation.turns.current
+        now: Checkpoint = Checkpoint(self._conversation.members()) if call is None else call.checkpoint()
+        # Functions of `save_with` read it at once; a caller of this may keep it while patches change the state.
+        return replace(now, members={**now.members, "state": copy.deepcopy(now.members["state"])})
+
+    def abandon_interrupts(self) -> None:
+        """Let the next run go on without answers: it cancels every pending interrupt."""
+        self._conversation.is_abandoned = True
+
+    def snapshot(self) -> ConversationSnapshot:
+        """Return the conversation as a pydantic document that survives JSON; see `restore`."""
+        return self._conversation.snapshot()
+
+    def restore(self, document: ConversationSnapshot) -> None:
+        """Go on with a conversation that was saved with `snapshot()`, in this process or another.
+
+        Args:
+            document: The saved conversation.
+
+        Raises:
+            RunInProgressError: A run is going on.
+        """
+        self._conversation.restore(document)
+
+    def clone(self, *, thread_id: str | None = None) -> Self:
+        """Return the same agent with a copy of the conversation, for a second line of thought.
+
+        Changes to one conversation do not reach the other. The transport and attributes of subclasses are shared.
+
+        Args:
+            thread_id: The copy's thread; the same one if left out. A server that remembers threads wants another.
+        """
+        # A copy, and no call of the constructor: a subclass may take other arguments.
+        twin = copy.copy(self)
+        twin.tools = _own_list(self.tools)
+        twin._middleware, twin._observers = list(self._middleware), list(self._observers)
+        # Two conversations that are saved as one thread would overwrite each other.
+        twin._subscribers, twin._save, twin._log = list(self._subscribers), None, None
+        twin._conversation = self._conversation.clone(thread_id)
+        return twin
+
+    def observe_messages(self) -> Observable[list[Message]]:
+        """Return the messages as a hot RxPY observable: the present ones, then every change, across runs."""
+        from agui_client._core.surfaces.observable import observe_changes
+
+        return observe_changes(self._conversation.listen, Change.MESSAGES, lambda: self.messages)
+
+    def observe_state(self, path: str = "") -> Observable[Any]:
+        """Return the state, or places in it, as a hot RxPY observable: the present values, then every change.
+
+        Args:
+            path: The JSON pointer of a place, such as `/legs/0/price`; `*` stands for every member, as in
+                `/legs/*/price`. The value of a place that was removed is `agui_client.state.ABSENT`.
+
+        Raises:
+            UsageError: The path is no JSON pointer.
+        """
+        if path:
+            from agui_client._core.agent.state_watching import observe_places
+
+            return observe_places(self._conversation, path)
+        from agui_client._core.surfaces.observable import observe_changes
+
+        return observe_changes(self._conversation.listen, Change.STATE, lambda: self.state)
+
+    def on_state(self, path: str) -> Callable[[FunctionT], FunctionT]:
+        """Decorate a plain function to be called with every new value at places of the state, in runs and outside.
+
+        Args:
+            path: The JSON pointer of the places, such as `/legs/*/price`; `*` stands for every member.
+
+        Returns:
+            The decorator; the function takes the value, and the JSON pointer of its place after it if it wants. The
+            value of a place that was removed is `agui_client.state.ABSENT`. An exception in the function is logged.
+
+        Raises:
+            UsageError: The path is no JSON pointer, or the function is async.
+        """
+        from agui_client._core.agent.state_watching import Places, watch_with
+
+        places = Places(path)
+
+        def register(function: FunctionT) -> FunctionT:
+            """Call the function from the next change on."""
+            watch_with(self._conversation, places, function)
+            return function
+
+        return register
+
+    # --- middleware, subscribers, observers, tools
+
+    def set_handlers(self, *, approve: Approver | None = None, answer: Answerer | None = None) -> Self:
+        """Have other functions approve tool calls and answer interrupts, from the next call on.
+
+        Args:
+            approve: As `approve=` of the constructor; None leaves the function that there is.
+            answer: As `answer=` of the constructor; None leaves the function that there is.
+
+        Returns:
+            The agent itself.
+
+        Raises:
+            UsageError: One of them is no function.
+        """
+        given = {"approve": approve, "answer": answer}
+        for name, function in given.items():
+            _check_function(name, _FUNCTIONS[name], function)
+        # A dict of its own: clones share the options.
+        changed: Any = {name: function for name, function in given.items() if function is not None}
+        options: Any = {**self._options, **changed}
+        self._options = options
+        return self
+
+    def use(self, *added: Middleware | RunObserver) -> Self:
+        """Put functions around every run, inside those that are there already, or let observers watch all runs.
+
+        Args:
+            added: `async def function(input, next)` that yields events, usually those of `next(input)`; or an observer,
+                such as `record("run.jsonl")`.
+
+        Returns:
+            The agent itself.
+
+        Raises:
+            UsageError: One of them is neither.
+        """
+        for each in added:
+            if isinstance(each, RunObserver):
+                self.add_observer(each)
+            elif callable(each):
+                self._middleware.append(each)
+            else:
+                raise UsageError(f"middleware is a function (input, next), not {each!r}")
+        return self
+
+    def subscribe(self, subscriber: Subscriber) -> Subscription:
+        """Call a subscriber's hooks, from the next event on.
+
+        Args:
+            subscriber: An instance of a `Subscriber` subclass.
+
+        Returns:
+            The subscription; leave it as a block, or call `unsubscribe()`.
+
+        Raises:
+            UsageError: It is not a subscriber.
+        """
+        if not is_a(subscriber, Subscriber):
+            raise UsageError(f"subscribe() takes an instance of a Subscriber subclass, not {subscriber!r}; see on()")
+        # Added to the list that a running call has, so that the next event finds the subscriber.
+        self._subscribers.append(subscriber)
+        return Subscription(self._subscribers, subscriber)
+
+    def on(self, event_type: type[BaseEvent]) -> Callable[[FunctionT], FunctionT]:
+        """Decorate a function, sync or async, to be called with every event of a type.
+
+        Args:
+            event_type: An event class of `ag_ui.core`; `BaseEvent` for all.
+
+        Returns:
+            The decorator; the function takes the event, and the `HookContext` after it if it wants.
+
+        Raises:
+            UsageError: The type is not a class of events.
+        """
+        kind: Any = event_type
+        if not (isinstance(kind, type) and issubclass(kind, BaseEvent)):
+            raise UsageError(f"on() takes a class of events, such as TextMessageContentEvent, not {event_type!r}")
+
+        def register(function: FunctionT) -> FunctionT:
+            """Call the function from the next event on."""
+            self._subscribers.append(EventSubscriber(event_type, function))
+            return function
+
+        return register
+
+    def add_observer(self, observer: RunObserver) -> Self:
+        """Let an observer watch runs, from the next call on.
+
+        Args:
+            observer: An instance of a `RunObserver` subclass.
+
+        Returns:
+            The agent itself.
+
+        Raises:
+            UsageError: It is not an observer, or a method of it is async.
+        """
+        if not is_a(observer, RunObserver):
+            raise UsageError(f"an observer is an instance of a RunObserver subclass, not {observer!r}")
+        if (name := asynchronous_method(observer)) is not None:
+            how = "make it a plain method that starts a task, or use a Subscriber, whose hooks are awaited"
+            raise UsageError(f"{type(observer).__name__}.{name} is async, and no run waits for observers: {how}")
+        self._observers.append(observer)
+        return self
+
+    @overload
+    def tool(self, function: Callable[P, R], /, **options: Unpack[NamedToolOptions]) -> FunctionTool[P, R]: ...
+    @overload
+    def tool(self, /, **options: Unpack[NamedToolOptions]) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
+    def tool(self, function: Callable[..., Any] | None = None, /, **options: Unpack[NamedToolOptions]) -> Any:
+        """Decorate a function to make it a tool of this agent: `@agent.tool`, or `@agent.tool(approval="always")`.
+
+        Args:
+            function: A function, a coroutine function or a bound method; see `agui_client.tool`.
+            options: The tool's name, description, approval and timeout; see `NamedToolOptions`.
+
+        Returns:
+            The tool, which can be called like the function.
+
+        Raises:
+            UsageError: It cannot be offered, or a toolset or a function chooses this agent's tools.
+        """
+        from agui_client._core.tools.function import FunctionTool
+        from agui_client._core.tools.toolset import Toolset, chooses_tools, tool_list
+
+        if function is None:
+            return partial(self.tool, **options)
+        if isinstance(self.tools, Toolset):
+            raise UsageError("tools= of this agent is a toolset; give it in a list, so that functions can be added")
+        if chooses_tools(self.tools):
+            raise UsageError("this agent's tools are chosen by a function; let that function choose this one, too")
+        made = FunctionTool(function, **options)
+        self.tools = [*tool_list(self.tools), made]
+        return made
+
+    def as_tool(self, name: str, description: str, *, approval: ApprovalRule = "never") -> FunctionTool[..., Any]:
+        """Return this agent as a tool of another one: `HttpAgent(url, tools=[coder.as_tool("ask_coder", "...")])`.
+
+        Each call begins a conversation of its own with a clone. What the clone asks, and approvals that its tools wait
+        for and nobody of its own gives, go to the other agent's `answer=`, or become interrupts of that agent, whose
+        answers let the clone go on; its text is reported as progress.
+
+        Args:
+            name: The tool's name.
+            description: What the agent is good for, for the other agent.
+            approval: The calls that wait for approval; see `tool`.
+
+        Returns:
+            The tool.
+
+        Raises:
+            UsageError: It cannot be offered under that name.
+        """
+        from agui_client._core.agent.agent_tool import agent_tool
+
+        return agent_tool(self, name, description, approval)
+
+    def __repr__(self) -> str:
+        where = "" if (address := self._address()) is None else f"{address!r}, "
+        return f"{type(self).__name__}({where}agent_id={self.agent_id!r}, thread_id={self.thread_id!r})"
+
+    # --- putting a call together
+
+    @property
+    def call_options(self) -> RunOptions:
+        """The keywords of the call that `run` is carrying out; none between runs, and inside a run of another agent."""
+        scope = CURRENT_SCOPE.get()
+        # Another agent in this run must not get them: they may hold the credentials for one server.
+        return scope.options if scope is not None and scope.owner is self else {}
+
+    def _type_state(self, model: Any, policy: object) -> None:
+        """Take the type of the state, and the policy for conflicts."""
+        from agui_client._core.agent.state_edits import check_policy
+        from agui_client._core.agent.state_model import ModelCheck, StateModel
+
+        check_policy(policy)
+        if model is not None:
+            self._state_model = StateModel(model)
+            self._observers.append(ModelCheck(self._state_model))
+
+    @property
+    def _read_state(self) -> Callable[[Any], StateT] | None:
+        return None if self._state_model is None else self._state_model.read
+
+    def _address(self) -> str | None:
+        """Return the address of a remote agent; None for one in this process."""
+        return None
+
+    def _starting(self, prompt: Prompt, options: ConnectOptions, *, is_replay: bool = False) -> Start:
+        """Check the keywords of a call, and return the function that makes its engine when its block is entered."""
+        kind, verb = (ConnectOptions, "connect_agent") if is_replay else (RunOptions, "run_agent")
+        checked = checked_options(options, kind, f"{type(self).__name__}.{verb}")
+        self.check_options(checked)
+        # The engine is made in the block: the agent may be changed until then, and a run that is never entered is
+        # nothing that has to be closed.
+        return partial(self._engine, prompt, cast("RunOptions", checked), is_replay)
+
+    def check_options(self, options: Mapping[str, object]) -> None:
+        """Refuse keywords of a call that nobody would carry out.
+
+        Args:
+            options: Keywords of `RunOptions`.
+
+        Raises:
+            UsageError: A keyword becomes no part of the input, is not the call's, and this kind of agent does not take
+                it.
+        """
+        for name in sorted(options.keys() - IN_INPUT - BY_CALL - self.takes):
+            takers = (kind.__name__ for kind in _kinds(AbstractAgent) if name in kind.takes)
+            taker = "HttpAgent" if name in BY_REQUEST else next(takers, "agent that takes it")
+            raise UsageError(f"{name}= is for an {taker}; a {type(self).__name__} does not take it")
+
+    def _timeouts_of(self, options: RunOptions) -> Timeouts:
+        """Return the time limits of a call; an agent in this process has none of its own."""
+        return Timeouts.of(options["timeout"]) if "timeout" in options else UNLIMITED
+
+    def _engine(self, prompt: Prompt, options: RunOptions, is_replay: bool, loop: RunLoop) -> Engine:
+        """Make the engine of a call, with the parts that the agent has now."""
+        from agui_client._core.run.call import Call
+        from agui_client._core.run.engine import Engine
+
+        info = AgentInfo(
+            self.agent_id,
+            self.name,
+            self.description,
+            self._address(),
+            is_team=self.is_team,
+            takes=self.takes,
+            is_local=self.is_local,
+            goes_on_alone=self.goes_on_alone,
+        )
+        call = Call(
+            agent=info,
+            owner=self,
+            agent_options=self._options,
+            agent_run=self.connect if is_replay else self.run,
+            max_protocol_version=self._max_protocol_version,
+            conversation=self._conversation,
+            agent_tools=self.tools,
+            middleware=tuple(self._middleware),  # the runs of one call have the same, whatever `use` adds meanwhile
+            subscribers=self._subscribers,
+            observers=Observers(self._observers),
+            read_state=self._read_state,
+            custom_models=self._custom_models,
+            save=self._save,
+            timeouts=self._timeouts_of(options),
+            options=options,
+            is_replay=is_replay,
+        )
+        return Engine(call, prompt, loop)
+
+
+def _for_connecting(options: RunOptions) -> ConnectOptions:
+    """Return the keywords of a call that say how a server is asked, for connecting to its thread instead."""
+    return cast(
+        "ConnectOptions", {name: each for name, each in options.items() if name in ConnectOptions.__annotations__}
+    )
+
+
+def _kinds(kind: Any) -> Iterator[type[AbstractAgent[Any]]]:
+    """Yield the kinds of agents that are known, general ones first."""
+    for each in kind.__subclasses__():
+        yield each
+        yield from _kinds(each)
+
+
+def as_run_input(given: object) -> RunAgentInput:
+    """Return the input of a run as it is.
+
+    Args:
+        given: The argument of `run`.
+
+    Raises:
+        UsageError: It is no `RunAgentInput`.
+    """
+    if not isinstance(given, RunAgentInput):
+        kind = type(given).__name__
+        raise UsageError(f"run() takes a RunAgentInput, not a {kind}; did you mean run_agent() or run_agent_sync()?")
+    return given
+
+
+def _check_function(name: str, takes: str, function: object) -> None:
+    """Refuse an option that is no function; a class would be called, and what it makes would be taken for an answer."""
+    if isinstance(function, type):
+        raise UsageError(f"{name}= takes a function of {takes}, not a class; did you mean {function.__name__}()?")
+    if function is not None and not callable(function):
+        raise UsageError(f"{name}= takes a function of {takes}, not {function!r}")
+
+
+def _own_list(tools: ToolSource) -> ToolSource:
+    """Return tools as a list of their own; a toolset or a function that chooses tools as it is."""
+    return list(cast("Iterable[Any]", tools)) if isinstance(tools, Iterable) else tools

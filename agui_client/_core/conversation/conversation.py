@@ -1,0 +1,698 @@
+"""A conversation: messages, state and what is pending of one thread, saved and restored as one document."""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from threading import get_ident
+from typing import TYPE_CHECKING, Any, Protocol, cast
+from uuid import uuid4
+
+from ag_ui.core import Interrupt, Message, ResumeEntry, ToolCall, ToolMessage
+from pydantic_core import to_jsonable_python
+
+from agui_client._core.conversation.changes import (
+    ConversationChange,
+    MessagesAdded,
+    MessagesReplaced,
+    ResultsAdded,
+    StateReplaced,
+)
+from agui_client._core.conversation.ledger import AnsweredBy, CallStatus, Ledger, ToolCallRecord, further, reconcile
+from agui_client._core.conversation.snapshot import ConversationSnapshot, document_of
+from agui_client._core.conversation.turns import Turns
+from agui_client._core.protocol.open_items import quoted
+from agui_client._core.protocol.patch import DEEPEST_TEXT, copied, is_same_json, nests_deeper
+from agui_client._core.protocol.placeholders import is_placeholder
+from agui_client._core.protocol.prompts import MessageLike, as_messages
+from agui_client._core.protocol.reduce import Change, Reducer
+from agui_client._core.protocol.schema import is_a
+from agui_client._core.protocol.thread_state import is_same_call
+from agui_client._core.tools.questions import ToolQuestion
+from agui_client.errors import UsageError
+
+if TYPE_CHECKING:
+    from agui_client._core.conversation.history import History
+    from agui_client._core.conversation.log import PastRuns
+    from agui_client._core.protocol.outcome import OutcomeTracker
+    from agui_client._core.protocol.replay import ReplayReducer
+    from agui_client._core.protocol.verify import Verifier
+    from agui_client._core.protocol.warnings import WarningLog
+    from agui_client._core.tools.context import ToolExecution
+
+Listener = Callable[[Change], None]
+
+
+class StateOverlay(Protocol):
+    """Edits of the application that the agent does not have yet, shown over the agent's state."""
+
+    def shown(self, theirs: Any) -> Any:
+        """Return the agent's state with the edits in it."""
+
+    def sent(self, state: Any) -> None:
+        """Go on from the state that a run is sent."""
+
+
+_MOST_NESTED = 20
+"""The calls of listeners inside each other: a function that corrects what it watches needs two or three."""
+
+
+class Conversation:
+    """Messages, state and pending work of one thread.
+
+    Args:
+        thread_id: The id of the thread; None makes one.
+        messages: The first messages.
+        state: The first state, any JSON value.
+    """
+
+    def __init__(self, thread_id: str | None = None, messages: Iterable[MessageLike] = (), state: Any = None) -> None:
+        self.thread_id: str = thread_id or str(uuid4())
+        """The id of the thread."""
+        # The messages and the state; during a replay, with the replayed ones among them. Events change them through
+        # the handlers that `begin_run` gives away, and everything else through `apply`.
+        self._reducer = Reducer(as_messages(messages), {} if state is None else state_as_json(state))
+        self.pending_interrupts: list[Interrupt] = []
+        """The interrupts that the next run must answer."""
+        self.answered_interrupts: list[Interrupt] = []
+        """The interrupts that a run answered which then failed: the next run may answer them again, and need not."""
+        self.unreceived: dict[str, None] | None = None
+        """The ids of the messages that the application added since it sent the last run that finished; None if the
+        agent may lack any of the messages."""
+        self._unreceived_before: dict[str, None] | None = None
+        self.listeners: list[Listener] = []
+        """Functions that are called after every change."""
+        # Calls of listeners inside each other, by threads.
+        self._notifying: Counter[int] = Counter()
+        self.overlay: StateOverlay | None = None
+        """Edits that were made during a run; the agent gets them with the next one."""
+        self.turns: Turns = Turns()
+        """Keeps the calls apart."""
+        self.past: PastRuns | None = None
+        """The runs that the log of a stored thread knows; None where no log is kept."""
+        self.state_base: str | None = None
+        """The hash of the state that a server had when the last run ended; None if no server takes one."""
+        self.lost_run: object = None
+        """The `LostRun` of the last call, if its server keeps it and its end did not arrive; None otherwise."""
+        self.state_of_result: object = None
+        """The state that the result of the last call has."""
+        self.ledger: Ledger = Ledger()
+        """The records of the tool calls that runs of this side left."""
+        self.approved_tools: set[str] = set()
+        """The names of the tools whose calls are approved in this thread without a question."""
+        self.incomplete_ids: dict[str, None] = {}
+        """The ids of the messages that runs began and did not complete."""
+        self.kept_answers: list[ResumeEntry] = []
+        """The answers to pending interrupts that are sent with those that are still missing."""
+        self.is_abandoned: bool = False
+        """Whether the next run cancels the pending interrupts because they were abandoned."""
+        # The messages and the state that a replay goes back to if it ends early.
+        self._local = self._reducer
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a run is going on."""
+        return self.turns.current is not None
+
+    # --- reading
+
+    @property
+    def messages(self) -> list[Message]:
+        """The messages so far, as a new list."""
+        return self._reducer.messages
+
+    @property
+    def state(self) -> Any:
+        """The state so far, with the edits that the agent does not know of yet."""
+        state = self._reducer.state
+        return state if self.overlay is None else self.overlay.shown(state)
+
+    @property
+    def agent_state(self) -> Any:
+        """The state as the agent knows it, without edits that were made since."""
+        return self._reducer.state
+
+    def state_to_show(self) -> Any:
+        """Return the state for the application, which may write into it in spite of all advice.
+
+        The result of the last run has the state as that run left it. So the conversation goes on with a copy, made at
+        the first look after the run.
+        """
+        state = self.state
+        if state is self.state_of_result and not self.is_running:
+            self.apply(StateReplaced(state := copied(state)))
+        return state
+
+    def message(self, message_id: str) -> Message | None:
+        """Return one message as it is now; None when there is none with this id."""
+        return self._reducer.message(message_id)
+
+    def text_of(self, message_id: str) -> str:
+        """Return the text of one message as it is now; "" when there is none."""
+        return self._reducer.text_of(message_id)
+
+    def tool_call(self, tool_call_id: str) -> ToolCall | None:
+        """Return one tool call with its arguments as far as they have come; None when there is none with this id."""
+        return self._reducer.tool_call(tool_call_id)
+
+    def place_of_call(self, tool_call_id: str) -> tuple[Message, int] | None:
+        """Return the message of the latest call of an id, and its number among those; None when there is none."""
+        return self._reducer.place_of_call(tool_call_id)
+
+    def arguments_size(self, tool_call_id: str) -> int:
+        """Return the number of characters that have come of a call's arguments; 0 when there is none with this id."""
+        return self._reducer.arguments_size(tool_call_id)
+
+    @property
+    def answered_call_ids(self) -> Collection[str]:
+        """The ids of the tool calls that have a result."""
+        return self._reducer.answered_call_ids
+
+    # --- changing
+
+    def apply(self, change: ConversationChange) -> Change:
+        """Change messages, results or state, and with them what depends on them, such as the records of calls.
+
+        This is the only way to change them apart from the events of a run. Listeners are not called: `notify` does
+        that when all is changed that belongs together.
+
+        Args:
+            change: The change.
+
+        Returns:
+            The parts that changed, for `notify`.
+        """
+        match change:
+            case MessagesReplaced(messages, is_replay):
+                self._replace_messages(messages, is_replay=is_replay)
+            case MessagesAdded(messages):
+                self._reducer.add_messages(messages)
+                self._note_unreceived(messages)
+            case ResultsAdded(results, are_own):
+                self._insert_results(results, are_own=are_own)
+            case StateReplaced(state, keeps_edits):
+                self.overlay = self.overlay if keeps_edits else None
+                self._reducer.set_state(state)
+                return Change.STATE
+        return Change.MESSAGES
+
+    def _replace_messages(self, messages: Iterable[Message], *, is_replay: bool) -> None:
+        self._reducer.set_messages(messages)
+        if not is_replay:
+            self.unreceived = None
+        reconcile(self, is_cut=not is_replay)
+
+    def _insert_results(self, results: Sequence[ToolMessage], *, are_own: bool) -> None:
+        self._reducer.thread.insert_results(results)
+        self._note_unreceived(results)
+        for each in results if are_own else ():
+            if not is_placeholder(each):
+                self.ledger.answer(each.tool_call_id)
+
+    def _note_unreceived(self, added: Iterable[Message]) -> None:
+        if self.unreceived is not None:
+            self.unreceived.update((message.id, None) for message in added)
+
+    def add_messages(self, messages: Iterable[MessageLike]) -> None:
+        """Append messages."""
+        if added := as_messages(messages):
+            self.notify(self.apply(MessagesAdded(added)))
+
+    def add_results(self, results: Sequence[ToolMessage], *, are_own: bool = False) -> None:
+        """Insert results of tool calls behind their calls.
+
+        Args:
+            results: The results.
+            are_own: Whether the calls were executed here, and no run has received the results yet.
+        """
+        if results:
+            self.notify(self.apply(ResultsAdded(results, are_own)))
+
+    def set_messages(self, messages: Iterable[MessageLike]) -> None:
+        """Replace all messages, and forget the records of the calls that are no longer among them."""
+        self.notify(self.apply(MessagesReplaced(as_messages(messages))))
+
+    def remove_messages(self, added: Collection[str]) -> None:
+        """Remove messages that were added for a run which never started, by their ids."""
+        if added:
+            unreceived, left = self.unreceived, [each for each in self.messages if each.id not in added]
+            change = self.apply(MessagesReplaced(as_messages(left)))
+            self.unreceived = unreceived
+            self.notify(change)
+
+    def set_state(self, state: Any) -> None:
+        """Replace the state by a copy of a JSON value."""
+        self.notify(self.apply(StateReplaced(state_as_json(state))))
+
+    def note_sent(self, history: History, messages: Sequence[Message]) -> None:
+        """Note what a run sends; if the run does not finish, the agent may have received none of it.
+
+        Args:
+            history: The value of `history=`.
+            messages: The messages that it chose.
+        """
+        if history != "full":
+            self._reducer.thread.note_sent(messages)
+        self._unreceived_before = self.unreceived
+        self.unreceived = {} if history in ("full", "new") else None
+
+    def note_unfinished(self, *, may_have_started: bool) -> None:
+        """Note that the latest run did not finish.
+
+        Args:
+            may_have_started: Whether the agent may have got it; if not, it has what it had before.
+        """
+        self.unreceived = None if may_have_started else self._unreceived_before
+
+    def note_sent_state(self, state: Any) -> None:
+        """Note the state that a run is sent, with the edits in it."""
+        if self.overlay is not None:
+            self.overlay.sent(state)
+
+    def listen(self, listener: Listener) -> Callable[[], None]:
+        """Call a function after every change to messages or state.
+
+        Args:
+            listener: Called with the parts that changed.
+
+        Returns:
+            A function that ends it; idempotent.
+        """
+        self.listeners.append(listener)
+
+        def stop() -> None:
+            """Remove the listener."""
+            with suppress(ValueError):
+                self.listeners.remove(listener)
+
+        return stop
+
+    def notify(self, change: Change) -> None:
+        """Call the listeners.
+
+        Raises:
+            UsageError: A listener changes what it is called with, and is called with that change, and so on.
+        """
+        if not self.listeners or not change:
+            return
+        thread = get_ident()
+        if self._notifying[thread] == _MOST_NESTED:
+            raise UsageError(
+                f"a function that watches the {'state' if change & Change.STATE else 'messages'} changes it with each "
+                f"call, and was called {_MOST_NESTED} times inside itself; change it only where it differs from what "
+                "it should be"
+            )
+        self._notifying[thread] += 1
+        try:
+            # A copy, as a listener may remove itself.
+            for listener in tuple(self.listeners):
+                listener(change)
+        finally:
+            self._notifying[thread] -= 1
+            if not self._notifying[thread]:
+                del self._notifying[thread]
+
+    # --- pending work
+
+    @property
+    def open_records(self) -> list[ToolCallRecord]:
+        """The records of the calls without a result."""
+        answered = self.answered_call_ids
+        return [
+            each
+            for each in self.ledger
+            if each.tool_call_id not in answered and self.tool_call(each.tool_call_id) is not None
+        ]
+
+    @property
+    def unknown_tool_calls(self) -> list[ToolCall]:
+        """The tool calls whose function was called and whose result is not known, also if the agent was told so."""
+        answered = self.answered_call_ids
+        begun = [each for each in self.ledger if each.status is CallStatus.EXECUTING]
+        return self._calls_of(
+            each for each in begun if each.tool_call_id not in answered or self.has_placeholder(each.tool_call_id)
+        )
+
+    @property
+    def pending_tool_calls(self) -> list[ToolCall]:
+        """The tool calls that the last run left to the application and that have no result yet."""
+        return self._calls_of(each for each in self.open_records if each.is_ours_to_answer)
+
+    @property
+    def waiting_calls(self) -> dict[str, ToolCall]:
+        """The calls without a result of runs that finished, as they are now, by id; only those with whole arguments."""
+        waiting = [each for each in self.open_records if each.shown is not None and each.status is not CallStatus.CUT]
+        return {call.id: call for call in self._calls_of(waiting)}
+
+    def _calls_of(self, records: Iterable[ToolCallRecord]) -> list[ToolCall]:
+        calls = [self.tool_call(each.tool_call_id) for each in records]
+        return [call for call in calls if call is not None]
+
+    @property
+    def questions(self) -> list[ToolQuestion]:
+        """The questions of tool calls that wait for an answer, to be made again with it."""
+        return [each.question for each in self.open_records if each.question is not None]
+
+    def note_execution(self, execution: ToolExecution) -> None:
+        """Note that a call is decided about, that its function is called, or that its question waits for an answer.
+
+        Args:
+            execution: The execution of the call as it is now.
+        """
+        if execution.decision is not None:
+            self.ledger.decide(execution.tool_call_id, execution.decision)
+        if execution.status == "running":
+            self.ledger.execute(execution.tool_call_id)
+        elif execution.question is not None:
+            self.ledger.ask(execution.tool_call_id, execution.question)
+
+    @property
+    def interrupts_to_answer_again(self) -> list[Interrupt]:
+        """The interrupts that a failed run has answered, apart from those whose calls it has carried out."""
+        done = self.answered_call_ids
+        return [each for each in self.answered_interrupts if each.tool_call_id not in done]
+
+    def keep_answers(self, entries: Sequence[ResumeEntry]) -> None:
+        """Keep answers to pending interrupts, to be sent with those that are still missing."""
+        answered = {entry.interrupt_id for entry in entries}
+        self.pending_interrupts = [each for each in self.pending_interrupts if each.id not in answered]
+        kept = {entry.interrupt_id for entry in self.kept_answers}
+        self.kept_answers = [*self.kept_answers, *(each for each in entries if each.interrupt_id not in kept)]
+
+    def settle(
+        self,
+        outcome: OutcomeTracker,
+        verifier: Verifier,
+        left: Mapping[str, AnsweredBy],
+        warnings: WarningLog,
+        run_id: str | None = None,
+    ) -> None:
+        """Replace what is pending by what a run that started left.
+
+        Args:
+            outcome: The outcome of the run.
+            verifier: The verifier of its events, which knows what it left open.
+            left: The sides that answer the calls without a result, by the ids of the calls, apart from those that an
+                interrupt is about.
+            warnings: The log of the run, which gets the waiting calls that it changed.
+            run_id: The id of the run.
+        """
+        has_failed = outcome.finished is None
+        self.answered_interrupts = (self.pending_interrupts or self.answered_interrupts) if has_failed else []
+        self.pending_interrupts = list(outcome.interrupts)
+        self.kept_answers, self.is_abandoned = [], False
+        broken = self._note_incomplete(outcome, verifier)
+        # Before the calls of this run are looked at: a snapshot may have replaced the messages that records are about.
+        reconcile(self)
+        self.ledger.report()
+        asked_about = [each.tool_call_id for each in outcome.interrupts if each.tool_call_id is not None]
+        waiting, answered = dict.fromkeys([*left, *asked_about]), self.answered_call_ids
+        known = [each.tool_call_id for each in self.ledger]
+        unfinished = dict.fromkeys(outcome.unfinished_call_ids)
+        for call_id in dict.fromkeys([*known, *waiting, *unfinished]):
+            if call_id not in answered:
+                self._record_call(
+                    call_id,
+                    outcome,
+                    run_id,
+                    left.get(call_id, AnsweredBy.AGENT),
+                    warnings,
+                    is_broken=call_id in broken,
+                    is_shown=call_id in waiting,
+                    is_unfinished=call_id in unfinished,
+                )
+
+    def _note_incomplete(self, outcome: OutcomeTracker, verifier: Verifier) -> set[str]:
+        """Note which messages and calls came to their end, and which did not; return the calls that did not."""
+        open_ids = verifier.unclosed_ids
+        closed_ids = outcome.completed_ids.difference(open_ids)
+        self.ledger.complete(closed_ids)
+        opened_before = [each for each in verifier.unclosed_ids_before if each not in closed_ids]
+        before = [each for each in self.incomplete_ids if each not in closed_ids]
+        cut_ids = (*before, *opened_before, *open_ids, *sorted(outcome.cut_ids))
+        cut_short = [each for each in cut_ids if self.tool_call(each) is None]
+        self.incomplete_ids = dict.fromkeys(cut_short)
+        return {*opened_before, *open_ids}
+
+    def _record_call(
+        self,
+        call_id: str,
+        outcome: OutcomeTracker,
+        run_id: str | None,
+        answered_by: AnsweredBy,
+        warnings: WarningLog,
+        *,
+        is_broken: bool,
+        is_shown: bool,
+        is_unfinished: bool,
+    ) -> None:
+        """Store the record of a call that a run left without a result."""
+        known = self.ledger.get(call_id)
+        call, place = self.tool_call(call_id), self.place_of_call(call_id)
+        if call is None or place is None:
+            return
+        message, ordinal = place
+        is_whole = not is_broken and (known is None or known.is_whole)
+        if known is not None and is_whole and not is_same_call(call, known.latest or call):
+            what = "which waits for an answer, was changed; no approval of it as it was shown counts any more"
+            warnings.add("SEC-3", f"tool call {quoted(call_id)}, {what}")
+        # A call that this run did not touch keeps its status: it may be cut, and must not begin to wait.
+        status = CallStatus.WAITING if known is None or call_id in outcome.tool_call_ids else known.status
+        first_shown = None if known is None else known.shown
+        self.ledger.record(
+            ToolCallRecord(
+                tool_call_id=call_id,
+                message_id=message.id,
+                ordinal=ordinal,
+                run_id=run_id if known is None else known.run_id,
+                subagent_run_id=message.subagent_run_id,
+                status=CallStatus.CUT if is_unfinished else status,
+                answered_by=answered_by,
+                is_whole=is_whole,
+                shown=(first_shown or call) if is_whole and (is_shown or first_shown) else None,
+                latest=call if is_whole else None,
+            )
+        )
+
+    def note_replayed(self, interrupts: Sequence[Interrupt], warnings: WarningLog) -> None:
+        """Warn of waiting interrupts that a replay changed: nobody was asked what they ask now."""
+        before = {each.id: each for each in self.pending_interrupts}
+        for interrupt in interrupts:
+            if interrupt != before.get(interrupt.id, interrupt):
+                what = "which waits for an answer, was changed; show it again before it is answered"
+                warnings.add("SEC-3", f"interrupt {quoted(interrupt.id)}, {what}")
+
+    def has_placeholder(self, tool_call_id: str) -> bool:
+        """Return whether a placeholder stands where the result of a call would be."""
+        return self._reducer.thread.placeholder_of(tool_call_id) is not None
+
+    # --- runs
+
+    def begin_run(self, warnings: WarningLog, *, is_local: bool, is_replay: bool) -> Reducer:
+        """Return the reducer that takes in the events of a run, and nothing else.
+
+        Args:
+            warnings: The log of what is skipped.
+            is_local: Whether the agent works in this process.
+            is_replay: Whether the run sends the thread again: it is shown merged with the local one, until
+                `end_replay`.
+        """
+        if is_replay:
+            from agui_client._core.protocol.replay import ReplayReducer
+
+            self._local, self._reducer = self._reducer, ReplayReducer(self._reducer, warnings)
+        thread = self._reducer.thread
+        thread.log, thread.takes_marks = warnings, is_local
+        return self._reducer
+
+    @property
+    def warnings(self) -> WarningLog:
+        """The log of the present run, or of the last one."""
+        return self._reducer.thread.log
+
+    def keep_through_snapshots(self, messages: Iterable[Message]) -> None:
+        """Have no MESSAGES_SNAPSHOT drop some messages."""
+        self._reducer.thread.kept.update(message.id for message in messages)
+
+    def keep_replaced_messages(self) -> None:
+        """Keep the messages that a MESSAGES_SNAPSHOT replaces, from now on."""
+        # Not for every call: the list would hold the messages of a long thread a second time.
+        self._reducer.thread.before_snapshot = []
+
+    @property
+    def replaced_messages(self) -> Sequence[Message]:
+        """The messages before the latest MESSAGES_SNAPSHOT, if they are kept."""
+        return self._reducer.thread.before_snapshot or ()
+
+    def lacks(self, message_ids: Collection[str]) -> list[str]:
+        """Return those of some messages that are here, and that a replay, which has not ended, has not brought."""
+        return cast("ReplayReducer", self._reducer).lacks(message_ids)
+
+    def end_replay(self, *, has_ended: bool, is_whole: bool = False) -> bool:
+        """Take over the merged thread; after a replay that ended early, go back to the local one.
+
+        Args:
+            has_ended: Whether the replay came to the end of a run.
+            is_whole: Whether the server said what of the local thread it does not have.
+
+        Returns:
+            Whether the local thread goes on after that run, so that the replay ended early all the same.
+        """
+        replay, self._reducer = cast("ReplayReducer", self._reducer), self._local
+        is_behind = has_ended and not is_whole and replay.is_behind
+        self.notify(self._take_over(replay) if has_ended and not is_behind else Change.MESSAGES | Change.STATE)
+        return is_behind
+
+    def _take_over(self, replay: ReplayReducer) -> Change:
+        """Take over the merged messages and state of a replay, as far as they are new."""
+        messages, state, change = replay.messages, replay.state, Change.NONE
+        if messages != self.messages:
+            change |= self.apply(MessagesReplaced(messages, is_replay=True))
+        if not is_same_json(state, self.agent_state):
+            change |= self.apply(StateReplaced(state, keeps_edits=True))
+        return change
+
+    # --- documents
+
+    def members(self) -> dict[str, Any]:
+        """Return the members of the conversation's document, which share messages and state with it."""
+        return {
+            "thread_id": self.thread_id,
+            "messages": self.messages,
+            "state": self.state,
+            "pending_interrupts": list(self.pending_interrupts),
+            "answered_interrupts": list(self.answered_interrupts),
+            "abandoned": self.is_abandoned,
+            "kept_answers": list(self.kept_answers),
+            "incomplete_ids": list(self.incomplete_ids),
+            "unreceived_ids": None if self.unreceived is None else list(self.unreceived),
+            "state_base": self.state_base,
+            "approved_tools": sorted(self.approved_tools),
+            "tool_calls": list(self.ledger),
+        }
+
+    def snapshot(self) -> ConversationSnapshot:
+        """Return the conversation as a document."""
+        return document_of({**self.members(), "state": copy.deepcopy(self.state)})
+
+    def beginning(self, count: int) -> ConversationSnapshot:
+        """Return the conversation up to a message, with the present state, and without what later messages left open.
+
+        Args:
+            count: The number of messages that stay.
+        """
+        messages = self.messages[:count]
+        calls = {call.id for each in messages if each.role == "assistant" for call in each.tool_calls or ()}
+        ids = {each.id for each in messages}
+        return self.snapshot().model_copy(
+            update={
+                "pending_interrupts": [],
+                "answered_interrupts": [],
+                "kept_answers": [],
+                "messages": messages,
+                "abandoned": False,
+                "incomplete_ids": [each for each in self.incomplete_ids if each in ids],
+                "unreceived_ids": None,
+                "tool_calls": [each for each in self.ledger if each.tool_call_id in calls and each.message_id in ids],
+            }
+        )
+
+    def rewind(self, message_id: str | None, before: str | None) -> list[Message]:
+        """Take the conversation back: see `AbstractAgent.rewind`."""
+        if (message_id is None) is (before is None):
+            raise UsageError(
+                "rewind() takes the id of the last message that stays, or before= with that of the first to go"
+            )
+        messages, wanted = self.messages, before if message_id is None else message_id
+        if not is_a(wanted, str):
+            kind = type(wanted).__name__
+            raise UsageError(f"rewind() takes the id of a message, as in rewind(message.id), not a {kind}")
+        place = next((at for at, each in enumerate(messages) if each.id == wanted), None)
+        if place is None:
+            raise UsageError(f"the conversation has no message {quoted(str(wanted))}; agent.messages lists their ids")
+        count = place + (before is None)
+        while before is None and count < len(messages) and messages[count].role == "tool":
+            count += 1
+        if before is not None and messages[place].role == "tool":
+            raise UsageError("rewind() cuts no call off from its result: give the message of the call")
+        self.restore(self.beginning(count))
+        return messages[count:]
+
+    def restore(self, document: ConversationSnapshot) -> None:
+        """Replace the conversation by a saved one.
+
+        Raises:
+            RunInProgressError: A run is going on.
+        """
+        if not is_a(document, ConversationSnapshot):
+            raise UsageError("restore() takes a ConversationSnapshot; read one with model_validate_json(text)")
+        self.turns.check()
+        self.become(document)
+
+    def become(self, document: ConversationSnapshot) -> None:
+        """Replace the conversation by a saved one, as `restore` does, also in the middle of a run."""
+        is_same_thread = document.thread_id == self.thread_id
+        now = {each.tool_call_id: self._current_record(each) for each in document.tool_calls} if is_same_thread else {}
+        # First, as it may refuse the messages: then nothing is replaced.
+        change = self.apply(MessagesReplaced(document.messages))
+        self.thread_id = document.thread_id
+        change |= self.apply(StateReplaced(copy.deepcopy(document.state)))
+        self.unreceived = None if document.unreceived_ids is None else dict.fromkeys(document.unreceived_ids)
+        self.pending_interrupts = list(document.pending_interrupts)
+        self.answered_interrupts = list(document.answered_interrupts)
+        self.kept_answers = list(document.kept_answers)
+        self.is_abandoned = document.abandoned
+        self.state_base = document.state_base
+        self.approved_tools = set(document.approved_tools)
+        self.incomplete_ids = dict.fromkeys(document.incomplete_ids)
+        records = [further(each, now.get(each.tool_call_id)) for each in document.tool_calls]
+        # `latest` is not in documents: a change is one only after what was restored.
+        self.ledger = Ledger(
+            each.become(latest=self.tool_call(each.tool_call_id) if each.is_whole else None) for each in records
+        )
+        reconcile(self)
+        self.notify(change)
+
+    def _current_record(self, record: ToolCallRecord) -> ToolCallRecord | None:
+        """Return what the conversation knows of a call in a document of its thread; None if it knows nothing."""
+        place = self.place_of_call(record.tool_call_id)
+        if place is None or place[0].id != record.message_id:
+            return None
+        return self.ledger.get(record.tool_call_id)
+
+    def branch(self) -> Conversation:
+        """Return a conversation over the same messages and state, which can be settled for itself."""
+        twin = copy.copy(self)
+        # Only what settling changes in place; it replaces everything else.
+        twin.listeners, twin.ledger = [], self.ledger.copy()
+        return twin
+
+    def clone(self, thread_id: str | None = None) -> Conversation:
+        """Return a copy with the same messages, state and pending work, on the same thread unless one is given."""
+        twin = Conversation(thread_id or self.thread_id)
+        # By way of a document, so that a clone has what a restored conversation has, and no more.
+        twin.restore(self.snapshot().model_copy(update={"thread_id": twin.thread_id}))
+        if twin.thread_id != self.thread_id:
+            # What a person approved for one thread says nothing about another.
+            twin.unreceived, twin.approved_tools = None, set()
+        return twin
+
+
+def state_as_json(state: Any) -> Any:
+    """Return the application's state as JSON of its own that fits into a saved conversation and a run input.
+
+    Args:
+        state: Any JSON value; the models and dataclasses in it are dumped by alias.
+
+    Raises:
+        UsageError: It has no JSON form, or is too deep.
+    """
+    try:
+        own = state if nests_deeper(state, DEEPEST_TEXT - 1) else to_jsonable_python(state, by_alias=True)
+    except ValueError as error:
+        raise UsageError(f"the state cannot be written as JSON: {error}; it was not taken") from None
+    if nests_deeper(own, DEEPEST_TEXT - 1):
+        raise UsageError(f"the state contains itself, or nests deeper than {DEEPEST_TEXT - 1} levels; it was not taken")
+    return own

@@ -1,0 +1,307 @@
+"""The ledger: a record for each tool call that a run of this side left (TOOL-4, TOOL-9, TOOL-10, SEC-3).
+
+A record is made when a run leaves a call without a result; it is the proof that the agent made the call. Calls in
+messages that a caller brought have none, and are never executed. A record goes with its call: when the call is no
+longer among the messages, and when a server uses the id again, which then means another call.
+
+`CallStatus` has the statuses of a call, and `_FOLLOWS` what may follow each of them, with the reasons.
+
+A call that got its result from elsewhere (its caller or the agent) has no record any more. One whose function was
+stopped, by a time-out or as the program ended, stays EXECUTING: it may have a placeholder, which a late result of the
+application replaces once.
+
+An invariant: a function is called only after its record was saved as EXECUTING. From such a record without a
+result, a program cannot know whether the function had its effect, and nothing here calls it again.
+
+To change
+
+- a status of a tool call: `CallStatus` here, in its place among the others, as `further` there compares them; what may
+  follow it in `_FOLLOWS` there. `tests/tools/test_late_results.py` goes through the statuses, and says which way to a
+  new one, or which fact about it, is missing. `Conversation.settle` says what a run leaves, `reconcile` here what
+  becomes of a record when the messages change, `withheld_calls` in `_core/conversation/answer_checks.py` which calls
+  are not executed; `_as_they_went_on` in `store/_threads/entries.py` what a fork keeps, `_takes_results` in
+  `_serving/caller_input.py` and `stored_interrupts` in `_core/surfaces/caller_interrupts.py` what a caller may answer,
+  `check_tools` in `_core/run/continuing.py` and `_in_flight_at` in `teams/_in_flight_tools.py` which calls are made
+  after a crash. Older code refuses a status that it does not know, in documents and in stored threads
+- who may answer a tool call: `ToolCallRecord.answered_by` and `AnsweredBy` here; `_answered_by` in
+  `_core/run/ending.py` chooses the side when a run leaves the call, and a call that only an interrupt is about is the
+  agent's. Of callers of served agents, `_takes_results` and `StoredThreadRequest.check_tools` in
+  `_serving/caller_input.py`. Who approves a call that the application executes: `_core/tools/approval.py`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ag_ui.core import ToolCall
+from pydantic import BaseModel, ConfigDict, Field
+
+from agui_client._core.tools.approval import ToolDecision
+from agui_client._core.tools.questions import ToolQuestion
+
+if TYPE_CHECKING:
+    from agui_client._core.conversation.conversation import Conversation
+
+
+class CallStatus(StrEnum):
+    """The status of a tool call without a result, or that was executed here; from the earliest to the latest."""
+
+    PLACEHOLDER = "placeholder"
+    """It was never executed, and the agent got a placeholder for its result; or its arguments never ended."""
+    CUT = "cut"
+    """Its run did not finish: it is executed only on an approval."""
+    WAITING = "waiting"
+    """Its run finished, and left it without a result."""
+    ASKED = "asked"
+    """Its tool asked a question that nobody has answered; the call is made again with the answer."""
+    EXECUTING = "executing"
+    """Its function was called. If that was stopped since, its effect is unknown, and it is never called again."""
+    ANSWERED = "answered"
+    """It was executed here, and its result is among the messages."""
+
+
+_FOLLOWS: Mapping[CallStatus, frozenset[CallStatus]] = {
+    # CUT if the placeholder is lost, ANSWERED by a late result.
+    CallStatus.PLACEHOLDER: frozenset({CallStatus.CUT, CallStatus.EXECUTING, CallStatus.ANSWERED}),
+    # WAITING if the call is restarted, and left by a run that finishes; EXECUTING on an approval.
+    CallStatus.CUT: frozenset({CallStatus.WAITING, CallStatus.PLACEHOLDER, CallStatus.EXECUTING, CallStatus.ANSWERED}),
+    # CUT or PLACEHOLDER if the conversation went on without the call.
+    CallStatus.WAITING: frozenset({CallStatus.CUT, CallStatus.PLACEHOLDER, CallStatus.EXECUTING, CallStatus.ANSWERED}),
+    # EXECUTING when the call is made again with the answer.
+    CallStatus.ASKED: frozenset({CallStatus.PLACEHOLDER, CallStatus.EXECUTING, CallStatus.ANSWERED}),
+    # ANSWERED also by a late result.
+    CallStatus.EXECUTING: frozenset({CallStatus.ASKED, CallStatus.ANSWERED}),
+    # EXECUTING if the agent's snapshot lacks the result.
+    CallStatus.ANSWERED: frozenset({CallStatus.EXECUTING}),
+}
+"""The statuses that may follow each one, beside itself."""
+
+
+class AnsweredBy(StrEnum):
+    """The side that answers a tool call."""
+
+    APPLICATION = "application"
+    """This application: its functions alone answer the call."""
+    CALLER = "caller"
+    """The side that runs the agent: a program, or the caller of a served agent."""
+    AGENT = "agent"
+    """The agent itself, which asks about the call in an interrupt, or did not name it among those that it left."""
+
+
+class ToolCallRecord(BaseModel):
+    """The record of one tool call: all that the messages do not say of it."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(
+        extra="forbid", frozen=True, ser_json_inf_nan="constants", defer_build=True
+    )
+
+    tool_call_id: str
+    """The id of the call."""
+    message_id: str
+    """The id of the message that makes it."""
+    ordinal: int = 1
+    """Its number among the calls of the same id, which some servers use again in each run."""
+    run_id: str | None = None
+    """The run that left it; None where that is not known."""
+    subagent_run_id: str | None = None
+    """The subagent that made it; None for the agent itself."""
+    status: CallStatus
+    """Its status."""
+    answered_by: AnsweredBy
+    """The side that answers it."""
+    is_whole: bool = True
+    """Whether its arguments came to their end."""
+    is_reported: bool = False
+    """Whether a run has received the result."""
+    shown: ToolCall | None = None
+    """The call as it was when it began to wait: an approval is bound to that. None if it was never shown whole."""
+    question: ToolQuestion | None = None
+    """The question that it waits for."""
+    decision: ToolDecision | None = None
+    """The decision about it, and what was executed in its place; None if there was none."""
+    latest: ToolCall | None = Field(default=None, exclude=True, repr=False)
+    """The call as the latest run left it, so that a change is reported once."""
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether the function of the call was called."""
+        return self.status in (CallStatus.EXECUTING, CallStatus.ANSWERED)
+
+    @property
+    def is_ours_to_answer(self) -> bool:
+        """Whether this application or its caller answers the call, and not the agent."""
+        return self.answered_by is not AnsweredBy.AGENT
+
+    @property
+    def is_of_application(self) -> bool:
+        """Whether functions of this application answer the call."""
+        return self.answered_by is AnsweredBy.APPLICATION
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether the function of the call has asked a question, which waits for its answer."""
+        return self.status is CallStatus.ASKED
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the call waits to be answered, and its function was not called."""
+        return self.status is CallStatus.WAITING
+
+    def become(self, **changes: Any) -> ToolCallRecord:
+        """Return the record with changes."""
+        return self.model_copy(update=changes)
+
+
+class Ledger:
+    """The records of a conversation's calls, in the order in which they were left; of each id the latest call.
+
+    Args:
+        records: The records.
+    """
+
+    def __init__(self, records: Iterable[ToolCallRecord] = ()) -> None:
+        self._records = {each.tool_call_id: each for each in records}
+
+    def __iter__(self) -> Iterator[ToolCallRecord]:
+        return iter(list(self._records.values()))
+
+    def copy(self) -> Ledger:
+        """Return a ledger of its own with the same records, which never change."""
+        return Ledger(self)
+
+    def get(self, tool_call_id: str) -> ToolCallRecord | None:
+        """Return the record of a call; None if there is none."""
+        return self._records.get(tool_call_id)
+
+    def has(self, tool_call_id: str, *statuses: CallStatus) -> bool:
+        """Return whether a call has one of some statuses."""
+        record = self._records.get(tool_call_id)
+        return record is not None and record.status in statuses
+
+    # --- transitions
+
+    def is_unreported(self, tool_call_id: str) -> bool:
+        """Return whether a call was executed here, and no run has received its result yet."""
+        record = self._records.get(tool_call_id)
+        return record is not None and record.status is CallStatus.ANSWERED and not record.is_reported
+
+    def record(self, record: ToolCallRecord) -> None:
+        """Store the record of a call that a run left; a call that is executing, or has a question, keeps its status."""
+        before = self._records.get(record.tool_call_id)
+        if before is not None and before.status in (CallStatus.EXECUTING, CallStatus.ASKED):
+            record = record.become(status=before.status, question=before.question)
+        self._store(record if before is None else before, record)
+
+    def decide(self, tool_call_id: str, decision: ToolDecision) -> None:
+        """Note the decision about a call."""
+        self._change(tool_call_id, decision=decision)
+
+    def drop(self, tool_call_id: str) -> None:
+        """Forget a call."""
+        self._records.pop(tool_call_id, None)
+
+    def execute(self, tool_call_id: str) -> None:
+        """Note that the function of a call is called now."""
+        self._change(tool_call_id, status=CallStatus.EXECUTING, question=None)
+
+    def ask(self, tool_call_id: str, question: ToolQuestion) -> None:
+        """Note that the function of a call has asked a question, and waits to be called again with its answer."""
+        self._change(tool_call_id, status=CallStatus.ASKED, question=question)
+
+    def answer(self, tool_call_id: str) -> None:
+        """Note that a call was answered here."""
+        self._change(tool_call_id, status=CallStatus.ANSWERED, question=None, shown=None)
+
+    def complete(self, tool_call_ids: Collection[str]) -> None:
+        """Note that the arguments of calls have come to their end."""
+        for record in self:
+            if not record.is_whole and record.tool_call_id in tool_call_ids:
+                self._records[record.tool_call_id] = record.become(is_whole=True)
+
+    def report(self) -> None:
+        """Note that a run has received all results."""
+        for record in self:
+            if self.is_unreported(record.tool_call_id):
+                self._records[record.tool_call_id] = record.become(is_reported=True)
+
+    def note_placeholder(self, tool_call_id: str) -> None:
+        """Note that a call which was not executed has a placeholder, or that its arguments never ended."""
+        self._change(tool_call_id, status=CallStatus.PLACEHOLDER, question=None)
+
+    def lose(self, tool_call_id: str) -> None:
+        """Note that the result of a call is not among the messages any more."""
+        # Never back to WAITING: a function that was called is not called again, and a call that the conversation went
+        # on without is executed only on an approval.
+        is_answered = self.has(tool_call_id, CallStatus.ANSWERED)
+        self._change(tool_call_id, status=CallStatus.EXECUTING if is_answered else CallStatus.CUT)
+
+    def _change(self, tool_call_id: str, **changes: Any) -> None:
+        # A call that was executed without a record, such as one that a middleware made up, needs none.
+        if (record := self._records.get(tool_call_id)) is not None:
+            self._store(record, record.become(**changes))
+
+    def _store(self, before: ToolCallRecord, record: ToolCallRecord) -> None:
+        if record.status is not before.status and record.status not in _FOLLOWS[before.status]:
+            raise RuntimeError(
+                f"tool call {record.tool_call_id!r} cannot be {record.status} now: it is {before.status}; "
+                "please report this"
+            )
+        self._records[record.tool_call_id] = record
+
+
+def further(one: ToolCallRecord, other: ToolCallRecord | None) -> ToolCallRecord:
+    """Return the record of a call in a document, or as it is now, whichever has the later status.
+
+    Args:
+        one: The record in the document.
+        other: The record of the same call now; None if there is none.
+    """
+    order = list(CallStatus)
+    if other is None or order.index(other.status) <= order.index(one.status):
+        return one
+    # The document may lack the result, which is unknown then.
+    return one.become(status=CallStatus.EXECUTING) if other.status is CallStatus.ANSWERED else other
+
+
+def reconcile(conversation: Conversation, *, is_cut: bool = False) -> None:
+    """Bring the records of calls in line with the messages, after these were changed or replaced.
+
+    A record goes if its call is no longer among the messages, or got its result from elsewhere. Of the others, the
+    status follows the result: whether there is one now, and whether it is a placeholder.
+
+    Args:
+        conversation: The conversation.
+        is_cut: Whether the application replaced the messages: then a call is the same only on the same message.
+    """
+    ledger = conversation.ledger
+    for record in ledger:
+        call_id = record.tool_call_id
+        if not _is_the_call_of(record, conversation, is_cut=is_cut):
+            # An agent may leave out of its snapshot what a function here has begun.
+            is_begun = record.status is CallStatus.EXECUTING and conversation.place_of_call(call_id) is None
+            if not is_begun or (is_cut and not conversation.is_running):
+                ledger.drop(call_id)
+        elif call_id not in conversation.answered_call_ids:
+            if record.status in (CallStatus.ANSWERED, CallStatus.PLACEHOLDER):
+                ledger.lose(call_id)
+        elif record.status is CallStatus.EXECUTING:
+            if not conversation.has_placeholder(call_id):
+                ledger.answer(call_id)
+        elif record.status is not CallStatus.ANSWERED:
+            if conversation.has_placeholder(call_id) or not record.is_whole:
+                ledger.note_placeholder(call_id)
+            else:
+                ledger.drop(call_id)
+
+
+def _is_the_call_of(record: ToolCallRecord, conversation: Conversation, *, is_cut: bool) -> bool:
+    """Return whether the latest call of an id is the one that a record is about."""
+    if (place := conversation.place_of_call(record.tool_call_id)) is None:
+        return False
+    message, ordinal = place
+    if message.id == record.message_id:
+        return True
+    # A snapshot may give the message another id; the same place among the calls of the id is all that is left.
+    return not is_cut and ordinal == record.ordinal and conversation.message(record.message_id) is None

@@ -1,0 +1,508 @@
+"""Secrets, taken out of everything that is written, logged, shown or uploaded (SEC-7, SEC-9).
+
+One table has the names whose values are secret, and the forms of secrets without a name. `hidden_json` is for JSON,
+`hidden_text` for any text, `address_of` for a URL; recordings, whose lines keep their shape, use `hidden_line`. JSON is
+edited in place, at any depth of JSON in JSON, and everything else of it stays as it is. Of any other text, what can be
+told from the rest is replaced: passwords in addresses, the token behind `Bearer`, what follows `password=`; a text that
+may hold a secret in another form is replaced as a whole. Redaction is idempotent for JSON: a replay compares questions
+that were made of redacted answers with recorded ones.
+
+To change
+
+- the secrets that were sent, and that errors and reports are shown without: `secrets_sent` here
+- the names and forms of secrets, in whatever is written: `_NAME`, `_SHAPES` and their hints here, `FORMS` in
+  `tests/test_secrets.py`, and the table in docs/recording.md; `recording/_pieces.py` holds back pieces of texts
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from enum import Enum, auto
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeAlias, cast
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from agui_client._core.ground.json_pointers import parts_of, pointer
+from agui_client.errors import UsageError
+
+REDACTED = "[redacted]"
+REST = "[the rest is redacted]"
+"""The end of a text whose first pieces were written before it was redacted; it counts for redacted as a whole."""
+
+_ID_TOKEN = r"id(?<![a-z0-9]id)[-_]?token"  # and not "valid_token"
+_WHOLE_NAME = (
+    r"(?:token|secret|bearer)(?<![\w-]token)(?<![\w-]secret)(?<![\w-]bearer)"  # and not "max_token" or "tokens"
+)
+_NAME = (
+    r"(?:(?:encrypted[-_]?(?:value|content)|authorization|cookie|password|passphrase|passwd|pwd|client[-_]?secret"
+    rf"|(?:api|private)[-_]?key|(?:access|auth|bearer|refresh)[-_]?token|{_ID_TOKEN})s?"
+    rf"|{_WHOLE_NAME}|pass(?<![a-z0-9]pass))"  # "db_pass", and not "bypass"
+)
+"""The end of every name whose value is secret; docs/recording.md lists them."""
+_OPAQUE = frozenset({"encryptedValue", "encrypted_value", "rawEvent"})
+"""The members of events and messages that nobody but a provider can read, or that copy what one sent."""
+_SHAPES = (
+    r"(bearer\s+)[\w+/=.~-]{6,}|(basic\s+)(?-i:(?=[\w+/]*[a-z0-9][A-Z0-9]))[\w+/]{6,}={0,2}"
+    r"|()(?<![a-z0-9])sk-[\w-]{16,}"
+)
+"""Secrets that have no name: the credentials of two schemes, and the keys of some providers."""
+NAME_HINTS = ("crypted", "authoriz", "cookie", "key", "token", "secret", "pass", "pwd", "bearer")
+"""Every such name, in lower case, has one of these."""
+SHAPE_HINTS = ("bearer", "basic", "sk-")
+"""Every secret without a name, in lower case, has one of these."""
+_NAME_ENDS = r"(?:value|content|authorization|cookie|key|token|secret|pass|password|passphrase|passwd|pwd|bearer)s?"
+UNDECIDED = rf"""(?://[^\s/?#"'<>]*|{_NAME_ENDS}\s*|(?:bearer|basic)\s+[\w+/=.~-]*|(?<![a-z0-9])sk-[\w-]*)\Z"""
+"""The end of a text, behind which a secret may come, or go on."""
+_HEADER = re.compile("auth(?!enticate$)|session|signature|location|" + "|".join(NAME_HINTS))
+"""Names of headers that may carry a secret. A challenge does not: it is for clients without credentials."""
+MARKS_OF_ADDRESSES = re.compile("[?#@]")
+"""The characters before or behind which an address may hold a secret: a query, a fragment, a password."""
+_COMMON_HEADER = re.compile(
+    "accept|accept-encoding|cache-control|connection|content-(length|type)|host|user-agent", re.IGNORECASE
+)
+"""Headers of requests that are no secrets."""
+_SHORTEST = 4
+"""The characters of the shortest text that is taken for a secret that was sent: a shorter one is in many words."""
+_HEAD = 8
+"""The first characters of a secret that was sent, which are one even if the rest was cut off."""
+_HINTS = (*NAME_HINTS, *SHAPE_HINTS, "@", REST)
+_ASCII_ESCAPE = re.compile(r"\\u00[2-7]")
+_ESCAPE = re.compile(r"""\\(?:u([0-9a-fA-F]{4})|(["'\\/bfnrt]))""")
+_ESCAPED = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+_DEEPEST = 16
+"""The levels of JSON in JSON that are looked into; each doubles the backslashes."""
+
+_FLAGS = re.IGNORECASE | re.ASCII
+_ENDS_AS_SECRET = re.compile(rf"{_NAME}\s*\Z", _FLAGS)
+_USERINFO = r"""://(?!\[redacted\]@)[^\s/?#"'<>]*@"""
+_QUOTES = r"""["'`*\])]"""
+_MENTION = re.compile(
+    rf"{_NAME}(?:[/~]|\s*(?:{_QUOTES}|[:=]))|{_USERINFO}|{re.escape(REST)}"
+    r"|(?:bearer|basic)\s+[\w+/=.~-]{6}|(?<![a-z0-9])sk-[\w-]{16}",
+    re.ASCII,
+)
+"""Whatever may make a text hold a secret, in lower case: a pattern that ignores case takes ten times as long."""
+_REST_OF_LINE = r"""(?:["']{3}[\s\S]*|[^\r\n]*[-\[({\\|>+,][ \t]*\r?\n[\s\S]*|\r?\n[ \t]+[\s\S]*|\S[^\r\n]*)"""
+"""The rest of a line, or of the text where the value may go on below, as with an open bracket or indented lines."""
+_IN_PLACE = re.compile(
+    rf"""([?&][\w.-]*{_NAME}=)[^\s&#"'<>]+"""
+    rf"""|({_NAME}[ \t]*[:=][ \t]*){_REST_OF_LINE}"""
+    r"""|(://)[^\s/?#"'<>]*(?=@)"""
+    rf"|{_SHAPES}",
+    _FLAGS,
+)
+"""A secret in a text that is no JSON, and that can be told from the rest."""
+_LEFT = re.compile(
+    rf"""{_NAME}\s*{_QUOTES}[\s"'`*\])]*[:=](?!\s*\\*["']?\[redacted\])"""
+    rf"""|[\[(]\s*b?["'][^"']*{_NAME}\s*["']\s*,"""
+    rf"""|["'](?:path|name|key|header)["']\s*:\s*["'][^"']*{_NAME}\s*["'/~]"""
+    rf"""|{_NAME}\s*=\s*(?!\[redacted\])[^\s&]|{_NAME}[ \t]*:[ \t]*(?!\[redacted\])\S|{_USERINFO}|{_SHAPES}""",
+    _FLAGS,
+)
+"""A secret in a text that is no JSON, which was not replaced in place."""
+
+Redact: TypeAlias = Callable[[str, str], str]
+"""Takes a text of a line and its JSON pointer, such as "/input/state/user"; returns the text to write."""
+_FRAME = frozenset({"kind", "session", "request", "call", "parent", "verb", "reason", "status"})
+"""The members of a line that belong to the format."""
+_TYPES = frozenset({"type", "role", "protocolVersion"})
+"""The members whose texts the protocol or the format defines, wherever they are."""
+_LABELS = frozenset({"path", "name", "key", "header"})
+"""The members that say what the member `value` beside them is: of patches, and of lists of headers."""
+_SCHEMA_WORDS = frozenset(
+    (
+        *("$ref", "additionalProperties", "allOf", "anyOf", "deprecated", "description", "format", "items", "maxItems"),
+        *("maxLength", "minItems", "minLength", "nullable", "oneOf", "pattern", "readOnly", "title", "type"),
+        "writeOnly",
+    )
+)
+"""The members that hold no value of a secret, in the JSON schema of one."""
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+_NO_JSON = "the text is no JSON"
+_SPACES = frozenset(" \t\r\n")
+_SPACE = re.compile(r"[ \t\r\n]*")
+_NUMBER = re.compile(r"-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?|Infinity)")
+_WORD = re.compile("true|false|null|NaN")
+_JSON_CHARACTER = re.compile(r"\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\u....|\\.|[^\\]", re.DOTALL)
+"""The source of one character in a JSON string."""
+_read_string: Callable[[str, int], tuple[str, int]] = json.JSONDecoder(strict=False).raw_decode
+
+
+class Replacement(NamedTuple):
+    """A replacement in a text."""
+
+    start: int
+    """The position of the first character that is replaced."""
+    end: int
+    """The position behind the last."""
+    text: str
+    """The replacement."""
+
+
+def edited(text: str, edits: Iterable[Replacement]) -> str:
+    """Return a text with edits made, which are in order."""
+    parts: list[str] = []
+    at = 0
+    for edit in edits:
+        parts += (text[at : edit.start], edit.text)
+        at = edit.end
+    return "".join([*parts, text[at:]]) if parts else text
+
+
+def is_secret_name(name: str) -> bool:
+    """Return whether the value of a member is secret."""
+    return _ENDS_AS_SECRET.search(name) is not None
+
+
+def is_secret_schema(schema: Any) -> bool:
+    """Return whether the JSON Schema of a value says that nobody should see it."""
+    given = cast("dict[str, Any]", schema) if isinstance(schema, dict) else {}
+    return given.get("format") == "password" or given.get("writeOnly") is True
+
+
+def names_secret(label: str) -> bool:
+    """Return whether a name or a JSON pointer leads to a secret."""
+    return any(map(is_secret_name, parts_of(f"/{label}")))
+
+
+def may_hold_secrets(text: str) -> bool:
+    """Return whether a text has to be looked at; most need not be."""
+    return has_hint(text.lower(), _HINTS)
+
+
+def mentions_secret(text: str) -> bool:
+    """Return whether a text may hold a secret, as it is or inside of JSON in it."""
+    return may_hold_secrets(text) and any(_MENTION.search(level.lower()) for level in levels(text))
+
+
+def has_hint(lowered: str, hints: Iterable[str]) -> bool:
+    """Return whether a text in lower case has one of some words, or an ASCII character that is written as an escape."""
+    for hint in hints:  # For every event: any() would take twice as long.
+        if hint in lowered:
+            return True
+    return has_ascii_escape(lowered)
+
+
+def has_ascii_escape(text: str) -> bool:
+    """Return whether a text has an ASCII character that is written as an escape, at any depth of JSON in JSON."""
+    return "\\u00" in text and _ASCII_ESCAPE.search(text) is not None
+
+
+def levels(text: str) -> Iterator[str]:
+    """Yield a text as it is, as it is inside a JSON string, inside a JSON string in one, and so on."""
+    yield text
+    for _ in range(_DEEPEST):
+        if "\\" not in text or (inner := _ESCAPE.sub(_unescaped, text)) == text:
+            return
+        text = inner
+        yield text
+    if _ESCAPE.search(text):
+        yield "password: x"  # What is deeper still counts for a secret.
+
+
+def edits_in_place(text: str) -> list[Replacement] | None:
+    """Return the edits that take the secrets out of a text that is no JSON; None if that is not possible."""
+    edits = [Replacement(match.end(match.lastindex or 0), match.end(), REDACTED) for match in _IN_PLACE.finditer(text)]
+    return None if any(map(_LEFT.search, levels(edited(text, edits)))) else edits
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    code, char = match.groups()
+    return chr(int(code, 16)) if code else _ESCAPED.get(char, char)
+
+
+class _Mode(Enum):
+    PLAIN = auto()
+    SECRET = auto()
+    """In a secret, whose texts and numbers are replaced; its shape stays, on which the verdict on an event depends."""
+    SCHEMA = auto()
+    """In the JSON schema of a secret."""
+
+
+@lru_cache(maxsize=64)
+def address_of(url: object) -> str:
+    """Return an address without the parts that may be secret: user, password, query and fragment."""
+    try:
+        parts = urlsplit(str(url))
+    except ValueError:
+        return REDACTED
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
+
+
+def is_secret_header(name: str) -> bool:
+    """Return whether the value of a header may be secret: more is than in data, as headers are seldom for people."""
+    return _HEADER.search(name.lower()) is not None
+
+
+def may_show_header(name: str, value: str) -> bool:
+    """Return whether a header may be shown: its name says nothing of a secret, and no address in it has one."""
+    return not (is_secret_header(name) or MARKS_OF_ADDRESSES.search(value))
+
+
+def secrets_sent(url: str, headers: Iterable[tuple[str, str]]) -> set[str]:
+    """Return the parts of a request that the server must not be quoted with: of its address, and of its headers."""
+    parts = urlsplit(url)
+    values = [value for name, value in headers if not _COMMON_HEADER.fullmatch(name)]
+    words = [word for value in values for word in re.split(r"[\s;,]+", value)]
+    words += [word.partition("=")[2].strip('"') for word in words]
+    words += [
+        unquote(parts.username or ""),
+        unquote(parts.password or ""),
+        *(each for _, each in parse_qsl(parts.query)),
+    ]
+    # As they are sent, too: they may be escaped there.
+    words += [parts.username or "", parts.password or "", *(each.partition("=")[2] for each in parts.query.split("&"))]
+    return {word for word in words if len(word) >= _SHORTEST and word.lower() not in SHAPE_HINTS}
+
+
+def hidden_json(value: Any) -> Any:
+    """Return a JSON value without secrets, and without a provider's own values."""
+    try:
+        plain = without_opaque(value)
+        text = json.dumps(plain)
+        return json.loads(hidden) if (hidden := hidden_line(text)) != text else plain
+    except RecursionError:
+        return REDACTED
+
+
+def without_opaque(value: Any) -> Any:
+    """Return a JSON value without a provider's own values: encrypted ones, and copies of what it sent."""
+    if isinstance(value, dict):
+        members = cast("dict[str, Any]", value)
+        return {key: REDACTED if key in _OPAQUE else without_opaque(inner) for key, inner in members.items()}
+    return [without_opaque(inner) for inner in cast("list[Any]", value)] if isinstance(value, list | tuple) else value
+
+
+def hidden_text(text: str, sent: Collection[str] = ()) -> str:
+    """Return a text without secrets.
+
+    Args:
+        text: The text.
+        sent: Secrets that are known, see `secrets_sent`.
+    """
+    for secret in sorted(sent, key=len, reverse=True):
+        text = text.replace(secret, REDACTED)
+        if len(secret) > _HEAD:
+            text = re.sub(rf"{re.escape(secret[:_HEAD])}[^\s\"'<>]*", REDACTED, text)
+    return edited(text, edits_of(text))
+
+
+def hidden_line(line: str, redact: Redact | None = None, given: Mapping[str, str] = _NOTHING) -> str:
+    """Return the JSON of a line without secrets.
+
+    Args:
+        line: The JSON.
+        redact: A function for every other text, but for those that the format or the protocol defines.
+        given: Texts to write instead of values, by their pointers; secrets were looked for in them before.
+
+    Raises:
+        UsageError: The function returned no text.
+        ValueError: The line is no JSON.
+        RecursionError: The line nests too deeply.
+    """
+    if redact is None and not given and not mentions_secret(line):
+        return line
+    return edited(line, _Reader(line, redact, given).edits())
+
+
+def edits_of(text: str) -> list[Replacement]:
+    """Return the edits that take the secrets out of a text."""
+    if not mentions_secret(text):
+        return []
+    edits: list[Replacement] | None = None
+    if not text.endswith(REST):
+        try:
+            edits = _Reader(text).edits() if begins_as_json(text) else edits_in_place(text)
+        except ValueError:
+            edits = edits_in_place(text)
+        except RecursionError:
+            pass  # too deep to be read, so it is replaced as a whole
+    return [Replacement(0, len(text), REDACTED)] if edits is None else edits
+
+
+def begins_as_json(text: str) -> bool:
+    """Return whether a text may be JSON that can hold a secret: an object, a list or a string."""
+    return text.lstrip(" \t\r\n")[:1] in ("{", "[", '"')
+
+
+class _Reader:
+    """Reads JSON without making values of it, among which may be huge numbers and double names, and notes edits.
+
+    Args:
+        text: The JSON.
+        redact: See `hidden_line`.
+        given: See `hidden_line`.
+    """
+
+    def __init__(self, text: str, redact: Redact | None = None, given: Mapping[str, str] = _NOTHING) -> None:
+        self._text, self._redact, self._given = text, redact, given
+        self._needs_paths = redact is not None or bool(given)
+        self._edits: list[Replacement] = []
+
+    def edits(self) -> list[Replacement]:
+        """Read the values, one behind the other, and return the edits that take the secrets out of them.
+
+        Raises:
+            UsageError: The function of the user returned no text.
+            ValueError: The text is no JSON.
+            RecursionError: It nests too deeply.
+        """
+        at = self._next(0)
+        while at < len(self._text):
+            at = self._next(self._value(at, "", _Mode.PLAIN)[0])
+        return sorted(self._edits)
+
+    def _next(self, at: int) -> int:
+        """Return the position behind white space."""
+        if self._text[at : at + 1] not in _SPACES:
+            return at
+        match = _SPACE.match(self._text, at)
+        return match.end() if match else at
+
+    def _value(self, at: int, path: str, mode: _Mode, *, name: str | None = "") -> tuple[int, str | None]:
+        """Read a value.
+
+        Args:
+            at: The position at which it begins.
+            path: The pointer of the value.
+            mode: What the value is part of.
+            name: The name of the member that it is; None for an item of a list.
+
+        Returns:
+            The position behind it, and the text that it is, if it is one.
+        """
+        if self._given and path in self._given:
+            return self._replace(at, path), None
+        char = self._text[at : at + 1]
+        if char == '"':
+            return self._string(at, path, mode)
+        if char == "{":
+            return self._object(at, path, mode, are_properties=name == "properties"), None
+        if char == "[":
+            return self._list(at, path, mode, is_item=name is None), None
+        if match := _NUMBER.match(self._text, at):
+            if mode is _Mode.SECRET and match.group() != "0":
+                self._edits.append(Replacement(at, match.end(), "0"))
+            return match.end(), None
+        if match := _WORD.match(self._text, at):
+            return match.end(), None
+        raise ValueError(_NO_JSON)
+
+    def _string(self, at: int, path: str, mode: _Mode) -> tuple[int, str]:
+        text, end = _read_string(self._text, at)
+        if mode is _Mode.SECRET:
+            if text not in ("", REDACTED):
+                self._edits.append(Replacement(at + 1, end - 1, REDACTED))
+            return end, text
+        edits = edits_of(text)
+        if not edits and self._redact is None:
+            return end, text
+        shown = edited(text, edits)
+        if (chosen := self._chosen(shown, path)) != shown:
+            self._edits.append(Replacement(at, end, _quoted(chosen)))
+        elif edits:
+            characters = _JSON_CHARACTER.finditer(self._text[at + 1 : end - 1])
+            starts = [*(at + 1 + match.start() for match in characters), end - 1]
+            self._edits += (Replacement(starts[edit.start], starts[edit.end], edit.text) for edit in edits)
+        return end, text
+
+    def _replace(self, at: int, path: str) -> int:
+        """Read a value, instead of which another text is written."""
+        end, _ = _Reader(self._text)._value(at, path, _Mode.SECRET)
+        new = _quoted(self._chosen(self._given[path], path))
+        if new != self._text[at:end]:
+            self._edits.append(Replacement(at, end, new))
+        return end
+
+    def _chosen(self, text: str, path: str) -> str:
+        """Return what the function of the user makes of a text."""
+        before, _, name = path.rpartition("/")
+        if self._redact is None or name in _TYPES or (not before and name in _FRAME):
+            return text
+        chosen = cast("object", self._redact(text, path))
+        if not isinstance(chosen, str):
+            raise UsageError(f"redact= returns the text to write, not a {type(chosen).__name__}")
+        return chosen
+
+    def _list(self, at: int, path: str, mode: _Mode, *, is_item: bool) -> int:
+        items: list[tuple[int, int, str]] = []
+        first: str | None = None
+        at, is_over = self._begin(at, "]")
+        while not is_over:
+            where = f"{path}/{len(items)}"
+            end, text = self._value(at, where, mode, name=None)
+            first = first if items else text
+            items.append((at, end, where))
+            at, is_over = self._go_on(end, "]")
+        # A pair in a list of pairs; two names in a list, as in `required` of a schema, are none.
+        if mode is not _Mode.SECRET and is_item and len(items) == 2 and is_secret_name(first or ""):
+            self._redact_again(*items[1])
+        return at
+
+    def _object(self, at: int, path: str, mode: _Mode, *, are_properties: bool) -> int:
+        values: list[tuple[int, int, str]] = []
+        labels: list[str] = []
+        at, is_over = self._begin(at, "}")
+        while not is_over:
+            name, at = self._name(at)
+            is_schema = are_properties and self._text[at : at + 1] == "{"
+            where = pointer(path, name) if self._needs_paths else ""
+            inner = self._mode(mode, name, is_schema=is_schema)
+            end, text = self._value(at, where, inner, name=name)
+            if name == "value":
+                values.append((at, end, where))
+            elif text is not None and name in _LABELS:
+                labels.append(text)
+            at, is_over = self._go_on(end, "}")
+        if mode is not _Mode.SECRET and any(map(names_secret, labels)):
+            for value in values:
+                self._redact_again(*value)
+        return at
+
+    def _mode(self, outer: _Mode, name: str, *, is_schema: bool) -> _Mode:
+        """Return what a member is part of."""
+        if outer is _Mode.PLAIN and is_secret_name(name):
+            return _Mode.SCHEMA if is_schema else _Mode.SECRET
+        return _Mode.SECRET if outer is _Mode.SCHEMA and name not in _SCHEMA_WORDS else outer
+
+    def _redact_again(self, start: int, end: int, path: str) -> None:
+        """Read a value again, as one that is secret."""
+        self._edits = [edit for edit in self._edits if not start <= edit.start < end]
+        self._value(start, path, _Mode.SECRET)
+
+    def _begin(self, at: int, end: str) -> tuple[int, bool]:
+        """Return the position inside a bracket, and whether it ends there."""
+        at = self._next(at + 1)
+        return (at + 1, True) if self._text[at : at + 1] == end else (at, False)
+
+    def _go_on(self, at: int, end: str) -> tuple[int, bool]:
+        """Return the position behind a comma or the end of a bracket, and whether it is the end."""
+        at = self._next(at)
+        char = self._text[at : at + 1]
+        if char == end:
+            return at + 1, True
+        if char != ",":
+            raise ValueError(_NO_JSON)
+        return self._next(at + 1), False
+
+    def _name(self, at: int) -> tuple[str, int]:
+        """Read the name of a member; return it with the position of the member's value."""
+        if self._text[at : at + 1] != '"':
+            raise ValueError(_NO_JSON)
+        name, at = _read_string(self._text, at)
+        at = self._next(at)
+        if self._text[at : at + 1] != ":":
+            raise ValueError(_NO_JSON)
+        return name, self._next(at + 1)
+
+
+def _quoted(text: str) -> str:
+    """Return a text as JSON that can be written as UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return json.dumps(text)
+    return json.dumps(text, ensure_ascii=False)

@@ -1,0 +1,179 @@
+"""Decoding: the data of one SSE frame becomes one event (PROC-12, SSE-4, SSE-12).
+
+The fast path is a conforming 1.0 event: strict validation of the official models accepts it, and nothing is in it that
+the validator would take out. Every other frame becomes an `UnrecognizedEvent`, which the later stages examine.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+from ag_ui.core import Event, RunFinishedEvent, RunFinishedInterruptOutcome
+from pydantic import ValidationError
+
+from agui_client._core.protocol.events import VALIDATOR, UnrecognizedEvent, WireEvent
+from agui_client._core.protocol.patch import DEEPEST_TEXT, DEEPEST_VALUE, nests_deeper
+from agui_client._core.protocol.schema import EVENT_MODELS, conforms, is_object, is_text, members
+from agui_client._core.protocol.warnings import WarningLog
+from agui_client.errors import DecodeError, IncompleteRunError
+
+_PLAIN_FIELDS = {model: members(model).plain for model in EVENT_MODELS.values()}
+"""The fields of every event class that need no more than strict validation, if there is no null in the frame."""
+
+_HUGE = re.compile(r"\d[eE]\+?\d{3}|\d{309}")
+"""What a number may look like that no float can hold, and that would become infinity; texts may look like it, too."""
+_ESCAPE = re.compile(r"\\u[dD]")
+_TOO_DEEP = "nests deeper than any event should"
+_validate = VALIDATOR.validate_json
+
+
+class Decoder:
+    """Turns frame data into events, one for one.
+
+    Args:
+        warnings: The log that knows the index of the latest event, for error messages.
+    """
+
+    def __init__(self, warnings: WarningLog) -> None:
+        self._warnings = warnings
+        # A producer that slices text by UTF-16 units may split an emoji over two deltas (STREAM-2). Each half is valid
+        # JSON, but no Python string should contain one: the first is stored by its item's id, and by its lane.
+        self._halves: dict[object, tuple[str, str | None, object]] = {}
+
+    def feed(self, data: str) -> WireEvent:
+        """Decode one frame.
+
+        Args:
+            data: The frame's `data`, its lines joined with newlines.
+
+        Returns:
+            A conforming typed event, or the JSON object as an `UnrecognizedEvent`.
+
+        Raises:
+            DecodeError: The data is no JSON object with a `type`.
+        """
+        is_too_deep = False
+        try:
+            event: Event = _validate(data, strict=True, by_alias=True, by_name=False)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            is_too_deep = first["type"] == "json_invalid" and "recursion" in first["msg"]
+        else:
+            # A substring search of the frame costs less than a look at each field of the event.
+            has_nulls = "null" in data
+            is_plain = not has_nulls and _PLAIN_FIELDS[type(event)].issuperset(event.__pydantic_fields_set__)
+            conforms_plainly = is_plain and not event.__pydantic_extra__
+            # While half a character waits, every event may bring its other half, and takes the slow way.
+            if not self._halves and (conforms_plainly or _conforms(event, data, has_nulls=has_nulls)):
+                return event
+        # Outside of the handler: an error raised from here on must not have one as context that quotes the frame.
+        if is_too_deep:
+            self._reject(_TOO_DEEP)
+        return self._unrecognized(data)
+
+    def finish(self, tail: str) -> WireEvent:
+        """Decode a last frame that ends without a blank line: it counts if it is complete.
+
+        Args:
+            tail: The data of the unterminated frame.
+
+        Returns:
+            The event in it.
+
+        Raises:
+            IncompleteRunError: The frame was cut, and the run with it (TRUNC-1).
+        """
+        try:
+            return self.feed(tail)
+        except DecodeError as error:
+            what = f"the stream was cut inside a frame, {len(tail)} characters into it; the run has no outcome"
+            raise IncompleteRunError(what, rule="TRUNC-1") from error
+
+    def _unrecognized(self, data: str) -> UnrecognizedEvent:
+        try:
+            event: Any = json.loads(data, parse_constant=_refuse_constant, parse_float=_finite)
+        except (ValueError, RecursionError) as error:
+            self._reject(f"is not JSON ({error})", error)
+        if not is_object(event):
+            self._reject(f"is JSON but no object: it is a {type(event).__name__}")
+        if not isinstance(event.get("type"), str):
+            self._reject("has no `type` that is a string")
+        # What nests deeper than a recorder or a store can write again is refused where it enters.
+        if nests_deeper(event, DEEPEST_TEXT) or _is_lifted_too_deep(event):
+            self._reject(_TOO_DEEP)
+        if not self._mend(event, data):
+            self._reject("holds half of a character (a lone surrogate)")
+        return UnrecognizedEvent(event["type"], event)
+
+    def _mend(self, event: dict[str, Any], data: str) -> bool:
+        """Join a character whose halves came in two deltas; return whether the event is free of halves now."""
+        owner = _text_in(event, "messageId") or _text_in(event, "toolCallId")
+        # Chunks leave their id out once the first one of their lane has named it (CHUNK-3).
+        lane = (event["type"], _text_in(event, "subagentRunId")) if event["type"].endswith("_CHUNK") else owner
+        first = self._other_half(owner, lane)
+        # Only an escape can spell half a character: in UTF-8 it would not have come through the framer.
+        if not first and not _ESCAPE.search(data):
+            return True
+        delta = event.get("delta")
+        if isinstance(delta, str):
+            delta = (first + delta).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+            if delta and "\ud800" <= delta[-1] <= "\udbff":
+                self._halves[lane] = self._halves[owner or lane] = (delta[-1], owner, lane)
+                delta = delta[:-1]
+            event["delta"] = delta
+        elif first:
+            return False
+        return is_text(json.dumps(event, ensure_ascii=False))
+
+    def _other_half(self, owner: str | None, lane: object) -> str:
+        """Take the half that waits for an event of this item, or of this lane if either names no item."""
+        half = self._halves.get(owner) or self._halves.get(lane)
+        if half is None or (owner and half[1] and owner != half[1]):
+            return ""
+        text, *keys = half
+        for key in keys:
+            if self._halves.get(key) is half:
+                del self._halves[key]
+        return text
+
+    def _reject(self, what: str, cause: Exception | None = None) -> NoReturn:
+        latest = self._warnings.event_index
+        index = 0 if latest is None else latest + 1
+        problem = f"the frame {what}; the producer must send one AG-UI event per frame"
+        raise DecodeError(problem, rule="PROC-12", event_index=index, place=f"event {index}: ") from cause
+
+
+def _conforms(event: Event, data: str, *, has_nulls: bool) -> bool:
+    """Return whether the validator would return an event of the official classes unchanged."""
+    if "NaN" in data or "Infinity" in data or _HUGE.search(data):
+        return False
+    # A few characters are too few to nest too deeply.
+    if len(data) > 2 * DEEPEST_VALUE and _is_lifted_too_deep(event.__dict__):
+        return False
+    # The ids of interrupts are compared by the validator (INT-2).
+    has_interrupts = type(event) is RunFinishedEvent and isinstance(event.outcome, RunFinishedInterruptOutcome)
+    return not has_interrupts and conforms(event, has_nulls=has_nulls)
+
+
+def _text_in(event: Mapping[str, Any], name: str) -> str | None:
+    value = event.get(name)
+    return value if isinstance(value, str) else None
+
+
+def _is_lifted_too_deep(fields: Mapping[str, Any]) -> bool:
+    # These come to lie deeper in a message than in their event; they are named alike in Python and on the wire.
+    return any(nests_deeper(fields.get(name), DEEPEST_VALUE) for name in ("metadata", "content"))
+
+
+def _finite(digits: str) -> float:
+    if math.isinf(number := float(digits)):
+        raise ValueError("a number in it is out of range")
+    return number
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a JSON value")

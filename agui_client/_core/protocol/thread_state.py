@@ -1,0 +1,504 @@
+"""A thread under construction: its messages, in order and found by id, and its state (TOOL-4, TOOL-5).
+
+Reductions write to it, callers read from it. A delta is an append to a list of strings; a look makes the models of
+messages that changed since the last one (STREAM-2), and copies a list of references; after a message was put between
+others, it costs a pass over all of them. Models are never changed, only succeeded by a copy.
+
+An id does not name one tool call for ever, as some servers number the calls of each run from the start: a call that
+starts when the one of its id has a result is another call, and the latest one is found by the id.
+
+To change
+
+- the identity of a tool call: this module finds the latest call of an id, `_core/protocol/reduce.py` tells calls that
+  come again from those that are told again
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from enum import IntFlag
+from itertools import chain
+from typing import Any
+
+from ag_ui import core
+from ag_ui.core import ContentPart, Event, Message, TextPart, ToolCall, ToolMessage
+from pydantic_core import from_json
+
+from agui_client._core.protocol.growing_text import joined
+from agui_client._core.protocol.patch import Document, is_same_json
+from agui_client._core.protocol.placeholders import is_placeholder, restated, without_mark
+from agui_client._core.protocol.schema import is_object, successor
+from agui_client._core.protocol.warnings import WarningLog
+
+
+class Change(IntFlag):
+    """The changes an event has made, so that a display of messages or state knows when to look again."""
+
+    NONE = 0
+    """Neither messages nor state."""
+    MESSAGES = 1
+    """At least one message."""
+    STATE = 2
+    """The state."""
+
+
+# Looking a member of an enum up costs a fifth of what a text delta may.
+NONE, MESSAGES = Change.NONE, Change.MESSAGES
+
+
+def adopt(message: Message, event: Any) -> Message:
+    """Give a message that was not handed out yet the owner and metadata of the event it was made from."""
+    if event.subagent_run_id is not None:
+        message.subagent_run_id = event.subagent_run_id
+    if event.metadata:
+        message.metadata = {**(message.metadata or {}), **event.metadata}
+    return message
+
+
+_LONG = 10_000
+"""The characters from which arguments are long: restarts parse them again only after they have doubled."""
+
+
+def is_same_call(one: ToolCall, other: ToolCall) -> bool:
+    """Compare the names and arguments of two calls, as JSON where they are JSON."""
+    if one.function == other.function:
+        return True
+    try:
+        arguments = [from_json(each.function.arguments or "{}") for each in (one, other)]
+    except ValueError:
+        return False
+    return one.function.name == other.function.name and is_same_json(*arguments)
+
+
+class CallSlot:
+    """One tool call, with the message that made it."""
+
+    earlier: tuple[CallSlot, MessageSlot] | None = None
+    """The call of the same id before this one, with its result; None for the first one."""
+    ordinal = 1
+    """The number of this call among those of the same id."""
+    hidden: deque[CallSlot] | None = None
+    """Calls of the same id in later messages, without a result between them; the id names this one."""
+    may_be_restated = False
+    """Whether it names the message of the call before it, so that the same arguments make it that call again."""
+    changes: dict[str, Any] | None = None
+    """New values of other fields than the arguments; None if there are none since the last look."""
+    restarts: bool = False
+    """Whether the next arguments replace the stored ones, which were whole when the call started again."""
+    _read_again_at = 0
+
+    def __init__(self, call: ToolCall, owner: MessageSlot, position: int) -> None:
+        self.model: ToolCall = call
+        """The call as it was at the last look."""
+        self.owner = owner
+        self.position = position
+        """The number of calls that the message made before this one."""
+        self.arguments: list[str] = [call.function.arguments]
+        """The pieces of the argument text; more than one if there is anything new since the last look."""
+        self.size: int = len(call.function.arguments)
+        """The number of characters in them, known without joining them."""
+
+    def start_again(self) -> None:
+        """Have further arguments replace the stored ones if those are whole, and be appended to them otherwise."""
+        # A server may restart a call any number of times: long arguments are read again when there are twice as many.
+        if self.restarts or self.size < self._read_again_at:
+            return
+        with suppress(ValueError):
+            self.restarts = is_object(from_json(self.build().function.arguments))
+        self._read_again_at = 2 * self.size if self.size > _LONG else 0
+
+    def append(self, delta: str) -> None:
+        """Append to the arguments, or replace them if the call has restarted."""
+        if self.restarts and delta:
+            self.arguments, self.size, self.restarts, self._read_again_at = [""], 0, False, 0
+        self.arguments.append(delta)
+        self.size += len(delta)
+
+    def build(self) -> ToolCall:
+        """Return the call as it is now; the same object until the next change."""
+        if len(self.arguments) > 1:
+            self.arguments = [joined(self.arguments)]
+            function = successor(self.model.function, {"arguments": self.arguments[0]})
+            self.changes = {**(self.changes or {}), "function": function}
+        if self.changes is not None:
+            self.model, self.changes = successor(self.model, self.changes), None
+        return self.model
+
+
+_MANY_CALLS = 16
+"""The calls of a message that a set finds sooner than a walk."""
+
+
+class MessageSlot:
+    """One message, with its place in the thread."""
+
+    # Defaults of the class, as a long thread has a slot for each message, and events touch few of them.
+    next: MessageSlot | None = None
+    """The slot of the message behind this one."""
+    is_gone = False
+    """Whether the message was removed; the next walk along the slots takes this one out."""
+    last_result: MessageSlot | None = None
+    """The last known slot of the tool results behind this message; None before the first look for them."""
+    text: list[str] | None = None
+    """The pieces of the text; None until something is streamed to the message."""
+    parts: list[ContentPart] | None = None
+    """The content parts before the streamed text; None where the content is a string."""
+    document: Document | None = None
+    """The content of an activity message; None until it is patched."""
+    calls: list[CallSlot] | tuple[()] = ()
+    """The tool calls of the message."""
+    call_ids: set[str] | None = None
+    """The ids of the calls, once there are many; None if they are few, or have changed since."""
+    changes: dict[str, Any] | None = None
+    """New values of other fields than text and tool calls; None if there are none since the last look."""
+
+    def __init__(self, message: Message, index: int) -> None:
+        self.index = index
+        """The position in the thread's list of models."""
+        self.model = message
+        """The message as it was at the last look."""
+        # Roles instead of isinstance, which takes half a microsecond where a model is of another class.
+        if message.role == "assistant" and message.tool_calls:
+            self.calls = [CallSlot(call, self, position) for position, call in enumerate(message.tool_calls)]
+
+    def open_text(self) -> list[str] | None:
+        """Return the pieces of the text; None for tool and activity messages, which cannot be streamed to."""
+        if self.text is None and self.model.role != "tool" and self.model.role != "activity":
+            content = self.model.content
+            if isinstance(content, list):
+                self.parts, self.text = content, []
+            else:
+                self.text = [] if content is None else [content]
+        return self.text
+
+    def has_call(self, tool_call_id: str) -> bool:
+        """Return whether the message has a call of an id."""
+        if len(self.calls) < _MANY_CALLS:
+            return any(call.model.id == tool_call_id for call in self.calls)
+        if self.call_ids is None:
+            self.call_ids = {call.model.id for call in self.calls}
+        return tool_call_id in self.call_ids
+
+    def build(self) -> Message:
+        """Return the message as it is now, as a new model."""
+        changes = self.changes or {}
+        if self.text:
+            text = joined(self.text)
+            self.text = [text]
+            changes["content"] = text
+            if self.parts is not None:
+                changes["content"] = [*self.parts, TextPart(text=text)] if text else self.parts
+        if self.document is not None:
+            changes["content"] = self.document.look()
+        if self.calls:
+            changes["tool_calls"] = [call.build() for call in self.calls]
+        self.model, self.changes = successor(self.model, changes), None
+        return self.model
+
+
+class Thread:
+    """Messages and state under construction. Of two messages or calls with one id, the first one is found."""
+
+    def __init__(self, messages: Iterable[Message], state: Any, log: WarningLog) -> None:
+        self.document: Document = Document(state)
+        """The state."""
+        self.log = log
+        """The log of what is skipped; a conversation has one for each call."""
+        self.slots: dict[str, MessageSlot] = {}
+        """The messages by their ids."""
+        self.calls: dict[str, CallSlot] = {}
+        """The tool calls by theirs."""
+        self.results: dict[str, MessageSlot] = {}
+        """The results of calls, by the calls' ids."""
+        self.by_role: defaultdict[str, dict[MessageSlot, None]] = defaultdict(dict)
+        """The messages of each role."""
+        self.takes_marks = True
+        """Whether the agent may make placeholders: one in this process may, and a server may not."""
+        self.kept: set[str] = set()
+        """The ids of the messages that no snapshot drops."""
+        self.before_snapshot: list[Message] | None = None
+        """The messages before the latest MESSAGES_SNAPSHOT. None, which costs no look, until a list is put here."""
+        self.unsent: set[str] = set()
+        """The ids of the messages that the present run did not send as they are, which its snapshots keep, too."""
+        self.rewritten: set[str] = set()
+        """The ids of the messages that it sent other than they are stored: what it says of them is not stored."""
+        self.dirty: set[MessageSlot] = set()
+        """The messages that have changed since the last look."""
+        # Each slot knows the next one; the first comes behind this, which is no message of the thread.
+        self._head = self._last = MessageSlot(core.UserMessage(id="", content=""), -1)
+        self.reset(messages)
+
+    def reset(self, messages: Iterable[Message]) -> None:
+        """Store these messages instead of the present ones."""
+        # The models; in the order of the thread unless one was put between others or removed since the last look.
+        self._view, self._is_in_order = list[Message](), True
+        for collection in (self.slots, self.calls, self.results, self.by_role, self.dirty):
+            collection.clear()
+        self._last = self._head
+        self._last.next = None
+        self.extend(messages)
+
+    def extend(self, messages: Iterable[Message]) -> None:
+        """Put messages at the end."""
+        view, last, slots, by_role = self._view, self._last, self.slots, self.by_role
+        indexed: list[MessageSlot] = []
+        for message in messages:
+            slot = MessageSlot(message, len(view))
+            view.append(message)
+            last.next = last = slot
+            slots.setdefault(message.id, slot)
+            role = message.role
+            by_role[role][slot] = None
+            if slot.calls or role == "tool":
+                indexed.append(slot)
+        self._last = last
+        self._index(indexed)
+
+    def append(self, message: Message) -> MessageSlot:
+        """Put a message at the end."""
+        self.extend((message,))
+        return self._last
+
+    def insert(self, place: MessageSlot, message: Message) -> None:
+        """Put a message behind another one."""
+        last, following, self._last = self._last, place.next, place
+        slot = self.append(message)
+        if following is not None:
+            slot.next, self._last, self._is_in_order = following, last, False
+
+    def replace(self, slot: MessageSlot, message: Message) -> None:
+        """Put a message in the place of another that has the same id; call `index_calls` when all are replaced."""
+        index, following = slot.index, slot.next
+        del self.by_role[slot.model.role][slot]
+        vars(slot).clear()
+        MessageSlot.__init__(slot, message, index)
+        slot.next = following
+        self._view[index] = message
+        self.dirty.discard(slot)
+        self.by_role[message.role][slot] = None
+
+    def remove(self, slot: MessageSlot) -> None:
+        """Remove a message; call `index_calls` when all are removed."""
+        slot.is_gone, self._is_in_order = True, False
+        if self.slots.get(slot.model.id) is slot:
+            del self.slots[slot.model.id]
+        del self.by_role[slot.model.role][slot]
+        self.dirty.discard(slot)
+
+    def rename(self, slot: MessageSlot, message_id: str) -> None:
+        """Give a message another id."""
+        del self.slots[slot.model.id]
+        self.change(slot, {"id": message_id})
+        self.slots[message_id] = slot
+        self.message(slot)
+
+    def index_calls(self) -> None:
+        """Find the calls and results anew, after messages were replaced or removed."""
+        self.calls.clear()
+        self.results.clear()
+        callers = self.by_role["assistant"]
+        self._index(chain(callers, self.by_role["tool"]))
+        if len(self.calls) < sum(len(slot.calls) for slot in callers):
+            # Only their order tells calls of one id apart, and to walk the thread takes longer than all of the above.
+            self.calls.clear()
+            self.results.clear()
+            self._index([slot for slot in self._walk() if slot.calls or slot.model.role == "tool"])
+
+    def forget_calls(self, slot: MessageSlot) -> None:
+        """Make the calls of a message, and the call that a result answers, unknown."""
+        if slot.model.role == "tool" and self.results.get(slot.model.tool_call_id) is slot:
+            del self.results[slot.model.tool_call_id]
+        for call in slot.calls:
+            if self.calls.get(call.model.id) is call:
+                self._unfollow(call)
+
+    def withdraw(self, call: CallSlot) -> None:
+        """Take a call out again that turned out to be the one of its id before it, sent again."""
+        self._unfollow(call)
+        slot = call.owner
+        slot.calls, slot.call_ids = [each for each in slot.calls if each is not call], None
+        for position, each in enumerate(slot.calls):
+            each.position = position
+        if slot.calls or self.message(slot).content is not None:
+            self.change(slot, {} if slot.calls else {"tool_calls": None})
+        else:  # a message that was made for the call
+            self.remove(slot)
+
+    def _unfollow(self, call: CallSlot) -> None:
+        """Let the id of a call name the one that it hid, or else the one before it again."""
+        del self.calls[call.model.id]
+        while call.hidden:
+            other = call.hidden.popleft()
+            if other.owner.calls[other.position : other.position + 1] == [other]:  # its message was not replaced
+                other.hidden, other.earlier, other.ordinal = call.hidden, call.earlier, call.ordinal
+                self.calls[call.model.id] = other
+                return
+        if call.earlier is not None:
+            self.calls[call.model.id], self.results[call.model.id] = call.earlier
+
+    def _index(self, slots: Iterable[MessageSlot]) -> None:
+        """Make the calls of messages, in order, and the calls that results answer, known by their ids."""
+        calls, results = self.calls, self.results
+        for slot in slots:
+            if slot.model.role == "tool":
+                results.setdefault(slot.model.tool_call_id, slot)
+            for call in slot.calls:
+                call.hidden = None
+                found = calls.setdefault(call.model.id, call)
+                if found is not call and call.model.id in results:
+                    self._follow(call)
+                elif found is not call:  # of two calls of one id without a result between them, the first one is found
+                    found.hidden = found.hidden or deque()
+                    found.hidden.append(call)
+
+    def _follow(self, call: CallSlot) -> None:
+        """Let the id of a call that has its result name another call from now on."""
+        call_id = call.model.id
+        call.earlier = earlier, _ = self.calls[call_id], self.results.pop(call_id)
+        call.ordinal = earlier.ordinal + 1
+        self.calls[call_id] = call
+
+    def _walk(self) -> Iterator[MessageSlot]:
+        slot = self._next(self._head)
+        while slot is not None:
+            yield slot
+            slot = self._next(slot)
+
+    def _next(self, slot: MessageSlot) -> MessageSlot | None:
+        """Return the slot behind another one; take out those between whose messages were removed."""
+        while slot.next is not None and slot.next.is_gone:
+            slot.next = slot.next.next
+        if slot.next is None:
+            self._last = slot
+        return slot.next
+
+    def note_sent(self, messages: Iterable[Message]) -> None:
+        """Note which messages a run leaves out, or sends other than they are stored: snapshots do not change those."""
+        stored, sent = ({each.id: each for each in every} for every in (self.messages(), messages))
+        # Most are the stored objects themselves, which cost nothing to compare.
+        self.rewritten = {key for key, each in sent.items() if each is not (known := stored.get(key)) and each != known}
+        left_out = {each.id for each in stored.values() if each.id not in sent and each.role != "activity"}
+        self.unsent = left_out | self.rewritten
+
+    def add_call(self, slot: MessageSlot, call: ToolCall) -> CallSlot:
+        """Give an assistant message one more tool call; return it."""
+        slot.calls = slot.calls or []
+        new = CallSlot(call, slot, len(slot.calls))
+        if call.id in self.calls:
+            self._follow(new)
+        else:
+            self.calls[call.id] = new
+        slot.calls.append(new)
+        if slot.call_ids is not None:
+            slot.call_ids.add(call.id)
+        self.dirty.add(slot)
+        return new
+
+    def place_of_result(self, tool_call_id: str) -> MessageSlot:
+        """Return the slot behind which a result belongs: the call's message and its results, else the last (TOOL-5)."""
+        call = self.calls.get(tool_call_id)
+        if call is None:
+            return self._last
+        last = call.owner.last_result
+        place = call.owner if last is None or last.is_gone else last
+        while (following := self._next(place)) is not None and following.model.role == "tool":
+            place = following
+        call.owner.last_result = place
+        return place
+
+    def result_of(self, tool_call_id: str, content: str | list[ContentPart]) -> MessageSlot | None:
+        """Return the first result of a call if that is its content."""
+        slot = self.results.get(tool_call_id)
+        return slot if slot is not None and self.message(slot).content == content else None
+
+    def answers_earlier(self, slot: MessageSlot, tool_call_id: str) -> bool:
+        """Return whether a message is the result of an earlier call of an id than the one that the id names now."""
+        call = self.calls.get(tool_call_id)
+        while call is not None and call.earlier is not None:
+            call, result = call.earlier
+            if result is slot:
+                return True
+        return False
+
+    def placeholder_of(self, tool_call_id: str) -> MessageSlot | None:
+        """Return the placeholder for the result of a call; None if there is none."""
+        slot = self.results.get(tool_call_id)
+        if slot is None:
+            return None
+        message = self.message(slot)
+        return slot if message.role == "tool" and is_placeholder(message) else None
+
+    def received(self, message: ToolMessage) -> ToolMessage:
+        """Return a result as the agent sent it, with the mark of a placeholder as it is on this side."""
+        slot = self.results.get(message.tool_call_id)
+        message = message if self.takes_marks else without_mark(message)
+        return message if slot is None else restated(self.message(slot), message)
+
+    def insert_results(self, results: Iterable[ToolMessage]) -> None:
+        """Put results of tool calls where they belong, in the order of the calls; a late one replaces a placeholder."""
+        for result in results:
+            if (placeholder := self.placeholder_of(result.tool_call_id)) is not None and result.id not in self.slots:
+                self.rename(placeholder, result.id)
+                self.replace(placeholder, result)
+                continue
+            call, place = self.calls.get(result.tool_call_id), self.place_of_result(result.tool_call_id)
+            if call is not None and self._answers_later(place, call):
+                place = call.owner
+                while place.next is not None and not self._answers_later(place.next, call):
+                    place = place.next
+            self.insert(place, result)
+
+    def _answers_later(self, slot: MessageSlot, call: CallSlot) -> bool:
+        """Return whether a message is the result of a later call of the same message."""
+        other = self.calls.get(slot.model.tool_call_id) if slot.model.role == "tool" else None
+        return other is not None and other.owner is call.owner and other.position > call.position
+
+    def merge(self, slot: MessageSlot | CallSlot, event: Any) -> Change:
+        """Merge the event's metadata per key, last write wins, no recursion (META-1, META-2)."""
+        if not event.metadata:
+            return NONE
+        pending: dict[str, Any] | None = (slot.changes or {}).get("metadata")
+        if pending is None:
+            return self.change(slot, {"metadata": {**(slot.model.metadata or {}), **event.metadata}})
+        pending.update(event.metadata)
+        return MESSAGES
+
+    def change(self, slot: MessageSlot | CallSlot, changes: dict[str, Any]) -> Change:
+        """Give fields of a message or tool call new values."""
+        slot.changes = {**(slot.changes or {}), **changes}
+        self.dirty.add(slot.owner if isinstance(slot, CallSlot) else slot)
+        return MESSAGES
+
+    def message(self, slot: MessageSlot) -> Message:
+        """Return one message as it is now."""
+        if slot in self.dirty:
+            self.dirty.discard(slot)
+            self._view[slot.index] = slot.build()
+        return slot.model
+
+    def messages(self) -> list[Message]:
+        """Return all messages as they are now, in a list of the caller's own."""
+        for slot in self.dirty:
+            self._view[slot.index] = slot.build()
+        self.dirty.clear()
+        if not self._is_in_order:
+            for index, slot in enumerate(self._walk()):
+                slot.index = index
+            self._view, self._is_in_order = [slot.model for slot in self._walk()], True
+        return self._view.copy()
+
+    def appended_to(self, count: int) -> Message | None:
+        """Return the last message if it is one more at the end than there were at the last look; None if it is not."""
+        return self.message(self._last) if self._is_in_order and len(self._view) == count + 1 else None
+
+    def place_of_call(self, tool_call_id: str) -> tuple[int, int] | None:
+        """Return the places of the message of a call, and of the call in it; None if messages have moved."""
+        call = self.calls.get(tool_call_id)
+        return (call.owner.index, call.position) if call is not None and self._is_in_order else None
+
+    def warn(self, rule: str, event: Event, sentence: str) -> Change:
+        """Record a warning about an event that changes nothing; `sentence` goes on from its type."""
+        self.log.add(rule, f"{event.type.value} {sentence}", event_type=event.type.value)
+        return NONE

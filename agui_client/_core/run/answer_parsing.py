@@ -1,0 +1,81 @@
+"""Reading the answer of an agent as a type of the application's.
+
+To change
+
+- a place where `parse` of a result looks for an answer: this module; of runs only, `_answers` in `_core/run/result.py`
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from itertools import islice
+from json import JSONDecoder
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import to_json
+
+from agui_client._core.ground.plain_text import cut_short
+from agui_client._core.ground.type_adapters import type_adapter
+from agui_client.errors import ParseError
+
+_OPENINGS = re.compile(r"[{\[]")
+_LOOKS = 16
+"""The number of brackets at which JSON is looked for in prose: each look may read all of the text."""
+_FENCED = re.compile(r"^[ \t]*```[^\n]*\n(.*?)^[ \t]*```", re.MULTILINE | re.DOTALL)
+_QUOTED = 300
+_FEW = 3
+
+
+def written_answers(result: Any, text: str) -> Iterator[str]:
+    """Yield whatever may be an answer as JSON, the most certain first.
+
+    Args:
+        result: The result of the run, any JSON value; None if there is none.
+        text: The text of the answer.
+    """
+    if result is not None:
+        yield to_json(result).decode()
+    if text:
+        yield text
+        yield from _FENCED.findall(text)
+        yield from _values_in(text)
+
+
+def _values_in(text: str) -> Iterator[str]:
+    """Yield the JSON objects and lists that stand in prose, as far as a few looks find them."""
+    decoder, end = JSONDecoder(), 0
+    for start in islice(_OPENINGS.finditer(text), _LOOKS):
+        if start.start() < end:
+            continue
+        with suppress(ValueError, RecursionError):
+            _, end = decoder.raw_decode(text, start.start())
+            yield text[start.start() : end]
+
+
+def read_answer(answers: Iterable[str], shape: Any) -> Any:
+    """Read an answer as a type: the first one that fits.
+
+    Args:
+        answers: The answers as JSON, the most certain first.
+        shape: Any type that pydantic can validate.
+
+    Raises:
+        ParseError: None of them fits.
+        UsageError: pydantic cannot read the type.
+    """
+    adapter, misfits = type_adapter(shape, "parse", is_read_now=True), list[tuple[str, ValidationError]]()
+    for answer in answers:
+        try:
+            return adapter.validate_json(answer)
+        except ValidationError as error:
+            misfits.append((answer, error))
+    wanted = shape.__name__ if isinstance(shape, type) else shape
+    if not misfits:
+        raise ParseError(f"there is no {wanted}: the run has no result, no text, and no call of an output tool")
+    # JSON that does not fit says more than text that is no JSON.
+    answer, misfit = next((each for each in misfits if each[1].errors()[0]["type"] != "json_invalid"), misfits[-1])
+    why = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}".lstrip(": ") for each in misfit.errors()[:_FEW])
+    raise ParseError(f"the answer is no {wanted}: {why}; this arrived: {cut_short(answer, _QUOTED)!r}") from misfit

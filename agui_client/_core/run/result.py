@@ -1,0 +1,497 @@
+"""The result of a call (`RunResult`), and the conversation after one event (`Snapshot`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+
+from ag_ui.core import AssistantMessage, ReasoningMessage, ToolMessage, aggregate_token_usage
+from pydantic_core import from_json, to_json, to_jsonable_python
+
+from agui_client._core.ground.display import Displayed
+from agui_client._core.ground.field_docs import Record
+from agui_client._core.ground.plain_text import cut_short, failure_text
+from agui_client._core.ground.secrets import without_opaque
+from agui_client._core.protocol.message_text import tool_calls_in
+from agui_client._core.protocol.schema import is_object
+from agui_client._core.run.answer_parsing import read_answer, written_answers
+from agui_client._core.run.inspected_run import InspectedRun
+from agui_client._core.run.observers import CallEnd, RunEnd, reconnects_in
+from agui_client._core.run.scope import StateT, typed
+from agui_client._core.run.state import Phase
+from agui_client._core.run.subagents import SubagentResult, answer_id, partial_message_ids, subagent_results, usage_of
+from agui_client._core.tools.context import ToolExecution
+from agui_client._core.tools.interrupts import shown_payload
+from agui_client.errors import AGUIError, ParseError, TransportError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Self
+
+    from ag_ui.core import CustomEvent, Event, Interrupt, Message, RunFinishedOutcome, TokenUsage, ToolCall
+
+    from agui_client._core.protocol.warnings import ProtocolWarning
+    from agui_client._core.run.call import Call
+    from agui_client._core.run.round import Round
+    from agui_client._core.tools.interrupts import AnsweredInterrupt
+    from agui_client._core.transport.client import Attempt
+    from agui_client._core.transport.response import ResponseInfo
+
+T = TypeVar("T")
+
+_SHOWN = 200
+
+
+class TypedState(Generic[StateT]):
+    """The base of records with a state, which is an object of the agent's `state_model`, too."""
+
+    # No field: the record stays plain data, which is compared, written as JSON and pickled without the model.
+    __slots__ = ("_read_state",)
+
+    if TYPE_CHECKING:
+        _read_state: Callable[[Any], StateT] | None
+
+        @property
+        def state(self) -> Any:
+            """The state, any JSON value."""
+
+    def read_with(self, read: Callable[[Any], StateT] | None) -> Self:
+        """Take the function that reads a state as an object of the model; None if there is no model."""
+        object.__setattr__(self, "_read_state", read)
+        return self
+
+    @property
+    def typed_state(self) -> StateT:
+        """The state as an object of the agent's `state_model`: a copy, read anew at each look.
+
+        Raises:
+            ParseError: The state does not fit.
+            UsageError: The agent has no `state_model`, or this is a copy, such as one that was pickled.
+        """
+        read: Callable[[Any], StateT] | None = getattr(self, "_read_state", None)
+        return typed(self.state, read)
+
+
+class Inspectable(TypedState[StateT]):
+    """The base of the results of calls, of which observers may have kept every event."""
+
+    # No fields, as above: a copy or a pickle has no events.
+    __slots__ = ("_failure", "_kept")
+
+    if TYPE_CHECKING:
+        _failure: str
+        _kept: Sequence[Callable[[], Sequence[Any]]]
+
+    @property
+    def failure(self) -> str:
+        """A sentence about the failure of the call; empty if it did not fail, or this is a copy."""
+        return getattr(self, "_failure", "")
+
+    def fail(self, error: Exception) -> None:
+        """Note the failure of the call; of an exception of the application's own only the class."""
+        # A text, as the exception has this result.
+        cause: Exception = getattr(error, "raised", None) or error
+        message = next(iter(cause.args), None) if isinstance(cause, AGUIError) else None
+        object.__setattr__(self, "_failure", failure_text(type(cause).__name__, message))
+
+    def keep(self, kept: Sequence[Callable[[], Sequence[Any]]]) -> Self:
+        """Take the functions that read what was kept of the call; the first that finds something counts."""
+        object.__setattr__(self, "_kept", kept)
+        return self
+
+    @property
+    def kept_lines(self) -> Sequence[Any]:
+        """The lines of a recording of the call; empty if no observer kept them."""
+        readers: Sequence[Callable[[], Sequence[Any]]] = getattr(self, "_kept", ())
+        return next((lines for read in readers if (lines := read())), ())
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot(TypedState[StateT], Record, Displayed):
+    """An event, and the conversation with that event in it."""
+
+    event: Event
+    """The event."""
+    messages: list[Message]
+    """The messages, the event's change included; never changed afterwards."""
+    state: Any
+    """The state, the event's change included; any JSON value, to be read only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timings(Record):
+    """When things happened, in seconds since the run was started; None for what did not happen."""
+
+    connect: float | None = None
+    """Until the response's headers were there; None for agents in this process."""
+    first_event: float | None = None
+    """Until the first event."""
+    first_text: float | None = None
+    """Until the first piece of a text message."""
+    total: float | None = None
+    """Until the run ended."""
+    people: float = 0.0
+    """The part of the total in which people were asked: in `approve=`, in `answer=`, and questions of tools."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class RunResult(Inspectable[StateT], Record, Displayed):
+    """The result of a call. Of a stream with several runs, the last one counts (LIFE-13).
+
+    Where tools were run here, the call went through several rounds: outcome, text and run id are the last round's,
+    messages, usage, attempts and timings are about all of them.
+    """
+
+    thread_id: str
+    """The conversation."""
+    run_id: str
+    """The run, as it was asked for; of several rounds the last."""
+    text: str
+    """The last assistant message this run wrote, outside subagents; empty if it wrote none."""
+    result: Any
+    """The result in RUN_FINISHED, any JSON value; None if there was none."""
+    outcome: RunFinishedOutcome | None
+    """The outcome of the run, to `match` on: success, interrupt or cancelled; None if it did not finish."""
+    interrupts: list[Interrupt]
+    """The interrupts that the agent waits for, and questions of tools; answer all of them with `resume=`."""
+    pending_tool_calls: list[ToolCall]
+    """Calls of this run that nobody answered yet; answer them with `tool_results=`. Calls that an interrupt is about
+    are left out: the agent goes on with them itself."""
+    new_messages: list[Message]
+    """The messages that were not there when the run began."""
+    messages: list[Message]
+    """The whole conversation."""
+    state: Any
+    """The state as the run left it; any JSON value, to be read only."""
+    usage: list[TokenUsage] = field(default_factory=list["TokenUsage"])
+    """Tokens per provider and model; a count that was not reported is None, not zero (USAGE-1)."""
+    warnings: list[ProtocolWarning] = field(default_factory=list["ProtocolWarning"])
+    """The deviations from the protocol that were tolerated; empty for a conforming agent."""
+    timings: Timings = field(default_factory=Timings)
+    """When things happened."""
+    response: ResponseInfo | None = None
+    """The HTTP response, of several the last, secrets redacted; None for agents in this process."""
+    attempts: list[Attempt] = field(default_factory=list["Attempt"])
+    """Every request that was tried, why, and what became of it; empty for agents in this process."""
+    tool_executions: list[ToolExecution] = field(default_factory=list["ToolExecution"])
+    """The tools that were run here, in the order they were begun; behind them, those that members of a team have run in
+    this process."""
+    answered: list[AnsweredInterrupt] = field(default_factory=list["AnsweredInterrupt"])
+    """The interrupts whose answers the agent was sent, with who answered them."""
+    called_ids: list[str] = field(default_factory=list[str])
+    """The ids of the tool calls that the agent began; of several rounds, in the last."""
+    subagents: list[SubagentResult] = field(default_factory=list["SubagentResult"])
+    """The subagents that the agent announced, in the order of their beginnings, with what came of each."""
+    custom: list[CustomEvent] = field(default_factory=list["CustomEvent"])
+    """The CUSTOM events of all rounds, in order; their values are objects where `custom_models=` has a type for them,
+    and else JSON."""
+    incomplete_ids: list[str] = field(default_factory=list[str])
+    """The messages and tool calls that the run began and did not complete; empty when it finished."""
+    unsent_messages: list[Message] = field(default_factory=list["Message"])
+    """Messages of `steer()` that came too late, or before a failure, an abort or a question: no run was sent them."""
+    aborted: bool = False
+    """Whether the run was stopped from here with `abort_run()` or `cancel()`; then there is no outcome."""
+    detached: bool = False
+    """Whether the run was left with `detach()`, so that the server may go on with it."""
+
+    def __repr__(self) -> str:
+        outcome = "aborted=True" if self.aborted else "outcome=None"
+        if self.outcome is not None:
+            outcome = f"outcome={type(self.outcome).__name__}"
+        waiting = f", interrupts={len(self.interrupts)}" if self.interrupts else ""
+        if self.pending_tool_calls:
+            waiting += f", pending_tool_calls={len(self.pending_tool_calls)}"
+        return (
+            f"RunResult({outcome}, text={cut_short(self.text, _SHOWN)!r}{waiting}, "
+            f"new_messages={len(self.new_messages)}, warnings={len(self.warnings)}, run_id={self.run_id!r})"
+        )
+
+    @property
+    def reconnects(self) -> int:
+        """The number of times that a cut stream was taken up; see `agui_client.reconnect`."""
+        return reconnects_in(self.attempts)
+
+    @overload
+    def parse(self, shape: type[T]) -> T: ...
+    @overload
+    def parse(self, shape: Any) -> Any: ...
+    def parse(self, shape: Any) -> Any:
+        """Read the answer as a type of your own.
+
+        The first of these that fits is the answer: `result`, the text as JSON, JSON in a code fence of the text, an
+        object or a list in the text, and the arguments of a tool call of the server's own with which the run ended, as
+        pydantic-ai's `output_type` and LangChain's `response_format` make one.
+
+        Args:
+            shape: A pydantic model, a dataclass, or any other type that pydantic can validate.
+
+        Returns:
+            An instance of it.
+
+        Raises:
+            ParseError: Nothing fits; the error quotes what arrived.
+        """
+        try:
+            return parse(self, shape)
+        except ParseError as error:
+            annotate(error, self)
+            raise
+
+    def inspect(
+        self, other: RunResult[Any] | None = None, *, prices: Mapping[str, tuple[float, float]] | None = None
+    ) -> InspectedRun:
+        """Look at everything that happened in the call, and when; or at the differences from another call.
+
+        A cell that ends with it displays a timeline, the events, messages, changes of the state, tool calls, tokens and
+        warnings; `print` writes them. Secrets are left out as in recordings. Events are kept in notebooks, and
+        elsewhere if the agent has `record("run.jsonl")` as an observer.
+
+        Args:
+            other: The result of another call, to stand beside this one.
+            prices: The prices of a million tokens by the names of models, as `{"gpt-5": (1.25, 10)}`: of those that go
+                in, and of those that come out. Without them there is no money.
+        """
+        return InspectedRun(self, other, prices or {})
+
+    def to_json(self, *, indent: int | None = None) -> str:
+        """Return the result as one JSON object with a member for each field, protocol objects by their wire names.
+
+        The provider's `encryptedValue`s and secrets in answers to interrupts are left out: this is for logs and files,
+        and `agent.snapshot()` for going on.
+
+        Args:
+            indent: The number of blanks to indent by; None for one line.
+        """
+        plain = to_jsonable_python(self, by_alias=True, fallback=repr)
+        for written, answered in zip(plain["answered"], self.answered, strict=True):
+            written["entry"]["payload"] = shown_payload(answered)
+        return to_json(without_opaque(plain), indent=indent, inf_nan_mode="null").decode()
+
+
+def build_result(call: Call, *, is_over: bool = False) -> RunResult:
+    """Sum up a call.
+
+    Args:
+        call: The call.
+        is_over: Whether no further event comes.
+    """
+    run, rounds, state, conversation = call.round, call.rounds, call.state, call.conversation
+    outcome, is_void = run.outcome, run.is_behind
+    messages = conversation.messages
+    new_messages = [message for message in messages if message.id not in call.known_ids]
+    # Some may be answered here already, while others wait for the caller.
+    left = conversation.pending_interrupts if state.phase is Phase.ANSWERING else outcome.interrupts
+    asked = [question.interrupt for question in conversation.questions]
+    asking = {interrupt.tool_call_id for interrupt in asked}
+    requests = [request for each in rounds for request in each.requests]
+    result: RunResult = RunResult(
+        thread_id=run.input.thread_id,
+        run_id=run.run_id,
+        text=_text(run, messages if run.is_replay else new_messages),
+        result=outcome.finished.result if outcome.finished and not is_void else None,
+        # Stopped between two runs: the outcome of the last one is not the call's.
+        outcome=None if is_void or state.is_aborted else outcome.outcome,
+        interrupts=[] if is_void else [*left, *asked],
+        pending_tool_calls=[] if is_void else [each for each in pending_calls(run) if each.id not in asking],
+        new_messages=new_messages,
+        messages=messages,
+        state=conversation.state,
+        usage=aggregate_token_usage([usage for each in rounds for usage in usage_of(each)]),
+        warnings=call.warnings.records(),
+        timings=_timings(rounds, call.time.started_at, 0.0),
+        response=requests[-1].delivery.response if requests else None,
+        attempts=[attempt for request in requests for attempt in request.delivery.attempts],
+        tool_executions=call.all_executions,
+        answered=call.answered,
+        called_ids=list(outcome.tool_call_ids),
+        subagents=subagent_results(rounds, conversation, is_over=is_over),
+        custom=call.custom,
+        incomplete_ids=list(run.pipeline.verifier.unclosed_ids),
+        unsent_messages=call.steering.unsent,
+        aborted=state.is_aborted,
+        detached=state.is_aborted and call.is_detached,
+    )
+    kept = [each.kept(call.rounds[0]) for each in call.observers.keepers]
+    return result.read_with(call.read_state).keep(kept)
+
+
+def annotate(failure: Exception | None, result: RunResult, *, may_have_started: bool = True) -> None:
+    """Note on an exception, if there is one, where it happened, and what had arrived; a second time updates that.
+
+    Args:
+        failure: The exception.
+        result: The result so far.
+        may_have_started: Whether the agent may have begun to work on the run.
+    """
+    if failure is not None:
+        result.fail(failure)
+    if isinstance(failure, AGUIError):
+        failure.thread_id, failure.run_id, failure.partial = result.thread_id, result.run_id, result
+        # A request that failed knows that of itself, also where it was another agent's than this run's.
+        if not isinstance(failure, TransportError):
+            failure.may_have_started = may_have_started
+    elif failure is not None:
+        # The agent's, a middleware's or a hook's own exception: it stays what it is, and says where it happened.
+        note = f"in run {result.run_id!r} of thread {result.thread_id!r}"
+        if note not in getattr(failure, "__notes__", ()):
+            failure.add_note(note)
+
+
+def run_end(rounds: Sequence[Round], failure: Exception | None, *, is_aborted: bool) -> RunEnd:
+    """Sum up the last of the runs of a call for observers.
+
+    Args:
+        rounds: The runs.
+        failure: The exception that the last run failed with; None if it did not fail.
+        is_aborted: Whether it was stopped from here.
+    """
+    run = rounds[-1]
+    outcome = run.outcome
+    ending = "aborted" if is_aborted else "nothing" if outcome.outcome is None else outcome.outcome.type
+    return RunEnd(
+        run_id=run.run_id,
+        ending=None if failure is not None else ending,
+        error=failure,
+        events=run.pipeline.count,
+        usage=outcome.usage,
+        timings=_timings([run], run.started_at, run.people_before),
+        attempts=[attempt for request in run.requests for attempt in request.delivery.attempts],
+        warnings=len(run.warnings.records()) - sum(end.warnings for end in _ends(rounds)),
+    )
+
+
+def call_end(call: Call, result: RunResult) -> CallEnd:
+    """Sum up a call that is over for observers.
+
+    Args:
+        call: The call.
+        result: Its result.
+    """
+    ending = "aborted" if result.aborted else "nothing" if result.outcome is None else result.outcome.type
+    ends = _ends(call.rounds)
+    return CallEnd(
+        run_id=result.run_id,
+        ending=None if call.error is not None else ending,
+        error=call.error,
+        events=sum(end.events for end in ends),
+        usage=result.usage,
+        timings=replace(
+            result.timings,
+            total=perf_counter() - call.time.started_at,
+            people=call.people_time.seconds,
+        ),
+        attempts=result.attempts,
+        warnings=len(result.warnings),
+        runs=len(ends),
+        tool_executions=result.tool_executions,
+    )
+
+
+def _ends(rounds: Iterable[Round]) -> list[RunEnd]:
+    """Return the ends of the runs that are over."""
+    return [each.end for each in rounds if each.end is not None]
+
+
+def pending_calls(run: Round) -> list[ToolCall]:
+    """Return the calls without a result: those that the server named, or else those of the run (TOOL-9).
+
+    Calls that an interrupt is about are the agent's, and left out. An interrupt need not name its call, or may name one
+    that only asks: so those of an interrupted run are the agent's if the application did not offer their tools.
+    """
+    outcome, conversation = run.outcome, run.conversation
+    named = dict.fromkeys(outcome.named_pending or outcome.tool_call_ids)
+    if not named:
+        return []
+    answered = conversation.answered_call_ids
+    asked_about = {each.tool_call_id for each in outcome.interrupts}
+    open_ids = [each for each in named if each not in answered and each not in asked_about]
+    found = [conversation.tool_call(each) for each in open_ids]
+    calls = [call for call in found if call is not None]
+    if not outcome.interrupts:
+        return calls
+    offered = {tool.name for tool in run.input.tools or ()}
+    return [call for call in calls if call.function.name in offered]
+
+
+def _text(run: Round, candidates: Sequence[Message]) -> str:
+    """Return the last text that the run streamed; if it streamed none, one of its snapshots, or one that its end names.
+
+    A team that goes on may have said its answer in the run before.
+    """
+    outcome = run.outcome
+    answer = "" if outcome.finished is None else answer_id(outcome.finished)
+    partial = {each for end, _ in outcome.subagents_ended.values() for each in partial_message_ids(end)}
+    # A retry may have written it under the id of words that were taken back.
+    partial.discard(answer)
+    written = [each for each in reversed(outcome.text_message_ids) if each not in partial]
+    streamed = map(run.conversation.text_of, written)
+    restated = (
+        message.content
+        for message in reversed(candidates)
+        if isinstance(message, AssistantMessage)
+        and message.subagent_run_id is None
+        and message.id in outcome.restated_ids - partial
+    )
+    named = [run.conversation.text_of(answer)]
+    return next((text for text in chain(streamed, restated, named) if text), "")
+
+
+def _timings(rounds: Sequence[Round], start: float, people_before: float) -> Timings:
+    def first(moments: Iterable[float | None], since: float = 0.0) -> float | None:
+        """Return the seconds until the first moment that came."""
+        return next((moment - since for moment in moments if moment is not None), None)
+
+    return Timings(
+        connect=first(request.delivery.connect_seconds for each in rounds for request in each.requests),
+        first_event=first((each.outcome.first_event_at for each in rounds), start),
+        first_text=first((each.outcome.first_text_at for each in rounds), start),
+        total=first((each.ended_at for each in reversed(rounds)), start),
+        people=max((each.people_seconds - people_before for each in rounds if each.ended_at), default=0.0),
+    )
+
+
+def parse(result: RunResult, shape: Any) -> Any:
+    """Read a result as a type: the first of its answers that fits.
+
+    Args:
+        result: The result.
+        shape: Any type that pydantic can validate.
+
+    Raises:
+        ParseError: None of them fits.
+    """
+    return read_answer(_answers(result), shape)
+
+
+def _answers(result: RunResult) -> Iterator[str]:
+    """Yield whatever may be the answer as JSON, the most certain first."""
+    yield from written_answers(result.result, result.text)
+    for arguments in _last_arguments(result):
+        yield arguments
+        # pydantic-ai wraps what is no object.
+        with suppress(ValueError):
+            wrapped = from_json(arguments)
+            if is_object(wrapped) and wrapped.keys() == {"response"}:
+                yield to_json(wrapped["response"]).decode()
+
+
+def _last_arguments(result: RunResult) -> Iterator[str]:
+    """Yield the arguments of the calls with which the agent ended the run: it answered them, and wrote nothing more."""
+    executed = {each.tool_call_id for each in result.tool_executions}
+    answered: set[str] = set()
+    for message in reversed(result.new_messages):
+        if isinstance(message, ToolMessage):
+            answered.add(message.tool_call_id)
+        elif isinstance(message, AssistantMessage) and message.tool_calls:
+            calls = [call for call in message.tool_calls if call.id in answered - executed]
+            yield from (call.function.arguments for call in calls)
+            return
+        elif not isinstance(message, ReasoningMessage):
+            return
+    # A server that repeats the id of an earlier call calls anew in the earlier message.
+    called = set(result.called_ids) - executed - {call.id for call in result.pending_tool_calls}
+    yield from (call.function.arguments for _, call in tool_calls_in(result.messages) if call.id in called)

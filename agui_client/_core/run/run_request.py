@@ -1,0 +1,418 @@
+"""The request of one call: whatever can be refused is refused here, before anything changes or is sent."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from ag_ui.core import RunAgentInput, ToolCallResultEvent, ToolMessage
+from pydantic import ValidationError
+
+from agui_client._core.conversation.answer_checks import check_approval, check_results, resume_entries
+from agui_client._core.conversation.conversation import Conversation
+from agui_client._core.conversation.state_merging import ABSENT
+from agui_client._core.protocol.open_items import listed, quoted
+from agui_client._core.protocol.placeholders import NO_RESULT, UNKNOWN_RESULT, marked
+from agui_client._core.protocol.prompts import content_of, prompt_messages
+from agui_client._core.protocol.schema import is_a
+from agui_client._core.run.options import IN_INPUT
+from agui_client._core.run.subagents import has_journal
+from agui_client._core.tools.approval import Approve, Deny
+from agui_client._core.tools.context import BoundCall
+from agui_client._core.tools.interrupts import answers_for_tools
+from agui_client.errors import InterruptsNotCoveredError, ToolError, UsageError
+
+if TYPE_CHECKING:
+    from ag_ui.core import Message, ResumeEntry, ToolCall
+
+    from agui_client._core.protocol.prompts import Prompt
+    from agui_client._core.protocol.warnings import WarningLog
+    from agui_client._core.run.options import RunOptions
+    from agui_client._core.tools.interrupts import AnsweredInterrupt
+    from agui_client._core.tools.questions import GivenAnswer, ToolQuestion
+    from agui_client._core.tools.toolset import CallTools, OfferedTool
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """Answers of tools and people to one run."""
+
+    messages: Sequence[ToolMessage] = ()
+    """Results of tool calls, in call order."""
+    answered: Sequence[AnsweredInterrupt] = ()
+    """Interrupts that people have answered."""
+    is_complete: bool = False
+    """Whether nothing is left for the caller, so that another run follows."""
+    run_id: str = field(default_factory=lambda: str(uuid4()))
+    """The id of the run that follows."""
+
+    @property
+    def entries(self) -> list[ResumeEntry]:
+        """The answers to interrupts."""
+        return [each.entry for each in self.answered]
+
+
+class RunRequest:
+    """A call, checked against the conversation.
+
+    Requests of other kinds set what differs from a call that adds nothing.
+
+    Args:
+        conversation: The conversation.
+        prompts: The messages that the prompt adds.
+        options: The keywords of the call.
+
+    Raises:
+        UsageError: The call cannot be carried out.
+        InterruptsNotCoveredError: The answers do not cover the pending interrupts.
+    """
+
+    has_given_input = False
+    """Whether the caller made the input of the first run."""
+    input: RunAgentInput
+    """The input of the first run, its tools left out."""
+    prompts: Sequence[Message] = ()
+    """The messages that the prompt adds."""
+    results: Sequence[ToolMessage] = ()
+    """The answers to tool calls; agents and models refuse a conversation in which a call has none."""
+    left_branch: str | None = None
+    """The id of the last message that a stored thread leaves for this call, if that was written a moment ago."""
+    postponed: Sequence[str] = ()
+    """The pending calls that stay pending, because others were answered and these were not."""
+    repeated: Mapping[str, ToolQuestion] = MappingProxyType({})
+    """The questions of calls that are made again, with all answers, by call id."""
+    _answers: Mapping[str, Any] = MappingProxyType({})
+    _given_up: Sequence[str] = ()
+    _answered_before: Sequence[str] = ()
+    _has_approved = False
+    _undecided: Sequence[str] = ()
+
+    def __init__(
+        self, conversation: Conversation, prompts: list[Message], options: RunOptions, *, can_approve: bool = False
+    ) -> None:
+        results = options.get("tool_results", {})
+        if not is_a(results, Mapping):
+            raise UsageError(f"tool_results= takes {{tool_call_id: answer}}, not a {type(results).__name__}")
+        given, resume = answers_for_tools(conversation.questions, options.get("resume"))
+        repeated = _repeated(conversation, given, results)
+        entries = resume_entries(conversation, resume)
+        results = {**results, **{key: Approve(question.arguments) for key, question in repeated.items()}}
+        self._conversation = conversation
+        self._answers = results
+        self.repeated = {
+            key: each.model_copy(update={"answers": [*each.answers, given[each.interrupt.id]]})
+            for key, each in repeated.items()
+        }
+        self.prompts = prompts
+        unanswered = dict.fromkeys(check_results(conversation, results))
+        records = {each.tool_call_id: each for each in conversation.open_records}
+        pending = {key for key, each in records.items() if each.is_ours_to_answer}
+        waiting = [each for each in unanswered if each in pending]
+        is_going_on = bool(self.prompts) or not results
+        self.postponed = [] if is_going_on else waiting
+        # The other calls of a run that resumes may be those that it goes on with.
+        given_up = [] if not is_going_on else waiting if entries else [*unanswered]
+        # Answered through an interrupt: the agent has the answer, and no result of the caller's is missing.
+        self._answered_before = [each for each in records if each not in pending and each in unanswered]
+        answers = {key: value for key, value in results.items() if not isinstance(value, Approve)}
+        executed = {key for key, each in records.items() if each.is_begun}
+        # The members of a team that goes on make or answer the calls that they have left open.
+        is_of_members = has_journal(conversation.state) and not self.prompts
+        if can_approve and not (self.prompts or options.keys() & {"resume", "tool_results"} or is_of_members):
+            self._undecided = [key for key, each in records.items() if each.is_waiting and each.is_of_application]
+        given_up = [each for each in given_up if each in executed or not is_of_members]
+        self._given_up = [each for each in given_up if each not in self._undecided]
+        unanswerable = {each: ToolError(UNKNOWN_RESULT if each in executed else NO_RESULT) for each in self._given_up}
+        self.results = result_messages({**answers, **unanswerable})
+        self.input = composed_input(conversation, options, [*conversation.messages, *self.added], entries)
+
+    @property
+    def added(self) -> list[Message]:
+        """The messages that the call adds before its first run."""
+        return [*self.results, *self.prompts]
+
+    @property
+    def given_results(self) -> Sequence[ToolMessage]:
+        """The results that the served run sends to its caller as events, as the caller does not have them."""
+        return self.results
+
+    @property
+    def state_of_caller(self) -> Any:
+        """The state as the caller of a stored thread knows it; `ABSENT` if nobody has to be told of another one."""
+        return ABSENT
+
+    @property
+    def undecided(self) -> Sequence[ToolCall]:
+        """The tool calls that were to be executed before the first run, and wait for approval."""
+        waiting = self._conversation.waiting_calls if self._undecided else {}
+        return [waiting[key] for key in self._undecided if key in waiting]
+
+    @property
+    def is_held_up(self) -> bool:
+        """Whether the calls that were executed before the first run have left something that a person must answer."""
+        return bool(self.undecided) or (self._has_approved and bool(self._conversation.questions))
+
+    def check_tools(self, tools: CallTools) -> Mapping[str, Approve | None]:
+        """Check answers to tool calls against the tools that are offered.
+
+        Args:
+            tools: The tools of the first run.
+
+        Returns:
+            The approvals of the calls to execute before the first run, by call id; None for a call that is yet to be
+            decided about.
+
+        Raises:
+            UsageError: A call cannot be executed here, or was executed, or the answer needs to be an approval.
+        """
+        approved: dict[str, Approve] = {}
+        for tool_call_id, answer in self._answers.items():
+            call = self._conversation.tool_call(tool_call_id)
+            assert call is not None
+            tool = tools.offered.get(call.function.name)
+            if self._conversation.ledger.is_unreported(tool_call_id):
+                # Executed for a run that then never started: the approval is repeated with the call.
+                if not isinstance(answer, Approve) or answer.arguments is not None:
+                    raise UsageError(
+                        f"tool_results answers {tool_call_id!r}, a call that was carried out; nothing was sent"
+                    )
+            elif isinstance(answer, Approve):
+                self._check_approval(call, answer, tool)
+                approved[tool_call_id] = answer
+            elif answer is None or isinstance(answer, bool):
+                _refuse_verdict(call, answer, tool)
+        self._has_approved = bool(approved)
+        return {**approved, **self._asked_again(tools)}
+
+    def _asked_again(self, tools: CallTools) -> dict[str, None]:
+        """Return the waiting calls that a person is asked about again; give up those that need no approval."""
+        calls = {key: self._conversation.tool_call(key) for key in self._undecided}
+        asked = [key for key, each in calls.items() if each is not None and _wants_approval(each, tools)]
+        given_up = [key for key in self._undecided if key not in asked]
+        self._undecided, self._given_up = asked, [*self._given_up, *given_up]
+        self.results = [*self.results, *result_messages(dict.fromkeys(given_up, ToolError(NO_RESULT)))]
+        return dict.fromkeys(asked)
+
+    def add_to_conversation(self) -> None:
+        """Add the messages of the call to the conversation."""
+        self._conversation.add_results(self.results)
+        self._conversation.add_messages(self.prompts)
+        if self._conversation.is_abandoned:
+            # The agent goes on from where it asked, and may not know these when it restates the conversation.
+            self._conversation.keep_through_snapshots(self.prompts)
+
+    def undo(self) -> None:
+        """Take the messages of the call out of the conversation again: its run never started."""
+        self._conversation.remove_messages({message.id for message in self.added})
+
+    def warn(self, warnings: WarningLog) -> None:
+        """Report the calls that are left without an answer (TOOL-10)."""
+        given_up = [each for each in self._given_up if each not in self._answered_before]
+        if unanswered := [*self.postponed, *given_up]:
+            names = listed([quoted(each) for each in unanswered])
+            without = f"the conversation goes on without results of tool calls {names}"
+            warnings.add("TOOL-10", without, fix="see tool_results=")
+
+    def _check_approval(self, call: ToolCall, approval: Approve, tool: OfferedTool | None) -> None:
+        refusal = f"tool_results approves {call.id!r}, "
+        record = self._conversation.ledger.get(call.id)
+        if record is None:
+            how = "no run of this conversation left it, so it cannot be carried out; give its result instead"
+            raise UsageError(f"{refusal}which was brought in a message: {how}")
+        if record.is_begun:
+            raise UsageError(f"{refusal}whose function was called before; give its result instead")
+        if not record.is_whole and approval.arguments is None:
+            raise UsageError(f"{refusal}whose arguments never ended; give them: Approve(arguments={{...}})")
+        if approval.arguments is None and record.shown is None:
+            how = "give its arguments: Approve(arguments={...})"
+            raise UsageError(f"{refusal}which does not wait for an answer; {how}")
+        check_approval(self._conversation, call.id, approval)
+        if tool is None or tool.toolset is None:
+            raise UsageError(
+                f"{refusal}but there is no function for {call.function.name!r} in tools=; give its result instead"
+            )
+        if approval.arguments is not None:
+            try:
+                tool.bind(call.id, approval.arguments)
+            except ToolError as error:
+                raise UsageError(f"{refusal}but {error}; nothing was sent") from error
+
+
+class GivenInput(RunRequest):
+    """A call whose input the caller made: it is sent as it is, and the conversation becomes that one.
+
+    Args:
+        conversation: The conversation.
+        given: The input.
+        options: The keywords of the call.
+
+    Raises:
+        UsageError: A keyword is about something that is in the input.
+    """
+
+    has_given_input = True
+
+    def __init__(self, conversation: Conversation, given: RunAgentInput, options: RunOptions) -> None:
+        if refused := sorted(options.keys() & IN_INPUT):
+            raise UsageError(f"{refused[0]}= goes with a prompt; a RunAgentInput is sent as it is, so change it there")
+        of_input = Conversation(given.thread_id, given.messages)
+        of_input.set_state(given.state)
+        self._conversation, self.input = conversation, given
+        self._given, self._before = of_input.snapshot(), conversation.snapshot()
+
+    def add_to_conversation(self) -> None:
+        """Let the conversation become that of the input."""
+        self._conversation.become(self._given)
+
+    def undo(self) -> None:
+        """Go back to the conversation before the call."""
+        self._conversation.become(self._before)
+
+
+class RequestSource(ABC):
+    """A prompt that makes the request of its call when that begins, such as the input of a served agent's caller."""
+
+    @abstractmethod
+    async def request(self, conversation: Conversation, options: RunOptions) -> RunRequest:
+        """Return the request, checked against the conversation, which it does not change yet.
+
+        Args:
+            conversation: The conversation.
+            options: The keywords of the call.
+
+        Raises:
+            UsageError: The call cannot be carried out.
+        """
+
+
+async def request_of(
+    conversation: Conversation, prompt: Prompt | RequestSource, options: RunOptions, *, can_approve: bool = False
+) -> RunRequest:
+    """Return the request of a call, checked.
+
+    Args:
+        conversation: The conversation.
+        prompt: The prompt.
+        options: The keywords of the call.
+        can_approve: Whether there is somebody to ask about calls that wait for approval.
+    """
+    if isinstance(prompt, RequestSource):
+        return await prompt.request(conversation, options)
+    if isinstance(prompt, RunAgentInput):
+        return GivenInput(conversation, prompt, options)
+    return RunRequest(conversation, prompt_messages(prompt), options, can_approve=can_approve)
+
+
+def _repeated(
+    conversation: Conversation, given: Mapping[str, GivenAnswer], results: Mapping[str, Any]
+) -> dict[str, ToolQuestion]:
+    """Return the questions that the caller answers, by the ids of their calls.
+
+    Raises:
+        InterruptsNotCoveredError: A question has no answer, and its call no result.
+    """
+    asked = {each.interrupt.tool_call_id or "": each for each in conversation.questions}
+    open_ids = [each.interrupt.id for key, each in asked.items() if key not in results]
+    missing = [quoted(each) for each in open_ids if each not in given]
+    if missing and not (conversation.is_abandoned and not given):
+        how = "answer with resume={id: ...}, or call abandon_interrupts() to go on without"
+        raise InterruptsNotCoveredError(f"no answer to {listed(missing)}; {how}")
+    return {key: each for key, each in asked.items() if each.interrupt.id in given}
+
+
+def result_messages(results: Mapping[str, Any]) -> list[ToolMessage]:
+    """Make the tool messages that carry results of tool calls (TOOL-10).
+
+    Raises:
+        UsageError: A result has no JSON form.
+    """
+    messages: list[ToolMessage] = []
+    for tool_call_id, value in results.items():
+        failure = value.message if isinstance(value, ToolError) else value.reason if isinstance(value, Deny) else None
+        try:
+            content = content_of(value) if failure is None else failure
+        except ValueError as error:
+            raise UsageError(f"the result of tool call {tool_call_id!r} is not JSON: {error}") from error
+        metadata = marked() if failure in (NO_RESULT, UNKNOWN_RESULT) else None
+        new = ToolMessage(id=str(uuid4()), tool_call_id=tool_call_id, content=content, error=failure, metadata=metadata)
+        messages.append(new)
+    return messages
+
+
+def event_of_result(message: ToolMessage) -> ToolCallResultEvent:
+    """Return the event that brings the result of a tool call."""
+    made = ToolCallResultEvent(message_id=message.id, tool_call_id=message.tool_call_id, content=message.content)
+    return made if message.metadata is None else made.model_copy(update={"metadata": message.metadata})
+
+
+def _wants_approval(call: ToolCall, tools: CallTools) -> bool:
+    """Return whether a call is of a function here that is not called without a person's approval."""
+    tool = tools.offered.get(call.function.name)
+    if tool is None or tool.toolset is None:
+        return False
+    return tool.toolset.approval(BoundCall(call.id, call.function.name, {})) != "never"
+
+
+def _refuse_verdict(call: ToolCall, answer: bool | None, tool: OfferedTool | None) -> None:
+    """Refuse a yes or no to a call that wants approval: it would reach the agent as the call's result."""
+    name = call.function.name
+    if tool is None or tool.toolset is None or tool.toolset.approval(BoundCall(call.id, name, {})) == "never":
+        return
+    what = f"tool_results answers {call.id!r}, a call of {name!r} that wants approval, with {answer!r}"
+    raise UsageError(f"{what}; say Approve() or Deny(), or give the tool's result as text")
+
+
+def composed_input(
+    conversation: Conversation, options: RunOptions, messages: list[Message], entries: Sequence[ResumeEntry] = ()
+) -> RunAgentInput:
+    """Return the input of a run, its tools left out.
+
+    Args:
+        conversation: The thread and its state.
+        options: The keywords of the call.
+        messages: The messages to send.
+        entries: The answers to interrupts.
+
+    Raises:
+        UsageError: An option has a value that cannot be sent.
+    """
+    try:
+        composed = RunAgentInput(
+            thread_id=conversation.thread_id,
+            run_id=options.get("run_id") or str(uuid4()),
+            parent_run_id=options.get("parent_run_id"),
+            messages=[],
+            state=conversation.state,
+            context=list(options.get("context", ())) or None,
+            forwarded_props=options.get("forwarded_props"),
+            resume=list(entries) or None,
+        )
+    except ValidationError as error:
+        refused = "; ".join(f"{'/'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+        is_context = any(each["loc"][:1] == ("context",) for each in error.errors())
+        advice = '; context= takes a list, such as [Context(description="time", value="noon")]' if is_context else ""
+        raise UsageError(f"the run input cannot be made: {refused}{advice}; nothing was sent") from None
+    # Not validated here: those of a conversation are messages, of which there may be thousands.
+    return composed.model_copy(update={"messages": messages})
+
+
+def next_input(before: RunAgentInput, conversation: Conversation, answers: Answers) -> RunAgentInput:
+    """Return the input of the run that follows another in the same call, its tools left out.
+
+    Args:
+        before: The input of the run before it.
+        conversation: The messages and the state to send.
+        answers: The answers to the run before.
+    """
+    # The run before is the one that this run continues, not the parent that the caller named for that one.
+    changes = {"run_id": answers.run_id, "parent_run_id": None, "tools": None, "resume": list(answers.entries) or None}
+    return with_conversation(before, conversation).model_copy(update=changes)
+
+
+def with_conversation(run_input: RunAgentInput, conversation: Conversation) -> RunAgentInput:
+    """Return an input with the messages and the state that the conversation has now."""
+    return run_input.model_copy(update={"messages": conversation.messages, "state": conversation.state})

@@ -1,0 +1,318 @@
+"""The subagents of a run: a record of each, and its text, from the events that are about it (SUB-5 … SUB-11)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, overload
+
+from ag_ui.core import (
+    AssistantMessage,
+    Event,
+    RunFinishedEvent,
+    StateDeltaEvent,
+    SubagentErrorEvent,
+    SubagentFinishedEvent,
+    SubagentStartedEvent,
+    TextMessageContentEvent,
+    TextMessageStartEvent,
+    TokenUsage,
+    ToolMessage,
+    aggregate_token_usage,
+)
+from pydantic import TypeAdapter, ValidationError
+
+from agui_client._core.ground.display import Displayed
+from agui_client._core.ground.field_docs import Record
+from agui_client._core.protocol.placeholders import extension_of
+from agui_client._core.protocol.schema import is_array, is_object
+from agui_client._core.run.answer_parsing import read_answer, written_answers
+from agui_client.errors import AGUIError, ParseError
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from agui_client._core.conversation.conversation import Conversation
+    from agui_client._core.protocol.outcome import OutcomeTracker
+    from agui_client._core.run.round import Round
+
+JOURNAL = "_team"
+"""The member of a team's state that says, until the team's run has finished, how far the members have come."""
+SIGNED = "signed"
+"""The member of a journal that a server has signed, with the texts that only that server reads."""
+NO_JOURNAL = "the state has nothing of the run that asked: send it back as it was received"
+"""The problem with answers to a team without a journal."""
+_USAGE = TypeAdapter(list[TokenUsage])
+T = TypeVar("T")
+
+
+class _Caused:
+    """The base of records with what exists in this process alone: an exception, and a typed answer."""
+
+    # No fields: the record stays plain data, which is compared, written as JSON and pickled without them.
+    __slots__ = ("_exception", "_parsed")
+
+    if TYPE_CHECKING:
+        _exception: BaseException | None
+        _parsed: Any
+
+    @property
+    def exception(self) -> BaseException | None:
+        """The exception that it failed with in this process; None if it did not fail, or failed elsewhere or before."""
+        return getattr(self, "_exception", None)
+
+    def because_of(self, exception: BaseException | None) -> Self:
+        """Take the exception that it failed with."""
+        object.__setattr__(self, "_exception", exception)
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class SubagentResult(_Caused, Record, Displayed):
+    """One invocation of a subagent."""
+
+    name: str
+    """The name that it was announced with."""
+    subagent_run_id: str
+    """The id of the invocation."""
+    status: Literal["running", "success", "suspended", "error", "abandoned"]
+    """The state of the subagent: "suspended" waits for answers, "abandoned" was cut off with the run."""
+    text: str = ""
+    """The last text that it wrote; empty if it wrote none."""
+    result: Any = None
+    """The result that it ended with, any JSON value; None if there was none."""
+    usage: list[TokenUsage] = field(default_factory=list["TokenUsage"])
+    """Tokens per provider and model; empty where the agent does not say."""
+    seconds: float | None = None
+    """The seconds from its beginning to its end; None while it is running."""
+    error: str | None = None
+    """The message of its failure; None if it did not fail."""
+    parent_subagent_run_id: str | None = None
+    """The invocation that began it; None if the run's own agent did."""
+    parent_tool_call_id: str | None = None
+    """The tool call that began it, as of an agent that is a tool; None if none did."""
+
+    @property
+    def parsed(self) -> Any:
+        """The answer as the type of `Member(answer=...)`, for the function that leads the team; None otherwise."""
+        return getattr(self, "_parsed", None)
+
+    def as_answer(self, shape: Any) -> Self:
+        """Read the answer of a member that has succeeded as the type that the team wants."""
+        if shape is not None and self.status == "success":
+            # One that has handed over to another member has not answered.
+            with suppress(ParseError):
+                object.__setattr__(self, "_parsed", self.parse(shape))
+        return self
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether the text is no answer, as the subagent failed or was stopped before its end."""
+        return self.status in ("error", "abandoned") and bool(self.text)
+
+    @overload
+    def parse(self, shape: type[T]) -> T: ...
+    @overload
+    def parse(self, shape: Any) -> Any: ...
+    def parse(self, shape: Any) -> Any:
+        """Read the answer as a type of your own: `result`, the text as JSON, or JSON in a code fence of the text.
+
+        Args:
+            shape: A pydantic model, a dataclass, or any other type that pydantic can validate.
+
+        Returns:
+            An instance of it.
+
+        Raises:
+            ParseError: Nothing fits; the error names the subagent and quotes what it wrote.
+        """
+        try:
+            return read_answer(written_answers(self.result, "" if self.is_partial else self.text), shape)
+        except ParseError as error:
+            name_member(error, self.name)
+            raise
+
+
+_End: TypeAlias = SubagentFinishedEvent | SubagentErrorEvent
+_ENDS = (SubagentFinishedEvent, SubagentErrorEvent)
+
+
+def has_journal(state: Any) -> bool:
+    """Return whether a state has the journal of a team, signed or not; an application may use the name otherwise."""
+    return is_object(state) and is_object(found := state.get(JOURNAL)) and ("flow" in found or SIGNED in found)
+
+
+def without_journal(state: Any) -> Any:
+    """Return a state without the notes of a team: a member is not given them, and does not bring them out."""
+    if is_object(state) and JOURNAL in state:
+        return {name: value for name, value in state.items() if name != JOURNAL}
+    return state
+
+
+def with_journal_of(other: Any, state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a state with the notes of a team that another state has; without notes if that has none."""
+    own = {JOURNAL: other[JOURNAL]} if is_object(other) and JOURNAL in other else {}
+    return {**without_journal(state), **own}
+
+
+def is_of_a_member(event: object) -> bool:
+    """Return whether an event notes in the journal of a team what a member has done, which must not be lost."""
+    return isinstance(event, StateDeltaEvent) and any(each.path.startswith(f"/{JOURNAL}/") for each in event.delta)
+
+
+def subagent_results(rounds: Sequence[Round], conversation: Conversation, *, is_over: bool) -> list[SubagentResult]:
+    """Return a record of each subagent of a call, in the order of their beginnings.
+
+    Args:
+        rounds: The call's runs; a subagent that was suspended may go on in a later one.
+        conversation: The conversation of the call.
+        is_over: Whether no further event comes.
+    """
+    started: dict[str, tuple[SubagentStartedEvent, float]] = {}
+    ended: dict[str, tuple[_End, float]] = {}
+    usage: dict[str, list[TokenUsage]] = {}
+    failures: dict[str, BaseException] = {}
+    for each in rounds:
+        for subagent_run_id, beginning in each.outcome.subagents_started.items():
+            started[subagent_run_id] = beginning
+            ended.pop(subagent_run_id, None)
+        ended |= each.outcome.subagents_ended
+        failures |= each.failures
+        for subagent_run_id, (end, _) in each.outcome.subagents_ended.items():
+            usage.setdefault(subagent_run_id, []).extend(reported_usage(end))
+    if not started:
+        return []
+    texts = {
+        each.subagent_run_id: each.content
+        for each in conversation.messages
+        if isinstance(each, AssistantMessage) and each.content
+    }
+    status: Any = "abandoned" if is_over else "running"
+    records: list[SubagentResult] = []
+    for subagent_run_id, (event, since) in started.items():
+        record = SubagentResult(
+            event.name,
+            subagent_run_id,
+            status,
+            texts.get(subagent_run_id) or "",
+            usage=aggregate_token_usage(usage.get(subagent_run_id, [])),
+            parent_subagent_run_id=event.parent_subagent_run_id,
+            parent_tool_call_id=event.parent_tool_call_id,
+        )
+        if subagent_run_id in ended:
+            closing, at = ended[subagent_run_id]
+            record = replace(_ended(record, closing, conversation), seconds=at - since)
+        records.append(record.because_of(failures.get(subagent_run_id)))
+    return records
+
+
+def _ended(record: SubagentResult, closing: _End, conversation: Conversation) -> SubagentResult:
+    """Return the record of a subagent that has ended."""
+    if (call := record.parent_tool_call_id) is not None and not record.text:
+        results = (
+            each for each in conversation.messages if isinstance(each, ToolMessage) and each.tool_call_id == call
+        )
+        record = replace(record, text=next((each.content for each in results if isinstance(each.content, str)), ""))
+    left = [conversation.text_of(each) for each in partial_message_ids(closing)]
+    said = conversation.text_of(answer_id(closing))
+    record = replace(record, text=said or next(filter(None, reversed(left)), "") or record.text)
+    if isinstance(closing, SubagentErrorEvent):
+        return replace(record, status="abandoned" if closing.code == "cancelled" else "error", error=closing.message)
+    is_waiting = closing.outcome is not None and closing.outcome.type == "suspended"
+    return replace(record, status="suspended" if is_waiting else "success", result=closing.result)
+
+
+def reported_usage(closing: _End) -> list[TokenUsage]:
+    """Return the tokens that a subagent's end reports; none where it does not say, or not in a way that is known."""
+    try:
+        return _USAGE.validate_python(extension_of(closing).get("usage") or [])
+    except ValidationError:
+        return []
+
+
+def answer_id(closing: _End | RunFinishedEvent) -> str:
+    """Return the id of the message that an end names as the answer; empty if it names none."""
+    return str(extension_of(closing).get("messageId") or "")
+
+
+def partial_message_ids(closing: _End) -> list[str]:
+    """Return the ids of the messages that a subagent had written when it failed."""
+    found = extension_of(closing).get("partialMessageIds")
+    return [each for each in found if isinstance(each, str)] if is_array(found) else []
+
+
+def usage_of(run: Round) -> list[TokenUsage]:
+    """Return the tokens of a run, those of its subagents included."""
+    return run.outcome.usage + unreported_usage(run)
+
+
+def unreported_usage(run: Round) -> list[TokenUsage]:
+    """Return the tokens that no end of a run reports: those of agents that tools asked, and of a run without an end."""
+    outcome = run.outcome
+    asked = [event for event in run.asked if isinstance(event, _ENDS)]
+    of_tools = {event.subagent_run_id for event in asked}
+    used = [] if outcome.is_terminal else _usage_of_subagents(outcome, of_tools)
+    return used + [each for event in asked for each in reported_usage(event)]
+
+
+def _usage_of_subagents(outcome: OutcomeTracker, of_tools: Collection[str]) -> list[TokenUsage]:
+    """Return the tokens of the outermost subagents that report some: that includes those they called.
+
+    Args:
+        outcome: The outcome of the run.
+        of_tools: The subagents that tools asked, which are counted elsewhere.
+    """
+    ended = {each: end for each, (end, _) in outcome.subagents_ended.items() if each not in of_tools}
+    found = {each: reported_usage(end) for each, end in ended.items()}
+    parents = {each: event.parent_subagent_run_id for each, (event, _) in outcome.subagents_started.items()}
+
+    def is_included(subagent: str) -> bool:
+        """Return whether a subagent around this one has reported."""
+        around, seen = parents.get(subagent), {subagent}
+        while around is not None and around not in seen:
+            if found.get(around):
+                return True
+            seen.add(around)
+            around = parents.get(around)
+        return False
+
+    return [each for subagent, usage in found.items() if not is_included(subagent) for each in usage]
+
+
+class SubagentText:
+    """Tells the text of subagents from everything else in a stream."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, str] = {}
+        self._authors: dict[str, str] = {}
+
+    def of(self, event: Event) -> tuple[str, str] | None:
+        """Return the name of a subagent and the text that an event adds to its words; None if it adds none.
+
+        Args:
+            event: The next event of the stream.
+        """
+        if isinstance(event, TextMessageContentEvent):
+            name = self._authors.get(event.message_id)
+            return None if name is None or not event.delta else (name, event.delta)
+        if isinstance(event, SubagentStartedEvent):
+            self._names[event.subagent_run_id] = event.name
+            return None
+        owner = event.subagent_run_id if isinstance(event, TextMessageStartEvent) else None
+        if isinstance(event, TextMessageStartEvent) and owner is not None and event.role in (None, "assistant"):
+            self._authors[event.message_id] = self._names.get(owner, owner)
+        return None
+
+
+def name_member(error: BaseException, name: str) -> None:
+    """Note on an exception that it is the failure of a member of a team.
+
+    Args:
+        error: The exception.
+        name: The name of the member; of inner teams, the outermost comes last.
+    """
+    if isinstance(error, AGUIError):
+        error.member = name if error.member is None else f"{name}/{error.member}"
+    elif (note := f"in the member {name!r} of a team") not in getattr(error, "__notes__", ()):
+        error.add_note(note)

@@ -1,0 +1,322 @@
+"""A call as one run of a served agent's caller, whatever number of rounds it takes (TOOL-8, USAGE-3).
+
+The caller sees one RUN_STARTED and one RUN_FINISHED, with the ids of the first round. Calls of tools that the caller
+declared stay pending in its run.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from ag_ui.core import (
+    CustomEvent,
+    MessagesSnapshotEvent,
+    RunAgentInput,
+    RunErrorEvent,
+    RunFinishedCancelledOutcome,
+    RunFinishedEvent,
+    RunFinishedInterruptOutcome,
+    RunStartedEvent,
+    StateSnapshotEvent,
+    SubagentErrorEvent,
+    aggregate_token_usage,
+)
+
+from agui_client._core.conversation.state_merging import ABSENT
+from agui_client._core.ground.plain_text import printable
+from agui_client._core.protocol.custom_interrupts import ON_INTERRUPT
+from agui_client._core.protocol.open_items import quoted
+from agui_client._core.protocol.outcome import LEFT_BRANCH
+from agui_client._core.protocol.patch import is_same_json
+from agui_client._core.protocol.placeholders import EXTENSION
+from agui_client._core.protocol.traits import STATE_EVENTS
+from agui_client._core.run.run_request import event_of_result
+from agui_client._core.surfaces.caller_interrupts import interrupts_of
+from agui_client._core.surfaces.one_run import OneRun
+from agui_client.errors import (
+    ConnectTimeoutError,
+    HTTPStatusError,
+    IncompleteRunError,
+    ProtocolError,
+    RunFailedError,
+    StreamTimeoutError,
+    ThreadBusyError,
+    ThreadStoreUnavailableError,
+    TransportError,
+    UnexpectedContentTypeError,
+)
+
+if TYPE_CHECKING:
+    from ag_ui.core import Event, Message, TokenUsage
+
+    from agui_client._core.surfaces.async_run import AgentRun
+    from agui_client._core.surfaces.signed_journal import SignedJournal
+
+Failure = TypeVar("Failure", bound=RunErrorEvent | SubagentErrorEvent)
+
+_FAILED = "The agent failed; the server's log has the reason."
+_FOLLOWED = "The run failed, and another one followed it."
+_STOPPED = "The run was stopped."
+_CODES: Mapping[type[Exception], str] = {
+    ThreadStoreUnavailableError: "store_unavailable",
+    ThreadBusyError: "thread_busy",
+    StreamTimeoutError: "upstream_timeout",
+    ConnectTimeoutError: "upstream_timeout",
+    HTTPStatusError: "upstream_refused",
+    UnexpectedContentTypeError: "upstream_invalid",
+    TransportError: "upstream_unreachable",
+    IncompleteRunError: "upstream_incomplete",
+    ProtocolError: "upstream_invalid",
+}
+"""The codes by which callers and alerts tell failures apart, narrower classes first; see docs/serving-reference.md."""
+_logger = logging.getLogger("agui_client.sse")
+
+
+async def caller_events(
+    run: AgentRun,
+    *,
+    expose_errors: bool = False,
+    block: AbstractAsyncContextManager[object] | None = None,
+    stopped_with: Callable[[], RunErrorEvent | None] | None = None,
+) -> AsyncGenerator[Event]:
+    """Iterate a call as one run of its caller, whatever number of rounds it takes.
+
+    Args:
+        run: The run, entered or not.
+        expose_errors: Whether the caller gets the text of exceptions.
+        block: Left when the run is over and its last event is not sent yet; a failure of it is one of the run.
+        stopped_with: Returns the last event of a run that the server has stopped for a reason of its own, such as its
+            own end; None if its caller or the application has.
+
+    Yields:
+        One RUN_STARTED, the events of all rounds, and one RUN_FINISHED or RUN_ERROR. What a run that was stopped has
+        left open is closed before its RUN_FINISHED (LIFE-5); RUN_ERROR closes it itself (LIFE-6).
+    """
+    usage: list[TokenUsage] = []
+    last: RunFinishedEvent | RunErrorEvent | None = None
+    thread_id, run_id, has_started = "", "", False
+    one = OneRun()
+    try:
+        async with (
+            block or nullcontext(),
+            nullcontext() if run.is_entered else run,
+            aclosing(_in_one_run(run, one)) as events,
+        ):
+            thread_id, run_id = run.thread_id, run.run_id
+            async for event in events:
+                if not has_started:
+                    has_started = True
+                    for each in beginning_of(run, event):
+                        yield one.feed(each)
+                # By the type itself, here and below: every event passes, and `isinstance` asks a metaclass.
+                if type(event) is RunFinishedEvent or type(event) is RunErrorEvent:
+                    # Not the caller's end if tools have answered, and another round follows.
+                    last = event
+                    usage += event.usage or ()
+                elif type(event) is SubagentErrorEvent:
+                    yield reported_error(event, run, expose_errors=expose_errors)
+                elif type(event) is not RunStartedEvent:
+                    yield event
+            for each in () if has_started else beginning_of(run):
+                yield one.feed(each)
+            error = stopped_with() if stopped_with else None
+            last = error if error and _is_cut(run) else caller_end(run, last, takes_custom_events=True)
+    except Exception as error:
+        last = _failure(error, last, run, run_id, thread_id, expose_errors=expose_errors)
+    for event in _last_events(run, last, usage, {"thread_id": thread_id, "run_id": run_id}):
+        yield one.feed(event)
+
+
+def _failure(
+    error: Exception, last: Event | None, run: AgentRun, run_id: str, thread_id: str, *, expose_errors: bool
+) -> RunErrorEvent:
+    """Return the RUN_ERROR of a run that failed: the agent's own if it sent one."""
+    if isinstance(error, RunFailedError) and isinstance(last, RunErrorEvent):
+        return reported_error(last, run, expose_errors=expose_errors)
+    return failure_event(error, run_id, thread_id, expose_errors=expose_errors)
+
+
+def _last_events(
+    run: AgentRun, last: RunFinishedEvent | RunErrorEvent, usage: Sequence[TokenUsage], ids: Mapping[str, str]
+) -> list[Event]:
+    """Return the caller's terminal event, behind the ends of all that the run has left open if it was stopped.
+
+    Args:
+        run: The run.
+        last: The terminal event.
+        usage: The tokens that its rounds reported.
+        ids: The ids of the caller's thread and run.
+    """
+    if run.is_entered:
+        usage = [*usage, *run.call.unreported_usage]
+    last = last.model_copy(update={"usage": aggregate_token_usage(usage) or None})
+    if isinstance(last, RunErrorEvent):
+        return [last]
+    return [*run.call.round.pipeline.verifier.ends(_STOPPED), last.model_copy(update=ids)]
+
+
+def reported_error(event: Failure, run: AgentRun, *, expose_errors: bool) -> Failure:
+    """Return the RUN_ERROR or SUBAGENT_ERROR of an agent as its caller gets it.
+
+    An agent of this process speaks to the caller; what a server elsewhere has said, also that of a member, is for its
+    client, and is logged.
+    """
+    is_of_server = not run.call.agent.is_local or event.message in run.call.round.remote_texts
+    if expose_errors or not is_of_server:
+        return event
+    _logger.error("run %s of thread %s failed: %s", quoted(run.run_id), quoted(run.thread_id), printable(event.message))
+    # What a team adds about a member stays, the rest of what a server has said does not.
+    keeps = run.call.agent.is_local and isinstance(event, SubagentErrorEvent)
+    about = event.metadata if keeps else None
+    changes: Mapping[str, object] = {
+        "message": _FAILED,
+        "code": event.code or "upstream_failed",
+        "metadata": about,
+        "raw_event": None,
+    }
+    copied: Failure = cast("Any", event.model_copy(update=changes))
+    return copied
+
+
+def failure_event(error: Exception, run_id: str, thread_id: str, *, expose_errors: bool) -> RunErrorEvent:
+    """Log an exception, and return the event that reports it.
+
+    Args:
+        error: The exception.
+        run_id: The run that failed.
+        thread_id: Its thread.
+        expose_errors: Whether the caller gets the text of the exception.
+    """
+    _logger.error("run %s of thread %s failed", quoted(run_id), quoted(thread_id), exc_info=error)
+    raised = (error.raised if isinstance(error, RunFailedError) else None) or error
+    code = next((code for kind, code in _CODES.items() if isinstance(raised, kind)), "agent_failed")
+    return RunErrorEvent(message=f"{type(raised).__name__}: {raised}" if expose_errors else _FAILED, code=code)
+
+
+def beginning_of(run: AgentRun, first: Event | None = None) -> list[Event]:
+    """Return the caller's RUN_STARTED, and the results that came with the run, before the agent's own events.
+
+    Args:
+        run: The run, entered.
+        first: Its first event; results of calls that were approved come before the agent's RUN_STARTED. None if there
+            is none, as the run asks or ends before the agent is asked.
+    """
+    started = first if isinstance(first, RunStartedEvent) else RunStartedEvent(thread_id="", run_id="")
+    ids: dict[str, Any] = {"thread_id": run.thread_id, "run_id": run.run_id}
+    if (request := run.call.request) is not None and request.left_branch is not None:
+        ids["metadata"] = {**(started.metadata or {}), EXTENSION: {LEFT_BRANCH: request.left_branch}}
+    started = started.model_copy(update=ids)
+    return [started, *map(event_of_result, run.call.given_results)]
+
+
+async def _in_one_run(run: AgentRun, one: OneRun) -> AsyncGenerator[Event]:
+    """Iterate a run as one, with the messages of echoed inputs that its caller does not have.
+
+    What else an input has, this side has sent. Custom events that ask come at the end, without those that the
+    application's `answer=` has answered.
+
+    Args:
+        run: The run, entered.
+        one: The names and owners in the caller's run.
+    """
+    conversation, is_first = run.call.conversation, True
+    known, questions = conversation.messages, list["Event"]()
+    has_answerer = run.call.agent_options.get("answer") is not None
+    async with aclosing(_signed_events(run)) as events:
+        async for event in events:
+            if type(event) is RunStartedEvent:
+                one.begin()
+                questions = []  # of the round before
+                echoed = one.echoed(event, known, run.call.round.input.messages)
+                if is_first:
+                    yield event.model_copy(update={"input": _only(echoed, event)})
+                elif echoed:
+                    yield MessagesSnapshotEvent(messages=one.messages(conversation.messages))
+            elif has_answerer and type(event) is CustomEvent and event.name == ON_INTERRUPT:
+                questions.append(one.feed(event))
+            else:
+                yield one.feed(event)
+            is_first = False
+    for event in questions:
+        yield event
+
+
+def _only(messages: list[Message], event: RunStartedEvent) -> RunAgentInput | None:
+    return RunAgentInput(thread_id=event.thread_id, run_id=event.run_id, messages=messages) if messages else None
+
+
+def _signed_events(run: AgentRun) -> AsyncGenerator[Event]:
+    """Iterate a run, with a journal of a team as a caller gets it who holds the conversation."""
+    return _with_state(run) if run.signer is None or run.signer.journal is None else _signed(run, run.signer.journal)
+
+
+async def _signed(run: AgentRun, journal: SignedJournal) -> AsyncGenerator[Event]:
+    conversation = run.call.conversation
+    journal.begin(run.state, conversation)
+    async with aclosing(_with_state(run)) as events:
+        async for event in events:
+            yield journal.signed(event, conversation)
+
+
+async def _with_state(run: AgentRun) -> AsyncGenerator[Event]:
+    """Iterate a run, with a snapshot of a stored thread's state where no event has told its caller of it.
+
+    Where one stream has several runs, what a failed one left open is ended before the next. The agent sends none of
+    what other callers have changed meanwhile, and of what functions here change.
+
+    Args:
+        run: The run, entered.
+    """
+    conversation, request = run.call.conversation, run.call.request
+    known = ABSENT if request is None else request.state_of_caller
+    is_stored, left_open = known is not ABSENT, list["Event"]()
+    async for event in run:
+        if type(event) is RunErrorEvent:
+            left_open = run.call.round.pipeline.verifier.ends(_FOLLOWED)
+        elif type(event) is RunStartedEvent:
+            for end in left_open:
+                yield end
+            left_open = []
+        if is_stored and type(event) in STATE_EVENTS:
+            known = conversation.agent_state
+        yield event
+        if is_stored and type(event) is RunStartedEvent and not is_same_json(known, conversation.state):
+            yield StateSnapshotEvent(snapshot=(known := conversation.state))
+    if is_stored and not is_same_json(known, conversation.state):
+        yield StateSnapshotEvent(snapshot=conversation.state)
+
+
+def _is_cut(run: AgentRun) -> bool:
+    """Return whether a run that was stopped here had no end, or would have gone on with tools of this side."""
+    result, own_names = run.partial, run.call.tools.own_names
+    is_going_on = any(call.function.name in own_names for call in result.pending_tool_calls)
+    return result.aborted or (run.call.state.is_stopped and is_going_on)
+
+
+def caller_end(
+    run: AgentRun, last: RunFinishedEvent | RunErrorEvent | None, *, takes_custom_events: bool = False
+) -> RunFinishedEvent:
+    """Return the caller's RUN_FINISHED for a run that did not fail.
+
+    It is cancelled if the run was stopped here, and has interrupts if approvals or questions wait.
+
+    Args:
+        run: The run.
+        last: The last terminal event of the agent; None if it sent none.
+        takes_custom_events: Whether the caller gets interrupts that came in custom events as these alone: a page that
+            knows them does not answer them once it sees an outcome.
+    """
+    finished = last if isinstance(last, RunFinishedEvent) else None
+    outcome = finished.outcome if finished else None
+    if finished is not None and outcome is None and not takes_custom_events:
+        outcome = run.call.round.outcome.outcome
+    interrupts = interrupts_of(run, outcome.interrupts if isinstance(outcome, RunFinishedInterruptOutcome) else [])
+    last = finished or RunFinishedEvent(thread_id=run.thread_id, run_id=run.run_id)
+    if run.partial.aborted or (finished is None and not interrupts):
+        return last.model_copy(update={"outcome": RunFinishedCancelledOutcome()})
+    if not interrupts:
+        return last
+    return last.model_copy(update={"outcome": RunFinishedInterruptOutcome(interrupts=interrupts)})

@@ -1,0 +1,413 @@
+"""Execution of tool calls: checked, approved, called side by side, and answered with messages for the agent (TOOL-10).
+
+A call is executed at most once, and only by a toolset that offered its tool in the run that made the call (SEC-2).
+Posting the next run is the engine's.
+
+To change
+
+- tools that are approved for the whole thread: `Conversation.approved_tools`, which `ToolCallTask` (here) reads and
+  adds to
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, TypeAlias
+from uuid import uuid4
+
+import anyio
+from ag_ui.core import Event, Interrupt, RunAgentInput, Tool, ToolCall, ToolMessage
+
+from agui_client._core.ground.concurrency import LoopThread, side_by_side
+from agui_client._core.protocol.open_items import quoted
+from agui_client._core.protocol.placeholders import marked
+from agui_client._core.protocol.prompts import Part
+from agui_client._core.tools.approval import (
+    NOBODY_TO_ASK,
+    ApprovalRequest,
+    Approve,
+    Approver,
+    Decider,
+    Deny,
+    ToolDecision,
+)
+from agui_client._core.tools.context import MOST_REPORTS, BoundCall, ToolContext, ToolExecution, ToolStatus
+from agui_client._core.tools.function import LEFT_IN_THREAD, call_function
+from agui_client._core.tools.leaving import Leaving
+from agui_client._core.tools.people import People, bounds_of
+from agui_client._core.tools.questions import GivenAnswer, ToolQuestion, UnansweredError
+from agui_client._core.tools.tool_limits import ToolLimits
+from agui_client._core.tools.toolset import OfferedTool
+from agui_client._core.tools.working_time import person_asked
+from agui_client.errors import CannotWaitError, ToolError
+
+_logger = logging.getLogger("agui_client.tools")
+_APPROVALS_AT_ONCE = 64
+"""The number of approvers, or threads of one, that are called at the same time."""
+_RULE_FAILED = "the approval rule of %s failed, so the call waits for approval"
+_Given: TypeAlias = tuple[Approve | Deny | None, Decider | None]
+"""The answer about a call, None if there is none, and the side that gave it, None if the call wanted no approval."""
+_Ending: TypeAlias = tuple[ToolStatus, str | list[Part], str | None]
+"""The final status, the content of the result, and the error of an execution."""
+
+
+def sort_calls(
+    pending: Sequence[ToolCall],
+    offered: Mapping[str, OfferedTool],
+    *,
+    withheld: Mapping[str, str],
+    are_named: bool,
+) -> tuple[list[ToolCall], bool, list[str]]:
+    """Sort out the pending calls of a run that are executed here.
+
+    Args:
+        pending: The calls of the run that have no result, and that no interrupt is about.
+        offered: The tools that were offered in the run.
+        withheld: The calls that are not executed, by id, with the reason why.
+        are_named: Whether the agent named its pending calls itself (TOOL-9).
+
+    Returns:
+        The calls to execute, whether others wait for the caller, and the warnings about them (TOOL-11).
+    """
+    ours: list[ToolCall] = []
+    warnings: list[str] = []
+    is_waiting = False
+    for call in pending:
+        tool = offered.get(call.function.name)
+        if (why := withheld.get(call.id)) is not None:
+            warnings.append(f"tool call {quoted(call.id)} is left to the application: {why}")
+            is_waiting = True
+        elif are_named if tool is None else tool.toolset is not None:
+            ours.append(call)
+        elif tool is not None:
+            is_waiting = True
+        else:
+            name = quoted(call.function.name)
+            warnings.append(f"a call to {name}, which was not offered, is taken for the agent's own")
+    return ours, is_waiting, warnings
+
+
+@dataclass
+class ToolExecutor:
+    """Executes the tool calls of one run.
+
+    Args:
+        run_input: The run that made them, or that they belong to now, with the present messages and state.
+        offered: The tools that were offered in the run, by name.
+        approve: The approver; None leaves calls that wait for approval to the caller.
+        people: The bounds of the waits for the approver; None for the usual ones.
+        approved_tools: The names of the tools whose calls a person has approved for the whole thread; it gets further
+            ones.
+        limits: The time limits, and the number of tools that run at once.
+        ask: Returns the answer to a question of a tool; raises `UnansweredError` if there is none.
+        note: Called with each new status of an execution, before it is saved or observed.
+        observe: Called with every change of an execution: for "running" and for the final status in the task that
+            executes the tool, for progress in the event loop's thread.
+        save: Awaited before a function is called, before a person is asked, and after a function answered while others
+            are at work: none of that must be lost. The results of all are the caller's to save.
+        note_agent: Takes the beginnings and ends of agents that tools ask.
+        executions: Gets every execution as it is now, by the id of the call.
+        agent: The name of the agent that makes the calls, for approvers; empty if that needs no saying.
+        repeated: The questions of calls that are made again, with all answers, by the id of the call.
+        leaving: Says whether a function may begin, and gets to know of its end.
+    """
+
+    run_input: RunAgentInput
+    offered: Mapping[str, OfferedTool]
+    approve: Approver | None
+    people: People | None
+    approved_tools: set[str]
+    limits: ToolLimits
+    ask: Callable[[Interrupt], Awaitable[GivenAnswer]]
+    note: Callable[[ToolExecution], None]
+    observe: Callable[[ToolExecution], object]
+    save: Callable[[], Awaitable[None]]
+    note_agent: Callable[[Event, BaseException | None], None] | None = None
+    executions: dict[str, ToolExecution] = field(default_factory=dict[str, ToolExecution])
+    agent: str = ""
+    repeated: Mapping[str, ToolQuestion] = field(default_factory=dict[str, ToolQuestion])
+    leaving: Leaving = field(default_factory=Leaving)
+
+    def __post_init__(self) -> None:
+        self.approvals = anyio.CapacityLimiter(_APPROVALS_AT_ONCE)
+        """The limit of approvals that are requested at the same time."""
+        self.turns = anyio.CapacityLimiter(self.limits.at_once)
+        """The limit of tools that run at the same time."""
+        self.unfinished = 0
+        """The number of calls that have not come to their end."""
+
+    async def execute(self, calls: Sequence[ToolCall], approvals: Mapping[str, Approve | None]) -> list[ToolMessage]:
+        """Execute calls side by side.
+
+        Args:
+            calls: The calls.
+            approvals: The approvals that were given already, by the id of the call.
+
+        Returns:
+            The results in the order of the calls; a call that waits for an approval or an answer has none.
+        """
+        tasks = [ToolCallTask(call, self, approvals.get(call.id)) for call in calls]
+        self.unfinished = len(tasks)
+        await side_by_side([task.run for task in tasks])
+        return [task.message for task in tasks if task.message is not None]
+
+
+class ToolCallTask:
+    """The task that executes one call.
+
+    Args:
+        call: The call.
+        executor: The executor, for the run, limits, approvals and records.
+        approval: An approval that was given already.
+    """
+
+    def __init__(self, call: ToolCall, executor: ToolExecutor, approval: Approve | None) -> None:
+        self.message: ToolMessage | None = None
+        """The result for the agent; None if the call is left to the caller."""
+        self._call, self._executor, self._approval = call, executor, approval
+        name, run = call.function.name, executor.run_input
+        self._ids = {"tool_call_id": call.id, "thread_id": run.thread_id, "run_id": run.run_id}
+        self._tool = executor.offered.get(name) or OfferedTool(Tool(name=name, description=""))
+        self._began: float | None = None
+        self._is_admitted = False
+        repeated = executor.repeated.get(call.id)
+        # A call that is made again with an answer was decided about before.
+        self._approved_by: Decider | None = "person" if repeated is None else None
+        # A copy: an answer is used up when the tool asks again, and the question stays saved until the call has ended.
+        self._known_answers = [] if repeated is None else [*repeated.answers]
+        self._left: Any = None if repeated is None else repeated.left
+        self._answers: list[GivenAnswer] = []
+        try:
+            # The agent's arguments need not even be whole if an approval has brought all of them.
+            self._bound: BoundCall | ToolError = self._bind(approval.arguments if approval else None)
+            # Observers and approvers get copies, so that none of them changes what the function is called with.
+            arguments = copy.deepcopy(self._bound.arguments)
+        except ToolError as error:
+            self._bound, arguments = error, dict[str, Any]()
+        description = self._tool.definition.description
+        self._execution = ToolExecution(call.id, name, "waiting", arguments, description=description)
+        self._change()
+
+    async def run(self) -> None:
+        """Execute the call, or make its message say why it was not."""
+        try:
+            ending = await self._execute()
+        except ToolError as error:
+            ending = "failed", error.message, type(error.__cause__ or error).__qualname__
+        except BaseException:
+            if self._execution.status == "running":
+                name, call = quoted(self._call.function.name), quoted(self._call.id)
+                _logger.warning("tool %s was stopped in the middle (call %s); its effect is unknown", name, call)
+            # No message: the agent gets no result of a call whose effect nobody knows.
+            self._change(status="cancelled", error="cancelled", seconds=self._seconds)
+            if self._is_admitted:
+                self._executor.leaving.note_saved()
+            raise
+        # A call that waits, for an approval or an answer, has no ending, and no result either.
+        if ending is not None:
+            self._end(*ending)
+        self._executor.unfinished -= 1
+        if self._executor.unfinished or ending is None:
+            await self._executor.save()
+            if self._is_admitted:
+                self._executor.leaving.note_saved()
+
+    async def _execute(self) -> _Ending | None:
+        call = self._bound
+        if isinstance(call, ToolError):
+            raise call
+        given, by = (self._approval, self._approved_by) if self._approval else await self._decide(call)
+        if given is None:
+            return None
+        self._note_decision(given, by)
+        if isinstance(given, Deny):
+            return "denied", given.reason, "denied"
+        if given.arguments is not None and self._approval is None:
+            call = self._bind(given.arguments)
+            # Completed by defaults, as the agent's are.
+            self._note_decision(replace(given, arguments=call.arguments), by)
+        if given.always:
+            self._executor.approved_tools.add(call.name)
+        return await self._call_tool(call)
+
+    def _note_decision(self, given: Approve | Deny, by: Decider | None) -> None:
+        if by is not None:
+            decision = ToolDecision.of(copy.deepcopy(given), by, self._asked_arguments())
+            self._execution = replace(self._execution, decision=decision)
+
+    def _asked_arguments(self) -> object:
+        """Return the agent's arguments, completed by defaults; None if they do not fit the tool."""
+        bound: BoundCall | ToolError = self._bound
+        if self._approval is not None and self._approval.arguments is not None:
+            try:
+                bound = self._bind(None)
+            except ToolError as error:
+                bound = error
+        return bound.arguments if isinstance(bound, BoundCall) else None
+
+    def _bind(self, edited: Mapping[str, Any] | None) -> BoundCall:
+        """Check the agent's arguments, or those of an approval."""
+        if self._tool.toolset is None:
+            known = ", ".join(self._executor.offered) or "none"
+            raise ToolError(f"There is no tool {self._call.function.name!r} here; there are: {known}.")
+        try:
+            return self._tool.bind(self._call.id, self._call.function.arguments if edited is None else edited)
+        except ToolError as error:
+            # Never a violation of the protocol (TOOL-2): the agent gets to know which call it was.
+            problem = ":" if edited is None else " was approved with other arguments, but"
+            raise ToolError(f"tool call {self._call.id!r}{problem} {error}") from error.__cause__
+
+    async def _decide(self, call: BoundCall) -> _Given:
+        definition, agent = self._tool.definition, self._executor.agent
+        request = ApprovalRequest(tool=definition, arguments=call.arguments, agent=agent, **self._circumstances())
+        # The rule is asked under the same limit, as it may ask a person, too.
+        async with self._executor.approvals:
+            if call.name in self._executor.approved_tools:
+                return Approve(), "person"
+            rule = _approval_rule(self._tool, call)
+            if rule is not False:
+                await self._executor.save()
+            if not await _needs_approval(rule, request):
+                return Approve(), "rule" if callable(rule) else None
+            asking = replace(request, message=self._tool.question(call))
+            return await _decision(self._executor.approve, asking, self._executor.people)
+
+    async def _call_tool(self, call: BoundCall) -> _Ending | None:
+        own = self._tool.owner.timeout(call)
+        limit = self._executor.limits.timeout if own is None else own
+        async with self._executor.turns:
+            await self._executor.leaving.admit()
+            self._is_admitted = True
+            # Noted and saved before the function is called: a program that is killed in it must not call it again.
+            self._change(status="running", arguments=copy.deepcopy(call.arguments))
+            await self._executor.save()
+            self._began = time.monotonic()
+            about = {**self._circumstances(), "name": call.name, "arguments": copy.deepcopy(call.arguments)}
+            given: dict[str, Any] = {**about, "left": self._left, "loop": LoopThread()}
+            given["on_agent"] = self._executor.note_agent
+            ctx = ToolContext(on_report=self._report, on_ask=self._ask, on_leave=self._leave, **given)
+            # The limit begins when the function does: a call that waits for its turn has not taken any of its time.
+            with anyio.move_on_after(limit):
+                try:
+                    return "succeeded", await self._tool.call(call, ctx), None
+                except UnansweredError as error:
+                    # A function that is not made to be called again would repeat what it did before it asked.
+                    if self._left is None and not self._tool.owner.is_repeatable(call):
+                        raise
+                    asked = error.question.model_copy(update={"tool_call_id": self._call.id})
+                    ours = {"arguments": copy.deepcopy(call.arguments), "answers": self._answers, "left": self._left}
+                    question = ToolQuestion.model_validate({"interrupt": asked, **ours})
+                    self._change(status="waiting", question=question)
+                    return None
+        late = f"The tool took longer than {limit:g} seconds and was given up; its effect is unknown."
+        return "timed out", late, "timeout"
+
+    async def _ask(self, asked: Interrupt) -> Any:
+        """Return the answer to a question of the tool: the one that was given before, or one that is given now.
+
+        Raises:
+            ToolError: Nobody answered, or the answer does not fit.
+        """
+        answer = next((each for each in self._known_answers if each.is_about(asked)), None)
+        if answer is None:
+            answer = await self._executor.ask(asked)
+        else:
+            self._known_answers.remove(answer)
+        self._answers.append(answer)
+        return answer.value()
+
+    def _leave(self, left: Any) -> None:
+        # An answer that was given before this is not one to a later question, even if that reads the same.
+        self._left, self._answers, self._known_answers = left, [], []
+
+    @property
+    def _seconds(self) -> float | None:
+        return None if self._began is None else time.monotonic() - self._began
+
+    def _circumstances(self) -> dict[str, Any]:
+        run = self._executor.run_input
+        return {**self._ids, "messages": tuple(run.messages), "state": run.state}
+
+    def _report(self, progress: Any) -> None:
+        self._change(progress=(*self._execution.progress[1 - MOST_REPORTS :], progress))
+
+    def _end(self, status: ToolStatus, content: str | list[Part], error: str | None) -> None:
+        why = content if error is not None and isinstance(content, str) else None
+        # The function may still have its effect, so that a late result may replace what the agent gets now.
+        metadata = marked() if status == "timed out" else None
+        ours: Any = {"tool_call_id": self._call.id, "content": content, "error": why, "metadata": metadata}
+        self.message = ToolMessage(id=str(uuid4()), **ours)
+        seconds = self._seconds
+        self._change(status=status, message=self.message, seconds=seconds, error=error)
+        about = {**self._ids, "tool": self._call.function.name, "status": status, "seconds": seconds}
+        name, call = quoted(self._call.function.name), quoted(self._call.id)
+        _logger.info("tool %s %s (call %s)", name, status, call, extra={"agui": about})
+
+    def _change(self, **changes: Any) -> None:
+        self._execution = replace(self._execution, **changes)
+        self._executor.executions[self._call.id] = self._execution
+        if "status" in changes:  # a report, of which a tool may make thousands, moves no ledger
+            self._executor.note(self._execution)
+        self._executor.observe(self._execution)
+
+
+def _approval_rule(tool: OfferedTool, call: BoundCall) -> object:
+    """Return whether a call waits for approval, or the function of the application that says so."""
+    try:
+        rule: object = tool.owner.approval(call)
+    except Exception:
+        _logger.exception(_RULE_FAILED, tool.definition.name)
+        return True
+    return rule if callable(rule) else _is_needed(rule)
+
+
+async def _needs_approval(rule: object, request: ApprovalRequest) -> bool:
+    """Return whether a call waits for approval, by its rule."""
+    if not callable(rule):
+        return bool(rule)
+    try:
+        return _is_needed(await _answer(rule, request, f"approval rule of {request.name}"))
+    except Exception:
+        _logger.exception(_RULE_FAILED, request.name)
+        return True
+
+
+def _is_needed(answer: object) -> bool:
+    """Return whether the answer of a rule has a call wait: deny by default, so only a plain no counts as no."""
+    return answer is not False and answer != "never"
+
+
+async def _decision(approve: Approver | None, request: ApprovalRequest, people: People | None) -> _Given:
+    """Have a call approved or denied; without an answer, the call is left to the caller."""
+    if approve is None:
+        return None, None
+    call, bounds = quoted(request.tool_call_id), bounds_of(people, approve)
+    with anyio.move_on_after(bounds.wait):
+        try:
+            with person_asked():
+                answer = await _answer(approve, request, f"approval of call {call}")
+        except CannotWaitError:
+            raise
+        except Exception:
+            _logger.exception("the approval of call %s failed, so it is denied", call)
+            return Deny("The approval of this tool call failed, so it was not carried out."), "nobody"
+        # Only what can mean nothing else is a yes: a truthy text or number denies.
+        if not isinstance(answer, bool | Approve | Deny):
+            _logger.warning("approve= returned a %s for call %s, which denies it", type(answer).__name__, call)
+        given = Approve() if answer is True else answer if isinstance(answer, Approve | Deny) else Deny()
+        return given, "nobody" if answer is NOBODY_TO_ASK else "person"
+    _logger.warning("nobody decided about call %s within %s", call, bounds.limit)
+    if bounds.fallback == "leave":
+        return None, None
+    return Deny(f"Nobody approved this tool call within {bounds.limit}, so it was not carried out."), "nobody"
+
+
+async def _answer(function: Callable[[Any], object], request: ApprovalRequest, what: str) -> object:
+    """Call a rule or an approver with a request that it may change without any effect."""
+    own = replace(request, arguments=copy.deepcopy(request.arguments), tool=request.tool.model_copy(deep=True))
+    return await call_function(partial(function, own), what, LEFT_IN_THREAD)

@@ -1,1 +1,0 @@
-"""Interrupts: their answers, and models made of their schemas."""

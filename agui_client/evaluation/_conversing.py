@@ -1,0 +1,274 @@
+"""Holding the conversation of a scenario, and having it judged.
+
+`ScenarioAgent` is the agent of a batch: each row is a conversation with a clone of the agent under test, and the result
+of the row is its `Trial`.
+
+To change
+
+- how a conversation of an evaluation is held, and why it ends too early: `_Talk` here; what is known of it: `Trial` in
+  `evaluation/_trials.py`
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import AsyncExitStack, aclosing
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Self
+from uuid import uuid4
+
+import anyio
+from ag_ui.core import RunFinishedEvent, RunFinishedSuccessOutcome, RunStartedEvent, TextMessageChunkEvent, TokenUsage
+from pydantic import TypeAdapter
+
+from agui_client._checking.check import validate
+from agui_client._core.agent.agent import AbstractAgent
+from agui_client._core.agent.http_agent import HttpAgent
+from agui_client._core.ground.concurrency import call_aside
+from agui_client._core.protocol.message_text import content_text
+from agui_client.errors import AGUIError, ParseError, ProtocolError, RunFailedError, TransportError, UsageError
+from agui_client.evaluation._scripts import answerer_of, approver_of, scripted_tools
+from agui_client.evaluation._trials import Trial, Verdict
+from agui_client.recording._reading import Recording
+from agui_client.recording._recorder import Recorder
+
+if TYPE_CHECKING:
+    from ag_ui.core import RunAgentInput
+
+    from agui_client._core.protocol.events import WireEvent
+    from agui_client._core.run.result import RunResult
+    from agui_client.evaluation._scenarios import Scenario
+
+TRIAL: TypeAdapter[Trial] = TypeAdapter(Trial)
+_SECONDS = 300.0
+_DONE = "[done]"
+_ROLE = f"""\
+You play a person who talks with an assistant; the messages that you get are the assistant's. Write only what the
+person says next, and never do the assistant's work. When the goal is reached, or the assistant cannot help, write only
+{_DONE}.
+"""
+_QUESTION = """\
+Is this true of the conversation below? {question}
+Answer with one JSON object: {{"passed": true or false, "reason": "one sentence"}}.
+
+{transcript}"""
+
+
+class _EndedError(Exception):
+    """A conversation ends too early, for a reason that is no exception of the agent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A conversation to hold."""
+
+    scenario: Scenario
+    """The scenario; its user and judge are agents."""
+    repetition: int
+    """The number of the repetition, from 1."""
+    path: Path
+    """The file for the recording, which is made anew."""
+
+
+class ScenarioAgent(AbstractAgent[Any]):
+    """Holds conversations with an agent; the prompt of a run names the scenario.
+
+    Args:
+        tested: The agent under test.
+        planned: The conversations, by the prompts.
+    """
+
+    def __init__(self, tested: AbstractAgent[Any], planned: Mapping[str, Planned]) -> None:
+        super().__init__(agent_id=tested.name)
+        self._tested, self._planned = tested, planned
+        self._blocks = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        """Keep connections for all conversations."""
+        others = (agent for each in self._planned.values() for agent in (each.scenario.user, each.scenario.judge))
+        for agent in {id(each): each for each in (self._tested, *others) if isinstance(each, HttpAgent)}.values():
+            await self._blocks.enter_async_context(agent)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close the connections."""
+        await self._blocks.aclose()
+
+    async def run(self, input: RunAgentInput) -> AsyncIterator[WireEvent]:
+        """Hold a conversation."""
+        planned = self._planned[content_text(input.messages[-1].content)]
+        trial, usage = await hold(self._tested, planned)
+        about: Any = {"thread_id": input.thread_id, "run_id": input.run_id}
+        yield RunStartedEvent(**about)
+        yield TextMessageChunkEvent(message_id=str(uuid4()), delta=trial.transcript or "nothing was said")
+        result = TRIAL.dump_python(trial, mode="json", by_alias=True)
+        yield RunFinishedEvent(**about, result=result, usage=usage, outcome=RunFinishedSuccessOutcome())
+
+
+async def hold(tested: AbstractAgent[Any], planned: Planned) -> tuple[Trial, list[TokenUsage]]:
+    """Hold a conversation, and ask the judge about it.
+
+    Args:
+        tested: The agent under test; a clone of it is asked.
+        planned: The conversation.
+
+    Returns:
+        The trial, and the tokens that all sides used.
+
+    Raises:
+        TransportError: The agent could not be asked.
+        UsageError: Something else than the agent failed: a setting, the user, the judge.
+    """
+    scenario, path = planned.scenario, planned.path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    recorder = Recorder(path)
+    talk = _Talk(scenario, Trial(scenario.name, planned.repetition))
+    try:
+        agent = _prepared(tested, scenario).use(recorder)
+        await talk.hold(agent)
+        if path.exists():
+            talk.trial.faults = await anyio.to_thread.run_sync(validate, Recording.read(path))
+        if talk.trial.error is None:
+            await talk.ask_judge(recorder)
+    finally:
+        recorder.close()
+    return talk.trial, [*talk.trial.usage, *talk.spent]
+
+
+def _prepared(tested: AbstractAgent[Any], scenario: Scenario) -> AbstractAgent[Any]:
+    """Return a clone of an agent with the tools, handlers and state of a scenario."""
+    agent = tested.clone(thread_id=str(uuid4()))
+    agent.tools = scripted_tools(agent.tools, scenario.tools)
+    agent.set_handlers(approve=approver_of(scenario.approve), answer=answerer_of(scenario.answer))
+    if scenario.state is not None:
+        agent.set_state(scenario.state)
+    return agent
+
+
+@dataclass
+class _Talk:
+    """A conversation that is being held."""
+
+    scenario: Scenario
+    trial: Trial
+    spent: list[TokenUsage] = field(default_factory=list["TokenUsage"])
+    """The tokens of the user and the judge."""
+
+    async def hold(self, agent: AbstractAgent[Any]) -> None:
+        """Let the user talk with the agent until the user is done, or a limit is reached."""
+        seconds, start = self.scenario.limits.get("seconds", _SECONDS), perf_counter()
+        try:
+            with anyio.move_on_after(seconds) as scope:
+                async with aclosing(self._prompts()) as prompts:
+                    async for prompt in prompts:
+                        self._check_next()
+                        await self._turn(agent, prompt)
+            # An agent may have held up the event loop, so that nothing was cancelled.
+            if scope.cancelled_caught or perf_counter() - start > seconds:
+                raise _EndedError(f"the conversation took longer than {seconds:g} seconds")
+        except _EndedError as reason:
+            self.trial.error = str(reason)
+        except (TransportError, UsageError):
+            raise
+        except AGUIError as failure:
+            if isinstance(failure, RunFailedError) and isinstance(failure.raised, TransportError | UsageError):
+                raise failure.raised from failure
+            rule = f" ({failure.rule})" if isinstance(failure, ProtocolError) and failure.rule else ""
+            self.trial.error = f"{type(failure).__name__}{rule}: {failure}"
+        finally:
+            self.trial.seconds = round(perf_counter() - start, 6)
+
+    def _check_next(self) -> None:
+        """Check that the conversation may go on.
+
+        Raises:
+            _EndedError: A limit is reached, or the agent waits for an answer.
+        """
+        trial = self.trial
+        if len(trial.turns) >= self.scenario.most_turns:
+            raise _EndedError(f"the user is not done after {len(trial.turns)} turns")
+        if trial.turns and (waiting := trial.turns[-1].interrupts):
+            question = waiting[0].message or waiting[0].reason
+            raise _EndedError(f"the agent asks: {question}; give the scenario answer:")
+
+    async def _turn(self, agent: AbstractAgent[Any], prompt: str) -> None:
+        start, before = perf_counter(), {message.id for message in agent.messages}
+
+        def add(result: RunResult) -> None:
+            """Add the turn, as far as it came."""
+            messages = [message for message in result.messages if message.id not in before]
+            self.trial.add(prompt, result, messages, perf_counter() - start)
+
+        try:
+            result = await agent.run_agent(prompt)
+        except AGUIError as failure:
+            if failure.partial is not None:
+                add(failure.partial)
+            raise
+        add(result)
+        tokens = self.trial.tokens
+        if tokens > (most := self.scenario.limits.get("tokens", tokens)):
+            raise _EndedError(f"the agent used {tokens} tokens, and may use {most}")
+        if result.pending_tool_calls:
+            name = result.pending_tool_calls[0].function.name
+            raise _EndedError(f"the agent waits for {name}; give the scenario the tool, or approve:")
+
+    async def _prompts(self) -> AsyncGenerator[str]:
+        """Yield what the user says: the script, and then what the agent says that plays the user."""
+        for line in self.scenario.says:
+            said = line if isinstance(line, str) else await call_aside(partial(line, self.trial), "agui user")
+            if said is None:
+                return
+            yield str(said)
+        if self.scenario.goal:
+            async with aclosing(self._played()) as played:
+                async for prompt in played:
+                    yield prompt
+
+    async def _played(self) -> AsyncGenerator[str]:
+        user = _agent(self.scenario.user, "goal: needs user:, an agent that plays the user").clone(
+            thread_id=str(uuid4())
+        )
+        before = f"So far:\n{self.trial.transcript}\n" if self.trial.turns else ""
+        asked = "\n".join([_ROLE, f"Your goal: {self.scenario.goal}", self.scenario.persona, before])
+        while True:
+            said = await self._ask(user, asked, "the agent that plays the user")
+            if _DONE in said.text:
+                return
+            yield said.text
+            asked = self.trial.turns[-1].text or "(The assistant wrote nothing.)"
+
+    async def ask_judge(self, recorder: Recorder) -> None:
+        """Ask the judge each question about the conversation."""
+        for question in self.scenario.questions:
+            judge = _agent(self.scenario.judge, "the check judge: needs judge:, an agent").clone(thread_id=str(uuid4()))
+            asked = _QUESTION.format(question=question, transcript=self.trial.transcript)
+            said = await self._ask(judge.use(recorder), asked, "the judge")
+            try:
+                self.trial.judged[question] = said.parse(Verdict)
+            except ParseError as error:
+                raise UsageError(f"the judge gave no verdict: {error}") from error
+
+    async def _ask(self, agent: AbstractAgent[Any], asked: str, who: str) -> RunResult:
+        """Ask one of the helpers.
+
+        Raises:
+            UsageError: It failed, which is no fault of the agent under test.
+        """
+        try:
+            result = await agent.run_agent(asked)
+        except AGUIError as failure:
+            raise UsageError(f"{who} failed: {failure}") from failure
+        self.spent += result.usage
+        return result
+
+
+def _agent(given: AbstractAgent[Any] | str | None, needed: str) -> AbstractAgent[Any]:
+    """Return an agent that helps; those that texts named are made before."""
+    if given is None or isinstance(given, str):
+        raise UsageError(needed)
+    return given

@@ -1,0 +1,236 @@
+"""Evaluations: scenarios, several times, with one agent or several side by side, on a batch.
+
+Each conversation is a row of `run_many`: its journal, pace, retries and bar are those of the batch. Here the plan is
+made, and trials are judged as they come.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import weakref
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import aclosing, closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
+from zlib import crc32
+
+from typing_extensions import TypedDict
+
+from agui_client._core.agent.agent import AbstractAgent
+from agui_client._core.protocol.schema import is_a
+from agui_client._core.run.options import checked_options, lists_keywords
+from agui_client._core.transport.timeouts import check_number
+from agui_client.batch._batch import Agents, Batch, agents_by_name, run_many
+from agui_client.batch._workers import made_agent
+from agui_client.errors import UsageError
+from agui_client.evaluation._checks import verdicts_of
+from agui_client.evaluation._conversing import Planned, ScenarioAgent
+from agui_client.evaluation._files import read_scenarios
+from agui_client.evaluation._freezing import make_cassette
+from agui_client.evaluation._helpers import helper
+from agui_client.evaluation._outcomes import Evaluation, Outcome
+from agui_client.evaluation._scenarios import Scenario
+from agui_client.evaluation._trials import Trial
+
+if TYPE_CHECKING:
+    from agui_client.batch._pace import Budget, RowRetry
+    from agui_client.batch._results import RowResult
+
+Scenarios: TypeAlias = Scenario | Iterable[Scenario] | str | os.PathLike[str]
+"""Scenarios, or a file of them."""
+
+
+class EvaluationOptions(TypedDict, total=False):
+    """The keywords of `evaluate`."""
+
+    repeat: int
+    """The number of conversations in each scenario with each agent; 1 if left out."""
+    user: AbstractAgent[Any] | str | None
+    """The agent that plays the user in scenarios that name none: also by its URL or as "openai:gpt-5"."""
+    judge: AbstractAgent[Any] | str | None
+    """The agent that judges in scenarios that name none."""
+    keep: str | os.PathLike[str] | None
+    """The folder for cassettes of conversations that failed; "JOURNAL.failures" if left out, or without a journal, a
+    folder that is removed with the evaluation."""
+    journal: str | os.PathLike[str] | None
+    """The file that has a line for each conversation; the next start with it goes on. See `run_many`."""
+    at_once: int
+    """The number of conversations at once; 10 if left out."""
+    rerun_failed: bool
+    """Whether conversations that could not be held in an earlier start are held again."""
+    per_minute: float | None
+    """The most conversations to begin in a minute."""
+    retry: RowRetry | int | None
+    """The policy for conversations that could not be held; see `run_many`."""
+    budget: Budget | None
+    """The most that this start may use; see `run_many`."""
+
+
+@lists_keywords(EvaluationOptions)
+async def evaluate(agents: Agents, scenarios: Scenarios, **options: Unpack[EvaluationOptions]) -> Evaluation:
+    """Hold the conversations of scenarios with an agent, or with several side by side, and check them.
+
+    Args:
+        agents: The agent, a function that makes it, or several by name; each conversation has a clone.
+        scenarios: The scenarios, or a file of them (.yaml, .json).
+        options: See `EvaluationOptions`.
+
+    Returns:
+        The evaluation; conversations that failed are in it, not raised.
+
+    Raises:
+        UsageError: An agent, a scenario or an option is wrong, or the journal belongs to other scenarios.
+    """
+    plan = Plan(agents, scenarios, options)
+    async with aclosing(aiter(plan.batch)) as finished:
+        async for done in finished:
+            plan.add(done)
+    return plan.evaluation()
+
+
+@lists_keywords(EvaluationOptions)
+def evaluate_sync(agents: Agents, scenarios: Scenarios, **options: Unpack[EvaluationOptions]) -> Evaluation:
+    """`evaluate` for code without `await`: scripts, threads, and notebooks with a running loop.
+
+    Args:
+        agents: The agent, a function that makes it, or several by name.
+        scenarios: The scenarios, or a file of them.
+        options: See `EvaluationOptions`.
+
+    Returns:
+        The evaluation.
+
+    Raises:
+        UsageError: As `evaluate`.
+    """
+    plan = Plan(agents, scenarios, options)
+    # Closed here, and not with the traceback: Ctrl-C may come while a conversation is judged.
+    with closing(iter(plan.batch)) as finished:
+        for done in finished:
+            plan.add(done)
+    return plan.evaluation()
+
+
+class Plan:
+    """The conversations to hold, and their outcomes so far.
+
+    Args:
+        agents: The agents.
+        scenarios: The scenarios.
+        options: The keywords of `evaluate`.
+        keeps_all: Whether cassettes of conversations that passed are kept, too.
+
+    Raises:
+        UsageError: One of them is wrong.
+    """
+
+    def __init__(
+        self, agents: Agents, scenarios: Scenarios, options: EvaluationOptions, *, keeps_all: bool = False
+    ) -> None:
+        given = checked_options(options, EvaluationOptions, "evaluate")
+        repeat, journal, keep = given.pop("repeat", 1), given.get("journal"), given.pop("keep", None)
+        helpers = {"user": given.pop("user", None), "judge": given.pop("judge", None)}
+        check_number("repeat", repeat, least=1, is_whole=True)
+        self._folder = _Folder() if keep is None and journal is None else None
+        folder = Path(keep or f"{journal}.failures") if self._folder is None else self._folder.path
+        rows = [
+            _Row.of(scenario, helpers, number) for scenario in _listed(scenarios) for number in range(1, repeat + 1)
+        ]
+        self._planned: dict[str, dict[str, Planned]] = {}
+        self._keeps_all = keeps_all
+        self._outcomes: dict[tuple[int, int], Outcome] = {}
+        holding: dict[str, ScenarioAgent] = {}
+        named = agents_by_name(agents)
+        folders, files = {"": "", **_file_names(named.keys() - {""})}, _file_names([row.key for row in rows])
+        for name, source in named.items():
+            if isinstance(source, str):
+                raise UsageError("evaluate() takes agents, or functions that make them; of an address, HttpAgent(url)")
+            self._planned[name] = {
+                row.prompt: Planned(row.scenario, row.repetition, folder / folders[name] / f"{files[row.key]}.jsonl")
+                for row in rows
+            }
+            holding[name] = ScenarioAgent(made_agent(source), self._planned[name])
+        of_batch: Any = given
+        self.batch: Batch[Trial] = run_many(
+            holding.get("", holding),
+            [{"key": row.key, "prompt": row.prompt} for row in rows],
+            key="key",
+            parse=Trial,
+            **of_batch,
+        )
+        """The batch."""
+
+    def add(self, done: RowResult[Trial]) -> Outcome:
+        """Judge a conversation that is finished, and keep it if it failed."""
+        planned = self._planned[done.agent][done.prompt]
+        trial, path = done.parsed, planned.path
+        verdicts = {} if trial is None else verdicts_of(planned.scenario, trial)
+        outcome = Outcome(done.agent, planned.scenario, planned.repetition, trial, verdicts, done.error)
+        if outcome.passed and not self._keeps_all:
+            path.unlink(missing_ok=True)
+        is_kept = trial is not None and path.exists()
+        if is_kept and trial is not None:
+            make_cassette(path, planned.scenario, trial)
+        outcome = replace(
+            outcome, cassette=path if is_kept else None, from_journal=done.from_journal, _folder=self._folder
+        )
+        self._outcomes[done.number, list(self._planned).index(done.agent)] = outcome
+        return outcome
+
+    def evaluation(self) -> Evaluation:
+        """Return the evaluation of what is finished, in the order of the scenarios."""
+        return Evaluation([outcome for _, outcome in sorted(self._outcomes.items())], self.batch.summary)
+
+
+class _Folder:
+    """A folder that goes with the last outcome that refers to it."""
+
+    def __init__(self) -> None:
+        self.path = Path(mkdtemp(prefix="agui-evaluation-"))
+        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A conversation of all agents."""
+
+    scenario: Scenario
+    repetition: int
+    key: str
+    prompt: str
+
+    @classmethod
+    def of(cls, scenario: Scenario, helpers: Mapping[str, Any], repetition: int) -> _Row:
+        """Make the row of a repetition; the digest in its prompt refuses the journal of another scenario."""
+        given = {name: each for name, each in helpers.items() if getattr(scenario, name) is None}
+        whole = scenario.model_copy(update=given)
+        key = f"{scenario.name} #{repetition}"
+        helped = {name: helper(getattr(whole, name), name) for name in helpers}
+        return cls(whole.model_copy(update=helped), repetition, key, f"{key} ({whole.digest})")
+
+
+def _listed(scenarios: Scenarios) -> list[Scenario]:
+    if isinstance(scenarios, str | os.PathLike):
+        return read_scenarios(scenarios)
+    listed = [scenarios] if isinstance(scenarios, Scenario) else list(scenarios)
+    if not listed or not all(is_a(each, Scenario) for each in listed):
+        raise UsageError("evaluate() takes scenarios: Scenario(...), a list of them, or a file")
+    names = Counter(each.name for each in listed)
+    if doubled := [name for name, count in names.items() if count > 1]:
+        raise UsageError(f"two scenarios are named {doubled[0]!r}")
+    return listed
+
+
+def _file_names(names: Collection[str]) -> dict[str, str]:
+    """Return names as those of files; where two would be the same, with a checksum."""
+    plain = {name: re.sub(r"[^\w.-]+", "-", name).strip("-.") for name in names}
+    counts = Counter(plain.values())
+    return {
+        name: made if counts[made] == 1 and made else f"{made}{crc32(name.encode()):08x}"
+        for name, made in plain.items()
+    }

@@ -1,0 +1,120 @@
+"""Scenarios out of files, YAML or JSON; what is wrong in one is named by its place, with what is allowed there.
+
+A file has `scenarios:`, a list, and maybe `defaults:`, members that each scenario has unless it says otherwise.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from agui_client._core.ground.files import FILE_ERRORS, file_reason
+from agui_client._core.protocol.patch import parse_json
+from agui_client._core.protocol.schema import is_array, is_object
+from agui_client.errors import UsageError
+from agui_client.evaluation._scenarios import ExpectedCall, Limits, ReadyChecks, Scenario, ScriptedTool
+
+_MEMBERS: Mapping[str, Sequence[str]] = {
+    "": tuple(Scenario.model_fields),
+    "checks": tuple(ReadyChecks.__annotations__),
+    "called": tuple(ExpectedCall.__annotations__),
+    "not_called": tuple(ExpectedCall.__annotations__),
+    "tools": tuple(ScriptedTool.__annotations__),
+    "limits": tuple(Limits.__annotations__),
+    "approve": ("deny", "edit"),
+    "answer": ("deny", "edit", "value"),
+}
+"""The names that are allowed, by the member of a scenario in which they stand."""
+
+
+def read_scenarios(path: str | os.PathLike[str]) -> list[Scenario]:
+    """Read a file of scenarios: .yaml or .yml (extra `evaluate`), or .json.
+
+    Args:
+        path: The file.
+
+    Raises:
+        UsageError: It cannot be read, or is wrong; the error names each place, and what is allowed there.
+    """
+    path = Path(path)
+    try:
+        text = path.read_text("utf-8")
+    except UnicodeDecodeError:
+        raise UsageError(f"{path} is not UTF-8") from None
+    except FILE_ERRORS as error:
+        raise UsageError(f"{path} cannot be read: {file_reason(error)}") from error
+    content = _json(path, text) if path.suffix == ".json" else _yaml(path, text)
+    return scenarios_in(content, str(path))
+
+
+def scenarios_in(content: object, where: str) -> list[Scenario]:
+    """Make scenarios of the content of a file.
+
+    Args:
+        content: The content, as JSON.
+        where: The name of the file, for errors.
+
+    Raises:
+        UsageError: It is wrong.
+    """
+    if not is_object(content) or not is_array(content.get("scenarios")):
+        raise UsageError(f"{where} has no list scenarios:, with a scenario in each entry")
+    if unknown := sorted(map(str, content.keys() - {"scenarios", "defaults"})):
+        raise UsageError(f"{where}: {unknown[0]}: is not known; the file has defaults: and scenarios:")
+    defaults: object = content.get("defaults") or {}
+    if not is_object(defaults):
+        raise UsageError(f"{where}: defaults: is a mapping of members of scenarios")
+    found: list[Scenario] = []
+    problems: list[str] = []
+    for number, each in enumerate(content["scenarios"]):
+        place = f"{where}, scenarios[{number}]"
+        if not is_object(each):
+            problems.append(f"{place}: a scenario is a mapping with {', '.join(_MEMBERS[''])}")
+            continue
+        try:
+            found.append(Scenario.model_validate({**defaults, **each}))
+        except ValidationError as error:
+            name = each.get("name")
+            problems += _problems(error, f"{place} ({name})" if isinstance(name, str) else place)
+    if problems:
+        refusal = UsageError(problems[0])
+        for other in problems[1:]:
+            refusal.add_note(other)
+        raise refusal
+    return found
+
+
+def _problems(error: ValidationError, where: str) -> Iterator[str]:
+    for details in error.errors(include_url=False, include_input=False):
+        steps = [step for step in details["loc"] if not str(step).startswith("<")]
+        place = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
+        is_unknown = details["type"] == "extra_forbidden"
+        names = [str(step) for step in (steps[:-1] if is_unknown else steps)]
+        inside = next((step for step in reversed(names) if step in _MEMBERS), "")
+        what = "is not known" if is_unknown else details["msg"][0].lower() + details["msg"][1:]
+        allowed = f"; allowed: {', '.join(_MEMBERS[inside])}" if is_unknown else ""
+        yield f"{where}{place}: {what}{allowed}"
+
+
+def _json(path: Path, text: str) -> object:
+    try:
+        return parse_json(text)
+    except ValueError as error:
+        raise UsageError(f"{path} is not JSON: {error}") from error
+
+
+def _yaml(path: Path, text: str) -> object:
+    try:
+        yaml = import_module("yaml")
+    except ImportError as error:
+        raise UsageError("YAML needs PyYAML: pip install 'agui-client[evaluate]'; or write the file as JSON") from error
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        problem = " ".join(str(error).split())
+        hint = "; between brackets or braces, put texts with ? : , or # into quotes" if "flow" in problem else ""
+        raise UsageError(f"{path} is not YAML: {problem}{hint}") from error

@@ -1,0 +1,253 @@
+"""Outcomes: conversations with their verdicts, and an evaluation as the table of them."""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agui_client._core.ground.display import Displayed
+from agui_client._core.ground.field_docs import Record
+from agui_client.errors import UsageError
+
+if TYPE_CHECKING:
+    from agui_client.batch._progress import Summary
+    from agui_client.batch._results import RowError
+    from agui_client.evaluation._scenarios import Scenario
+    from agui_client.evaluation._trials import Trial, Verdict
+
+_SURE = 1.959964
+"""The number of standard deviations on both sides that have 95 in 100."""
+_MOST_FAILURES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Rate(Record):
+    """The conversations of one scenario with one agent, counted."""
+
+    passed: int = 0
+    """The number of those that passed."""
+    held: int = 0
+    """The number of those that were held."""
+    broken: int = 0
+    """The number of those that could not be held, as when the agent cannot be reached."""
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The share that passes, with a certainty of 95 % (Wilson's interval)."""
+        if not self.held:
+            return 0.0, 1.0
+        share, count = self.passed / self.held, self.held
+        middle = share + _SURE**2 / (2 * count)
+        spread = _SURE * math.sqrt(share * (1 - share) / count + _SURE**2 / (4 * count**2))
+        least, most = ((middle + sign * spread) / (1 + _SURE**2 / count) for sign in (-1, 1))
+        return max(0.0, least), min(1.0, most)
+
+    def __str__(self) -> str:
+        least, most = (round(100 * bound) for bound in self.interval)
+        counted = f"{self.passed}/{self.held} {100 * self.passed // self.held} % ({least}-{most})" if self.held else "-"
+        return f"{counted}, {self.broken} broken" if self.broken else counted
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outcome(Displayed, Record):
+    """One conversation, judged."""
+
+    agent: str
+    """The name of the agent; empty if there is only one."""
+    scenario: Scenario
+    """The scenario."""
+    repetition: int
+    """The number of the repetition, from 1."""
+    trial: Trial | None
+    """The conversation; None if it could not be held."""
+    verdicts: Mapping[str, Verdict]
+    """The verdicts by the names of the checks."""
+    error: RowError | None = None
+    """The reason why the conversation could not be held."""
+    cassette: Path | None = None
+    """The cassette of a conversation that failed; None if it passed, or nothing was recorded."""
+    from_journal: bool = False
+    """Whether an earlier start has held the conversation."""
+    _folder: object = field(default=None, repr=False)
+
+    @property
+    def passed(self) -> bool:
+        """Whether the conversation passed all checks."""
+        return self.trial is not None and all(verdict.passed for verdict in self.verdicts.values())
+
+    @property
+    def failed(self) -> dict[str, Verdict]:
+        """The verdicts that are against it."""
+        return {name: verdict for name, verdict in self.verdicts.items() if not verdict.passed}
+
+    @property
+    def name(self) -> str:
+        """The scenario, and the number of the repetition."""
+        return f"{self.scenario.name} #{self.repetition}"
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Keep the cassette in another place, such as a folder of tests.
+
+        Args:
+            path: The file.
+
+        Raises:
+            UsageError: There is no cassette.
+        """
+        if self.cassette is None:
+            raise UsageError(f"there is no cassette of {self.name}: it passed, or was not recorded in this start")
+        target = Path(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(self.cassette, target)
+        return target
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """The reasons why it failed, or could not be held, in a line each; equal ones are the same failure."""
+        if self.error is not None:
+            return (f"{self.error.type}: {self.error.message}",)
+        return tuple(f"{name}: {verdict.reason}" for name, verdict in self.failed.items())
+
+    @property
+    def title(self) -> str:
+        """The conversation, and what came of it."""
+        came = "could not be held" if self.error is not None else "passed" if self.passed else "failed"
+        return f"{self.name} ({self.agent}) {came}" if self.agent else f"{self.name} {came}"
+
+    def __str__(self) -> str:
+        return "\n  ".join([self.title, *self.reasons])
+
+
+class Evaluation(Displayed):
+    """The outcomes of an evaluation; its text is a table for people.
+
+    Args:
+        outcomes: The outcomes.
+        summary: The summary of the batch; None if the outcomes come from several.
+    """
+
+    def __init__(self, outcomes: Iterable[Outcome], summary: Summary | None = None) -> None:
+        self.outcomes: Sequence[Outcome] = tuple(outcomes)
+        """All conversations."""
+        self.summary = summary
+        """The summary of the batch; None if this is a comparison."""
+
+    @property
+    def failures(self) -> list[Outcome]:
+        """The conversations that were held and failed."""
+        return [each for each in self.outcomes if each.trial is not None and not each.passed]
+
+    @property
+    def broken(self) -> list[Outcome]:
+        """The conversations that could not be held."""
+        return [each for each in self.outcomes if each.trial is None]
+
+    @property
+    def passed(self) -> bool:
+        """Whether every conversation was held and passed."""
+        is_complete = self.summary is None or self.summary.is_complete
+        return is_complete and all(each.passed for each in self.outcomes)
+
+    @property
+    def agents(self) -> list[str]:
+        """The names of the agents."""
+        return list(dict.fromkeys(each.agent for each in self.outcomes))
+
+    @property
+    def rates(self) -> dict[str, dict[str, Rate]]:
+        """The rates by scenario and agent, those scenarios first that fail most."""
+        found: dict[str, dict[str, Counter[str]]] = {}
+        for each in self.outcomes:
+            counts = found.setdefault(each.scenario.name, {}).setdefault(each.agent, Counter())
+            counts["passed"] += each.passed
+            counts["broken" if each.trial is None else "held"] += 1
+        rates = {name: {agent: Rate(**counts) for agent, counts in by.items()} for name, by in found.items()}
+        return dict(sorted(rates.items(), key=lambda item: min(_share(each) for each in item[1].values())))
+
+    @property
+    def faults(self) -> dict[str, int]:
+        """The number of conversations in which the agents broke a rule of the protocol, by agent, rule and severity."""
+        found = Counter(
+            f"{each.agent}{': ' if each.agent else ''}{fault}"
+            for each in self.outcomes
+            if each.trial is not None
+            for fault in dict.fromkeys(f"{one.rule} ({one.severity})" for one in each.trial.faults)
+        )
+        return dict(found.most_common())
+
+    def compare(self, later: Evaluation, names: tuple[str, str] = ("before", "after")) -> Evaluation:
+        """Return this evaluation and a later one side by side.
+
+        Args:
+            later: The later one.
+            names: The names under which both stand in the table.
+        """
+        both = zip(names, (self, later), strict=True)
+        return Evaluation(
+            _renamed(outcome, f"{name} {outcome.agent}".strip()) for name, each in both for outcome in each.outcomes
+        )
+
+    def __str__(self) -> str:
+        return "\n".join([*_table(self), *_failures(self)])
+
+    __repr__ = __str__
+
+
+def table_of(evaluation: Evaluation) -> list[list[str]]:
+    """Return the cells of the table: a line of names, and one for each scenario, those that fail most first."""
+    agents = evaluation.agents
+    heads = ["scenario", *(name or "passed" for name in agents), *(["difference"] if len(agents) == 2 else [])]
+    lines = [heads]
+    for name, rates in evaluation.rates.items():
+        both = [rates.get(agent, Rate()) for agent in agents]
+        lines.append([name, *map(str, both), *([_difference(both[0], both[1], agents)] if len(agents) == 2 else [])])
+    return lines
+
+
+def _difference(one: Rate, other: Rate, names: Sequence[str]) -> str:
+    """Say which of two is better, if the intervals do not overlap."""
+    for worse, better, name in ((one, other, names[1]), (other, one, names[0])):
+        if worse.interval[1] < better.interval[0]:
+            return f"{name} is better"
+    return "not certain" if one.passed * other.held != other.passed * one.held else ""
+
+
+def _share(rate: Rate) -> float:
+    return rate.passed / rate.held if rate.held else -1.0
+
+
+def headline(evaluation: Evaluation) -> str:
+    """Return a line about an evaluation."""
+    passed = sum(each.passed for each in evaluation.outcomes)
+    broken = f", {len(evaluation.broken)} could not be held" if evaluation.broken else ""
+    return f"{passed} of {len(evaluation.outcomes)} conversations passed{broken}"
+
+
+def _table(evaluation: Evaluation) -> list[str]:
+    lines = table_of(evaluation)
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    padded = ("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in lines)
+    return [headline(evaluation), *(line.rstrip() for line in padded)]
+
+
+def _failures(evaluation: Evaluation) -> list[str]:
+    same: dict[tuple[str, str, tuple[str, ...]], list[Outcome]] = {}
+    for each in (*evaluation.failures, *evaluation.broken):
+        same.setdefault((each.agent, each.scenario.name, each.reasons), []).append(each)
+    lines: list[str] = []
+    for first, *others in list(same.values())[:_MOST_FAILURES]:
+        lines += [f"{first.title}, as did {len(others)} more" if others else first.title]
+        lines += [f"  {reason}" for reason in first.reasons]
+    more = [f"and {len(same) - _MOST_FAILURES} other failures"] if len(same) > _MOST_FAILURES else []
+    faults = [f"{fault} in {count} conversations" for fault, count in evaluation.faults.items()]
+    return [*lines, *more, *(["protocol:", *(f"  {each}" for each in faults)] if faults else [])]
+
+
+def _renamed(outcome: Outcome, agent: str) -> Outcome:
+    return replace(outcome, agent=agent)

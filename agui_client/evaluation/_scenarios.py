@@ -1,0 +1,291 @@
+"""Scenarios: what the user of a conversation says, what tools and people answer, and what is checked at the end.
+
+Python and files say the same: a scenario in a file has the members of `Scenario`, with the values that JSON can write.
+Agents, decorated tools and functions of one's own need Python, except that a file may name a check function by its
+module, as in "shop.checks:polite".
+
+To change
+
+- a member of a scenario, or a ready check: this module; `_READY` in `evaluation/_checks.py`, and docs/evaluate.md
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from operator import attrgetter
+from typing import Annotated, Any, ClassVar, Literal, Required, Self, TypeAlias
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    PlainSerializer,
+    PlainValidator,
+    Tag,
+    model_validator,
+    with_config,
+)
+from pydantic_core import PydanticCustomError
+from typing_extensions import TypedDict
+
+from agui_client._core.agent.agent import AbstractAgent
+from agui_client._core.protocol.schema import is_object
+from agui_client._core.tools.approval import Approver
+from agui_client._core.tools.function import FunctionTool
+from agui_client._core.tools.interrupts import Answerer
+from agui_client.evaluation._trials import Trial
+
+_EXACT = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
+_REST = "*"
+
+
+@with_config(_EXACT)
+class ExpectedCall(TypedDict, total=False):
+    """A tool call to look for."""
+
+    tool: Required[str]
+    """The name of the tool."""
+    arguments: dict[str, Any]
+    """Arguments that the call has, among others."""
+    times: Annotated[int, Field(ge=0)]
+    """The number of such calls; at least one if left out."""
+
+
+def _is_mapping(value: object) -> str:
+    return "<members>" if isinstance(value, Mapping) else "<word>"
+
+
+_Call: TypeAlias = Annotated[
+    Annotated[str, Tag("<word>")] | Annotated[ExpectedCall, Tag("<members>")], Discriminator(_is_mapping)
+]
+
+
+@with_config(_EXACT)
+class ReadyChecks(TypedDict, total=False):
+    """Checks that need no function; several in one mapping are several checks."""
+
+    said: str
+    """A text that the agent says at some time; case does not matter."""
+    not_said: str
+    """A text that the agent never says."""
+    called: _Call
+    """A tool that the agent calls."""
+    not_called: _Call
+    """A tool that the agent never calls, or never with these arguments."""
+    asked: str
+    """A text in a question (interrupt) of the agent."""
+    state: dict[str, Any]
+    """Values of the state at the end, by their JSON pointers."""
+    turns_at_most: int
+    """The most prompts that the conversation needs."""
+    conforms: Literal[True]
+    """The agent breaks no rule of the protocol, warnings included."""
+    judge: str
+    """A statement about the conversation that the judge finds true."""
+
+
+@with_config(_EXACT)
+class Limits(TypedDict, total=False):
+    """The most that a conversation may take; beyond it, it has failed."""
+
+    turns: Annotated[int, Field(gt=0)]
+    """The number of prompts; 10 if left out."""
+    seconds: Annotated[float, Field(gt=0)]
+    """The time; 300 if left out."""
+    tokens: Annotated[int, Field(gt=0)]
+    """The number of the agent's tokens, counted after each turn."""
+
+
+@with_config(_EXACT)
+class Denial(TypedDict):
+    """A denial with its reason."""
+
+    deny: str
+
+
+@with_config(_EXACT)
+class Edit(TypedDict):
+    """An approval with other arguments."""
+
+    edit: dict[str, Any]
+
+
+@with_config(_EXACT)
+class Value(TypedDict):
+    """An answer to a question: any JSON value."""
+
+    value: Any
+
+
+def _decision_kind(value: object) -> str:
+    names: set[str] = set(value) if is_object(value) else set()
+    return f"<{next((name for name in ('deny', 'edit') if name in names), 'value' if names else 'word')}>"
+
+
+def _is_list(value: object) -> str:
+    return "<several>" if isinstance(value, list | tuple) else "<one>"
+
+
+def _policy_kind(value: object) -> str:
+    return "<function>" if callable(value) else _is_mapping(value)
+
+
+def _tool_kind(value: object) -> str:
+    return "<function>" if isinstance(value, FunctionTool) else "<members>"
+
+
+Decision: TypeAlias = Annotated[
+    Annotated[Literal["allow", "deny", "cancel"], Tag("<word>")]
+    | Annotated[Denial, Tag("<deny>")]
+    | Annotated[Edit, Tag("<edit>")]
+    | Annotated[Value, Tag("<value>")],
+    Discriminator(_decision_kind),
+]
+"""A decision about a tool call or a question."""
+Decisions: TypeAlias = Annotated[
+    Annotated[Decision, Tag("<one>")] | Annotated[list[Decision], Tag("<several>")], Discriminator(_is_list)
+]
+"""A decision for all times, or several in their order, of which the last one stands for all further times."""
+_Word: TypeAlias = Annotated[Literal["allow", "deny", "cancel"], Tag("<word>")]
+_ByName: TypeAlias = Annotated[Mapping[str, Decisions], Tag("<members>")]
+
+
+@with_config(_EXACT)
+class ScriptedTool(TypedDict, total=False):
+    """A tool of the application, with the results that it gives."""
+
+    name: Required[str]
+    """The name of the tool."""
+    description: str
+    """The description for the agent."""
+    parameters: dict[str, Any]
+    """The JSON Schema of the arguments; any are taken if left out."""
+    results: Required[Annotated[list[Any], Field(min_length=1)]]
+    """The results in order; the last one stands for all further calls. `{"error": "why"}` lets a call fail."""
+    approval: Literal["never", "always"]
+    """The calls that wait for approval; none if left out."""
+    unchecked: bool
+    """Whether calls get their results also if their arguments do not fit the schema, as those of cassettes do."""
+
+
+def place_of(function: Any) -> str:
+    """Return the place of a function, such as "shop.checks:polite"; of another callable, that of what it calls."""
+    named: Any = function
+    while not hasattr(named, "__qualname__"):
+        named = getattr(named, "func", None) or named.__class__
+    return f"{named.__module__}:{named.__qualname__}"
+
+
+def _loaded(value: object) -> object:
+    """Return a function, or the one that a text names.
+
+    Raises:
+        PydanticCustomError: There is none.
+    """
+    if isinstance(value, str):
+        module, colon, name = value.partition(":")
+        if not colon:
+            raise PydanticCustomError("check", "a function is named as in 'shop.checks:polite'")
+        try:
+            value = attrgetter(name)(import_module(module))
+        except (ImportError, AttributeError) as error:
+            raise PydanticCustomError("check", "there is no such function: {why}", {"why": str(error)}) from error
+    if not callable(value) or inspect.iscoroutinefunction(value):
+        raise PydanticCustomError("check", "a check is a mapping, or a plain function of the trial")
+    return value
+
+
+_REFERENCED = (PlainValidator(_loaded), PlainSerializer(place_of, return_type=str))
+
+Check: TypeAlias = Annotated[
+    Annotated[ReadyChecks, Tag("<members>")] | Annotated[Callable[[Trial], Any], *_REFERENCED, Tag("<word>")],
+    Discriminator(_is_mapping),
+]
+"""A check: ready ones, or a function of the `Trial`. It passes with None or True; it fails with False, with a text that
+says why, or with an AssertionError."""
+ApprovePolicy: TypeAlias = Annotated[
+    _Word | _ByName | Annotated[Approver, Tag("<function>")], Discriminator(_policy_kind)
+]
+"""Decisions about tool calls: one for all, some by the name of the tool ("*" for the rest), or a function, as the
+`approve=` of an agent."""
+AnswerPolicy: TypeAlias = Annotated[
+    _Word | _ByName | Annotated[Answerer, Tag("<function>")], Discriminator(_policy_kind)
+]
+"""Answers to questions: one for all, some by the id or reason of the interrupt, by the tool that it is about or by
+words of its message ("*" for the rest), or a function, as the `answer=` of an agent."""
+Line: TypeAlias = str | Callable[[Trial], str | None]
+"""A prompt, or a function of the trial so far that returns it; None ends the conversation."""
+
+
+class Scenario(BaseModel):
+    """A conversation to hold, and what is checked at its end.
+
+    The user is a script (`says`), an agent that plays one (`goal`, `persona`), or both: the script first.
+    """
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", arbitrary_types_allowed=True, frozen=True)
+
+    name: Annotated[str, Field(min_length=1)]
+    """The name, which is unique among the scenarios that are evaluated together."""
+    says: Sequence[Line] = ()
+    """The prompts of the user, in order."""
+    goal: str = ""
+    """What the user wants to achieve; then an agent plays the user, when `says` is over."""
+    persona: str = ""
+    """What kind of person the user is."""
+    user: AbstractAgent[Any] | str | None = None
+    """The agent that plays the user: also by its URL, or by the name of a model, such as "openai:gpt-5"."""
+    judge: AbstractAgent[Any] | str | None = None
+    """The agent that judges, in the same words."""
+    tools: Sequence[
+        Annotated[
+            Annotated[FunctionTool[..., Any], Tag("<function>")] | Annotated[ScriptedTool, Tag("<members>")],
+            Discriminator(_tool_kind),
+        ]
+    ] = ()
+    """Tools of the application; those of the agent with the same names are replaced."""
+    approve: ApprovePolicy | None = None
+    """Decisions about tool calls that wait for approval; the agent's own `approve=` if left out."""
+    answer: AnswerPolicy | None = None
+    """Answers to questions of the agent; its own `answer=` if left out."""
+    state: Any = None
+    """The state that the conversation begins with; the agent's own if left out."""
+    limits: Limits = {}
+    """The most that the conversation may take."""
+    checks: Sequence[Check] = ()
+    """What is checked at the end; a conversation that ends too early has failed in any case."""
+
+    @model_validator(mode="after")
+    def _check_user(self) -> Self:
+        if not self.says and not self.goal:
+            raise PydanticCustomError("scenario", "a scenario needs says: (a script) or goal: (for an agent)")
+        if len(self.says) > self.most_turns:
+            raise PydanticCustomError("scenario", "says: has more prompts than limits: {turns: }")
+        return self
+
+    @property
+    def most_turns(self) -> int:
+        """The most prompts."""
+        return self.limits.get("turns", max(10, len(self.says)))
+
+    @property
+    def questions(self) -> list[str]:
+        """The questions for the judge."""
+        return [each["judge"] for each in self.checks if isinstance(each, Mapping) and "judge" in each]
+
+    @property
+    def digest(self) -> str:
+        """A digest of everything that costs something to change: all but the checks that are plain functions.
+
+        Functions and agents count by their names.
+        """
+        text = self.model_dump_json(exclude={"checks"}, fallback=_named)
+        return hashlib.sha256("\n".join([text, *self.questions]).encode()).hexdigest()[:12]
+
+
+def _named(value: Any) -> str:
+    return getattr(value, "__qualname__", None) or getattr(value, "name", None) or type(value).__name__

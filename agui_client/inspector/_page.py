@@ -1,0 +1,93 @@
+"""The inspector: a recording as one HTML page that needs no network, to look at everything that happened and when."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterable, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from pydantic_core import to_json
+
+from agui_client._rendering.views import has_views
+from agui_client.inspector._rows import Inspection
+
+if TYPE_CHECKING:
+    from agui_client.inspector._prices import Prices
+    from agui_client.recording._reading import Recording
+
+_FOLDER = files("agui_client.recording") / "inspector_page"
+_SCRIPTS = ("elements.js", "recording.js", "search.js", "timeline.js", "panels.js", "page.js")
+_ESCAPES = {character.encode(): f"\\u{ord(character):04x}".encode() for character in "<>&\u2028\u2029"}
+_CUT = "The recording is cut off in the middle of a line."
+_EMPTY = "The recording has no requests."
+
+
+def inspector_page(recording: Recording, *, prices: Prices | None = None) -> bytes:
+    """Return a recording as an HTML page, in UTF-8.
+
+    The page shows the events on a timeline, the messages and the state at any moment, tool calls, warnings, requests,
+    tokens and, with prices, money. All that the recording has is in it; it loads nothing, and runs no script but its
+    own. Views of tools (`@renders`) draw their calls, each in a frame that can do nothing.
+
+    Args:
+        recording: The recording.
+        prices: The prices of a million tokens by the names of models, as `{"gpt-5": (1.25, 10)}`: of those that go in,
+            and of those that come out.
+    """
+    inspection = Inspection(prices)
+    rows = [escaped_json(inspection.row(line)) for line in recording.lines]
+    notes = [_CUT] if recording.is_cut else []
+    return page_of(rows, recording.path.name, notes if recording.exchanges else [*notes, _EMPTY], prices=prices)
+
+
+def page_of(
+    rows: Iterable[bytes],
+    title: str,
+    notes: Sequence[str] = (),
+    *,
+    is_live: bool = False,
+    prices: Prices | None = None,
+) -> bytes:
+    """Return the page with some rows.
+
+    Args:
+        rows: The rows of an `Inspection`, each as `escaped_json`.
+        title: The name of the recording.
+        notes: Sentences about it.
+        is_live: Whether the page asks its server for further rows.
+        prices: The prices that the rows were made with.
+    """
+    style, script = _file("page.css"), b"\n".join(_file(name) for name in _SCRIPTS)
+    policy = f"default-src 'none'; base-uri 'none'; form-action 'none'; script-src {_source(script)}"
+    # The HTML of views has styles of its own; pictures are those that came by value.
+    policy += "; style-src 'unsafe-inline'" if has_views() else f"; style-src {_source(style)}"
+    policy += "; img-src data:"
+    policy += "; connect-src 'self'" if is_live else ""
+    facts = escaped_json({"title": title, "live": is_live, "notes": list(notes), "prices": prices or {}})
+    data = facts.removesuffix(b"}") + b',"rows":[' + b",\n".join(rows) + b"]}"
+    filled, rest = b"", _file("page.html")
+    for name, part in ((b"policy", policy.encode()), (b"style", style), (b"data", data), (b"script", script)):
+        # Only what is left of the page is looked through: the recording may have the name of a part in it.
+        before, _, rest = rest.partition(b"{{" + name + b"}}")
+        filled += before + part
+    return filled + rest
+
+
+def escaped_json(value: Any) -> bytes:
+    """Return JSON that can stand inside a script element: no character in it means anything to HTML."""
+    text = to_json(value, inf_nan_mode="null")
+    for character, escape in _ESCAPES.items():
+        text = text.replace(character, escape)
+    return text
+
+
+@cache
+def _file(name: str) -> bytes:
+    return (_FOLDER / name).read_bytes()
+
+
+def _source(code: bytes) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(code).digest()).decode()}'"

@@ -1,0 +1,296 @@
+"""Texts that an agent streams in pieces: secrets are found in the whole text, and taken out of the pieces.
+
+A piece is written at once, unless the text up to it names a secret, or ends where one may begin. From such a piece on,
+the lines of the answer wait until the text is complete. Each piece then gets its part of the redacted text, and the
+lines are written in their order, with the times at which they came; a program that is killed loses the lines that wait.
+The obvious alternative judges each character as it comes and loses nothing, but it is a second reader of JSON beside
+the one for whole texts, and it cannot know about the `value` of a patch whose `path` comes behind it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from functools import cache
+from typing import TYPE_CHECKING
+
+from agui_client._core.ground.secrets import (
+    NAME_HINTS,
+    REDACTED,
+    REST,
+    SHAPE_HINTS,
+    UNDECIDED,
+    Redact,
+    Replacement,
+    begins_as_json,
+    edited,
+    edits_in_place,
+    edits_of,
+    has_ascii_escape,
+    has_hint,
+    hidden_line,
+    hidden_text,
+    levels,
+    may_hold_secrets,
+    mentions_secret,
+)
+from agui_client._core.protocol.events import UnrecognizedEvent
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from agui_client._core.protocol.events import WireEvent
+
+_DELTA = "/event/delta"
+_HINTS = (*NAME_HINTS, *SHAPE_HINTS, "value", "//", "\\/")
+"""One of these is before a secret, or an escape: a part of a name, or the slashes of an address before its user."""
+_VALUE = re.compile(r"value[\"']", re.IGNORECASE)
+"""The member of a patch or of a header that may be secret, as a `path` or `name` behind it will say."""
+_UNDECIDED = re.compile(UNDECIDED, re.IGNORECASE | re.ASCII)
+"""The end of a text, behind which a secret may come in the next piece."""
+_TAIL = 64
+"""The characters of a text that are looked at again with the next piece, which may complete a name."""
+_TAIL_OF_NAMES = 512
+"""As many where there is a part of a name."""
+_TAIL_OF_ESCAPES = 4096
+"""As many where there are ASCII characters that are written as escapes, perhaps of escapes."""
+_LONGEST_UNDECIDED = 8192
+"""The characters of the longest end that may be an address or a name; more of them count for a secret."""
+_CHARACTER = re.compile(r"\\u[0-9a-fA-F]{4}|\\.|[^\\]|\\", re.DOTALL)
+"""A character, or an escape, of a text that may be cut in the middle of one."""
+_RAW = dict.fromkeys(("/event/rawEvent", "/event/raw_event", "/event/event"), REDACTED)
+"""Copies of what a provider sent, of which the pieces cannot be told from other texts."""
+
+
+class _State(Enum):
+    OPEN = auto()
+    """No secret can have begun: pieces are written as they come."""
+    UNDECIDED = auto()
+    """The next piece shows whether a secret begins: pieces wait for it."""
+    SECRET = auto()
+    """The text may hold a secret: pieces wait for its end."""
+    OVER = auto()
+    """A text with a secret has ended: nothing of a later piece is written."""
+
+
+@dataclass(slots=True, eq=False)
+class PendingEvent:
+    """An event on its way to the file."""
+
+    line: str
+    """The JSON of the line."""
+    text: _Text | None = None
+    """The text that the event has a piece of."""
+    delta: str = ""
+    """The piece."""
+    given: Mapping[str, str] | None = None
+    """Texts to write instead of values, by their pointers."""
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the text of the event must come to its end before the line is written."""
+        return self.text is not None and self.text.is_waiting
+
+    def redacted(self, redact: Redact | None) -> bytes:
+        """Return the line without secrets.
+
+        Args:
+            redact: See `hidden_line`.
+        """
+        if redact is None and not self.given and not may_hold_secrets(self.line):
+            return self.line.encode()
+        given = {**({} if self.text is None else {_DELTA: self.delta}), **(self.given or {})}
+        return hidden_line(self.line, redact, given).encode()
+
+
+@dataclass(slots=True, eq=False)
+class _Text:
+    """A text that comes in pieces."""
+
+    state: _State = _State.OPEN
+    is_json: bool | None = None
+    """Whether the text begins as JSON, and so can be read as a whole; None before its first character."""
+    written: list[str] = field(default_factory=list[str])
+    """The pieces before those that wait, if the text begins as JSON."""
+    tail: str = ""
+    """The end of all pieces."""
+    tail_before: str = ""
+    """The end of the pieces before those that wait."""
+    waiting: list[PendingEvent] = field(default_factory=list[PendingEvent])
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether further pieces wait for the end of the text."""
+        return self.state is _State.UNDECIDED or self.state is _State.SECRET
+
+    def add(self, entry: PendingEvent) -> None:
+        """Take a piece, and decide whether it waits."""
+        delta, before = entry.delta, self.tail
+        if self.state is _State.OVER:
+            entry.given = {_DELTA: REST}
+            return
+        if self.is_json is None and delta.strip():
+            self.is_json = begins_as_json(delta)
+        if self.state is not _State.SECRET:
+            self._look(delta)
+        if self.is_waiting:
+            if not self.waiting:
+                self.tail_before = before
+            self.waiting.append(entry)
+            return
+        if self.is_json is not False:
+            self.written += [each.delta for each in self.waiting]
+            self.written.append(delta)
+        self.waiting.clear()
+
+    def end(self) -> bool:
+        """Take the secrets out of the pieces that wait, since the text is complete; return whether there were any."""
+        edits = self._redact() if self.waiting else []
+        self.state = _State.OVER if edits else _State.OPEN
+        self.is_json = False
+        self.written.clear()
+        self.waiting.clear()
+        return bool(edits)
+
+    def _look(self, delta: str) -> None:
+        text = self.tail + delta
+        lowered = text.lower()
+        if not has_hint(lowered, _HINTS):
+            self.state, self.tail = _State.OPEN, text[-_TAIL:]
+            return
+        if mentions_secret(text) or any(map(_VALUE.search, levels(text))):
+            self.state = _State.SECRET
+        elif any(map(_UNDECIDED.search, levels(text))):
+            self.state = _State.UNDECIDED if len(self.tail) < _LONGEST_UNDECIDED else _State.SECRET
+            self.tail = text
+        else:
+            most = _TAIL_OF_ESCAPES if has_ascii_escape(lowered) else _TAIL_OF_NAMES
+            self.state, self.tail = _State.OPEN, text[-most:]
+
+    def _redact(self) -> list[Replacement]:
+        before = "".join(self.written) if self.is_json else self.tail_before
+        text = before + "".join(entry.delta for entry in self.waiting)
+        edits = edits_of(text) if self.is_json else edits_in_place(text)
+        if edits is None or (edits and edits[0].start < len(before)):
+            edits = _behind(len(before), text, edits or [])
+        at = len(before)
+        for entry in self.waiting:
+            end = at + len(entry.delta)
+            if (part := _part(text, edits, at, end)) != entry.delta:
+                entry.given = {_DELTA: part}
+            at = end
+        return edits
+
+
+class AnswerWriter:
+    """The events of an answer on their way to the file: all that can be written has left when a method returns."""
+
+    def __init__(self) -> None:
+        self._entries: deque[PendingEvent] = deque()
+        self._texts: dict[tuple[str, str | None], _Text] = {}
+        self._latest: dict[tuple[str, str | None], str | None] = {}
+
+    def add(self, line: str, event: WireEvent) -> Iterable[PendingEvent]:
+        """Take the line of an event; yield those that can be written."""
+        members = event.data if isinstance(event, UnrecognizedEvent) else event.__dict__
+        delta = members.get("delta")
+        if isinstance(delta, str):
+            text = self._text(event)
+            entry = PendingEvent(line, text, delta)
+            text.add(entry)
+        else:
+            entry = PendingEvent(line)
+            if self._texts and event.type.endswith("_END"):
+                self._end(self._text(event))
+        if not self._entries and not entry.is_waiting:
+            return (entry,)
+        self._entries.append(entry)
+        return self._ready()
+
+    def finish(self) -> Iterator[PendingEvent]:
+        """Yield the lines that have waited, since the answer is over."""
+        for text in self._texts.values():
+            self._end(text)
+        return self._ready()
+
+    def _text(self, event: WireEvent) -> _Text:
+        """Return the text that an event has a piece of, or is the end of."""
+        if isinstance(event, UnrecognizedEvent):
+            family, members, names = _family(event.type), event.data, WIRE_NAMES
+        else:
+            family, members, names = _family_of(type(event)), event.__dict__, _FIELDS
+        item_id, owner = members.get(names[0]) or members.get(names[1]), members.get(names[2])
+        if item_id is None:
+            # Chunks leave their id out once the first one of their lane has named it (CHUNK-3).
+            item_id = self._latest.get((family, owner))
+        else:
+            self._latest[family, owner] = item_id
+        if (text := self._texts.get((family, item_id))) is None:
+            text = self._texts[family, item_id] = _Text()
+        return text
+
+    def _end(self, text: _Text) -> None:
+        if text.end():
+            for entry in self._entries:
+                entry.given = {**(entry.given or {}), **_RAW}
+
+    def _ready(self) -> Iterator[PendingEvent]:
+        """Take the lines that can be written from those that are on their way."""
+        entries = self._entries
+        while entries and not entries[0].is_waiting:
+            yield entries.popleft()
+
+
+WIRE_NAMES = ("toolCallId", "messageId", "subagentRunId")
+"""The members that name the item of a piece, where an event is JSON; `_FIELDS` has those of classes."""
+_FIELDS = ("tool_call_id", "message_id", "subagent_run_id")
+
+
+def _family(event_type: str) -> str:
+    """Return what the types of the events of an item have in common, such as TOOL_CALL."""
+    return event_type.rpartition("_")[0]
+
+
+@cache
+def _family_of(model: type[BaseModel]) -> str:
+    return _family(str(model.model_fields["type"].default.value))
+
+
+def _behind(start: int, text: str, edits: list[Replacement]) -> list[Replacement]:
+    """Return the edits of the part of a text that was not written yet; what they say of the rest comes too late.
+
+    Args:
+        start: The position behind what was written.
+        text: The text.
+        edits: The edits of all of the text; none if it cannot be read.
+    """
+    rest = [Replacement(start, len(text), REST)]
+    if not edits:
+        return rest
+    clipped = [edit if edit.start >= start else _clipped(edit, start, text) for edit in edits if edit.end > start]
+    # A replay redacts the joined pieces again, and compares them with the recorded whole.
+    is_same = hidden_text(edited(text, clipped)) == hidden_text(text)
+    return clipped if is_same else rest
+
+
+def _clipped(edit: Replacement, start: int, text: str) -> Replacement:
+    """Return the part of an edit from a position on, or from the end of the escape that is cut there."""
+    ends = (match.end() for match in _CHARACTER.finditer(text, edit.start))
+    return Replacement(next(end for end in ends if end >= start), edit.end, REST)
+
+
+def _part(text: str, edits: list[Replacement], start: int, end: int) -> str:
+    """Return what edits leave of a part of a text: a replacement stands where its edit begins."""
+    parts: list[str] = []
+    at = start
+    for edit in edits:
+        if edit.end <= start or edit.start >= end:
+            continue
+        parts.append(text[at : max(at, edit.start)])
+        if edit.start >= start:
+            parts.append(edit.text)
+        at = edit.end
+    return "".join([*parts, text[at:end]])

@@ -1,0 +1,199 @@
+"""One attempt at a durable run: its events and checkpoints are stored in groups, and its end with the last group."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from agui_client._core.agent.run_records import Place, RunsUnavailableError
+from agui_client._core.run.continuing import Continuation
+from agui_client._core.run.subagents import JOURNAL
+from agui_client._core.surfaces.sse import frame_of
+from agui_client.store._runs.remote_runs import MESSAGES
+from agui_client.store._runs.run_log import interrupts_in, status_after
+from agui_client.store._sql.run_rows import EventGroup
+from agui_client.store._sql.runs import Claim, RunDatabase, RunLostError
+
+if TYPE_CHECKING:
+    from ag_ui.core import Event, RunAgentInput
+
+    from agui_client._core.agent.run_records import RunKey
+    from agui_client._core.plugs import AttemptSpan
+    from agui_client._core.run.ending import Checkpoint
+    from agui_client._core.surfaces.async_run import AgentRun
+    from agui_client.store._runs.server_run import ServerRun
+
+_SECONDS = 0.05
+"""The time for which an event waits for others of its group: a transaction for each would cost more than the event."""
+_logger = logging.getLogger("agui_client.runs")
+
+
+class RunAttempt:
+    """Stores the events of one attempt at a run, and the places where another attempt would go on.
+
+    While the database cannot be reached, the run goes on until it has to store something before it does the next thing:
+    before its input is sent, before a tool is called, and before its end. Of a run in a stored thread, the thread has
+    the places.
+
+    Args:
+        database: The tables.
+        claim: The run and the number of the attempt.
+        run: The run.
+        go_back: Takes the log back to the place where the run goes on, and returns the number of events before it; None
+            if the run begins.
+        has_begun: Whether an earlier attempt has sent the run, or called tools.
+        span: The span of the attempt; None without OpenTelemetry.
+    """
+
+    def __init__(
+        self,
+        database: RunDatabase,
+        claim: Claim,
+        run: ServerRun,
+        go_back: Callable[[], int] | None = None,
+        *,
+        has_begun: bool = False,
+        span: AttemptSpan | None = None,
+    ) -> None:
+        self.claim = claim
+        """The run and the number of the attempt."""
+        self.run = run
+        """The run."""
+        self.span = span
+        """The span of the attempt; None without OpenTelemetry."""
+        self.is_ending: bool = False
+        """Whether the end of the run is stored, or about to be."""
+        self._database, self._go_back, self._has_begun = database, go_back, has_begun
+        # Numbers of events: before the attempt, that are stored, and before the place where another one would go on.
+        self._first = self._stored = self._position = 0
+        self._sent_run_id: str | None = None
+        self._has_thread = self._has_ended = self._has_groups = False
+        self.settles: bool = True
+        """Whether other runs of the thread may wait for what this one answers or abandons."""
+        self._turns = asyncio.Lock()
+
+    async def carry_out(self) -> None:
+        """Carry the run out, until it ends or is given up."""
+        async with anyio.create_task_group() as self._tasks:
+            if self.run.ends_with is not None and not self._has_begun:
+                await self.run.finish(self.run.ends_with)
+            else:
+                await self.run.carry_out(())
+            # All is stored, or not to be stored.
+            self._tasks.cancel_scope.cancel()
+
+    async def begin(self, run: AgentRun) -> None:
+        """Have the run saved where it can go on, and its events stored."""
+        self._has_thread = run.call.conversation.past is not None
+        run.call.save_also(self._save)
+        self._begin_log()
+        self._tasks.start_soon(self._write)
+
+    def _begin_log(self) -> None:
+        """Begin the log, or go on with that of the attempt before."""
+        go_back, self._go_back = self._go_back, None
+        if go_back is not None:
+            self._first = self._stored = self._position = go_back()
+        self.run.log.show(self._stored)
+
+    async def _write(self) -> None:
+        """Store the events as they come, those that come soon after each other as one group, until the log ends."""
+        log = self.run.log
+        try:
+            while await log.has_more(self._stored) and not self.is_ending:
+                if log.is_going_on:
+                    await asyncio.sleep(_SECONDS)
+                await self._store()
+        except RunLostError:
+            self.run.give_up()
+        except Exception:
+            _logger.exception("the events of run %r cannot be stored; it is left to another process", log.key)
+            self.run.give_up()
+
+    async def end(self, last: Event, left_input: RunAgentInput | None) -> None:
+        """Store the end of the run; if that fails, the run is left to another process."""
+        self.is_ending = True
+        try:
+            with anyio.CancelScope(shield=True):
+                self._begin_log()
+                asked = [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in interrupts_in(last)]
+                values: dict[str, Any] = {"status": status_after(last).value, "interrupts": json.dumps(asked)}
+                values["event_count"] = self.run.log.end.position + 1
+                values["answers"] = json.dumps(sorted(self.run.answered_ids))
+                left = left_input and left_input.model_dump(mode="json", by_alias=True, exclude_none=True)
+                assert self.run.stored_request is not None
+                values |= {"left_input": left, "stored_request": self.run.stored_request.of_ended_run().as_text()}
+                await self._store({**values, "checkpoint": None}, last=frame_of(last))
+        except (RunLostError, RunsUnavailableError):
+            self.run.give_up()
+        except Exception:
+            _logger.exception("the end of run %r cannot be stored", self.run.log.key.run_id)
+            self.run.give_up()
+
+    async def _save(self, checkpoint: Checkpoint) -> None:
+        """Store a checkpoint, if a run can go on from it: before it is sent, and while tools or members are at work."""
+        is_sent = checkpoint.run_id is not None and checkpoint.run_id == self._sent_run_id
+        # The thread has the journal of a team, and leaves the place in the log as it is.
+        if checkpoint.call_id is None or (is_sent and (self._has_thread or not _has_journal(checkpoint))):
+            return
+        self._sent_run_id = checkpoint.run_id
+        place, values = Continuation.of(checkpoint), dict[str, Any]()
+        if self._has_thread:
+            values = {"place_key": place.key, "position_before": self._position}
+        else:
+            values["checkpoint"] = place.model_dump_json(by_alias=True)
+        # Members of a team speak side by side, so there is no place between their events where the log could be cut:
+        # all of the team's run is, and the conversation that takes its place has what the members have said.
+        if not is_sent:
+            values["checkpoint_position"] = self._position = self.run.log.end.position
+        # The first checkpoint is made when the run is certain: what its thread waited for is answered.
+        answers, self.settles = self.run.log.key if self.settles else None, False
+        try:
+            await self._store(values, answers=answers)
+        except RunLostError:
+            self.run.give_up()
+            raise
+
+    async def _store(
+        self, values: Mapping[str, Any] | None = None, *, last: bytes = b"", answers: RunKey | None = None
+    ) -> None:
+        # A caller that is cancelled does not take back what is stored, so neither does the place in the log go back.
+        stored = asyncio.create_task(self._store_in_turn(values or {}, last, answers))
+        # A caller that was cancelled does not look at its exception; that a run is lost, the keeper finds out itself.
+        stored.add_done_callback(lambda task: task.cancelled() or task.exception())
+        await asyncio.shield(stored)
+
+    async def _store_in_turn(self, values: Mapping[str, Any], last: bytes, answers: RunKey | None) -> None:
+        async with self._turns:
+            if self._has_ended:
+                return
+            log, position = self.run.log, self._first if last else self._stored
+            frames = [*log.frames_behind(position), *([last] if last else ())]
+            if not frames and not values:
+                return
+            place, beginning = Place(position, self.claim.attempt), None if position else self._beginning()
+            group = EventGroup(self.claim.row_id, place, frames, beginning, is_end=bool(last)) if frames else None
+            had_groups, self._has_groups = self._has_groups, self._has_groups or group is not None
+            await self._database.store(self.claim, group, values, answers, replaces_groups=bool(last) and had_groups)
+            self._has_ended, self._stored = bool(last), position + len(frames) - bool(last)
+            log.show(self._stored)
+
+    def _beginning(self) -> Sequence[Any] | None:
+        """Return the messages and the state before the run as JSON values, for its first group."""
+        before = self.run.log.before
+        # Entries of its thread have it.
+        if before is None or self._has_thread:
+            return None
+        messages, state = before
+        return [MESSAGES.dump_python([*messages], mode="json", by_alias=True, exclude_none=True), state]
+
+
+def _has_journal(checkpoint: Checkpoint) -> bool:
+    """Return whether a team is at work that goes on, if it is run again, behind the members that have finished."""
+    state = checkpoint.members["state"]
+    return isinstance(state, dict) and JOURNAL in state

@@ -1,0 +1,129 @@
+"""The tables of version 1: the version, processes, threads with their entries, runs with their events and messages.
+
+Entries belong to lines. A thread has a line of its own; the line of a fork begins with entries of another line. The
+owner is part of every key.
+
+Who may write to a run: the process that its row names, in the attempt that it names. Each statement asks for both, so
+that a process that was taken for dead and comes back changes nothing. Times of runs and processes are the database's.
+
+To change
+
+- the tables of threads and runs: this module, the rows in `store/_sql/thread_rows.py` and `store/_sql/run_rows.py`, the
+  statements in `store/_sql/thread_statements.py` and `store/_sql/runs.py`, and the way from the version before in
+  `MIGRATIONS` (`store/_sql/versions.py`), each step of which is one transaction
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from agui_client._core.agent.run_records import RunStatus
+
+TABLES = sa.MetaData()
+"""All tables."""
+VERSION = sa.Table("agui_version", TABLES, sa.Column("version", sa.Integer, primary_key=True))
+PROCESS = sa.Table(
+    "agui_process",
+    TABLES,
+    sa.Column("process_id", sa.Text, primary_key=True),
+    sa.Column("alive_until", sa.Double, nullable=False),  # in the time of the database
+)
+THREADS = sa.Table(
+    "agui_threads",
+    TABLES,
+    sa.Column("owner", sa.Text, primary_key=True),
+    sa.Column("thread_id", sa.Text, primary_key=True),
+    sa.Column("line", sa.Text, nullable=False),
+    sa.Column("entries", sa.Integer, nullable=False),  # the shared ones included; none as long as there is only a lease
+    sa.Column("lease", sa.BigInteger, nullable=False),
+    sa.Column("leased_until", sa.BigInteger, nullable=False),  # this and all other times in microseconds since 1970
+    sa.Column("holder", sa.Text, nullable=False, default=""),  # the process that has the lease as long as it lives
+    sa.Column("title", sa.Text, nullable=False, default=""),
+    sa.Column("created_at", sa.BigInteger, nullable=False, default=0),
+    sa.Column("updated_at", sa.BigInteger, nullable=False, default=0),
+    sa.Column("messages", sa.Integer, nullable=False, default=0),
+    sa.Column("usage", sa.Text, nullable=False, default="[]"),
+    sa.Index("agui_threads_by_time", "owner", "updated_at", "thread_id"),
+)
+LINES = sa.Table(
+    "agui_lines",
+    TABLES,
+    sa.Column("owner", sa.Text, primary_key=True),
+    sa.Column("line", sa.Text, primary_key=True),
+    sa.Column("parent", sa.Text),
+    sa.Column("shared", sa.Integer, nullable=False),  # the number of its parent's entries that it begins with
+    sa.Index("agui_lines_by_parent", "owner", "parent"),
+)
+ENTRIES = sa.Table(
+    "agui_entries",
+    TABLES,
+    sa.Column("owner", sa.Text, primary_key=True),
+    sa.Column("line", sa.Text, primary_key=True),
+    sa.Column("number", sa.Integer, primary_key=True),  # counted from 1, the shared ones included
+    sa.Column("body", sa.Text, nullable=False),
+)
+RUN = sa.Table(
+    "agui_run",
+    TABLES,
+    sa.Column("row_id", sa.Text, primary_key=True),
+    sa.Column("owner", sa.Text, nullable=False),
+    sa.Column("thread_id", sa.Text, nullable=False),
+    sa.Column("run_id", sa.Text, nullable=False),
+    sa.Column("agent", sa.Text, nullable=False),
+    sa.Column("stored_request", sa.Text, nullable=False),
+    sa.Column("status", sa.Text, nullable=False, default=RunStatus.RUNNING.value),
+    sa.Column("process_id", sa.Text, nullable=False),
+    sa.Column("attempt", sa.Integer, nullable=False),
+    sa.Column("is_stop_wanted", sa.Boolean, nullable=False, default=False),
+    sa.Column("begun_at", sa.Double, nullable=False),
+    sa.Column("ended_at", sa.Double),
+    sa.Column("event_count", sa.Integer, nullable=False, default=0),
+    sa.Column("interrupts", sa.Text, nullable=False, default="[]"),
+    sa.Column("answers", sa.Text, nullable=False),
+    sa.Column("is_notified", sa.Boolean, nullable=False, default=False),
+    sa.Column("left_input", sa.Text),
+    sa.Column("checkpoint", sa.Text),
+    sa.Column("checkpoint_position", sa.Integer, nullable=False, default=0),
+    sa.Column("place_key", sa.Text),
+    sa.Column("position_before", sa.Integer, nullable=False, default=0),
+)
+GROUP = sa.Table(
+    "agui_run_events",
+    TABLES,
+    sa.Column("row_id", sa.Text, primary_key=True),
+    sa.Column("attempt", sa.Integer, primary_key=True),
+    sa.Column("position", sa.Integer, primary_key=True),
+    sa.Column("event_count", sa.Integer, nullable=False),
+    sa.Column("frames", sa.LargeBinary, nullable=False),
+    sa.Column("beginning", sa.Text),
+    sa.Column("is_end", sa.Boolean, nullable=False),
+)
+SEGMENT = sa.Table(
+    "agui_segment",
+    TABLES,
+    sa.Column("owner", sa.Text, primary_key=True),
+    sa.Column("thread_id", sa.Text, primary_key=True),
+    sa.Column("link", sa.Text, primary_key=True),  # a hash of all messages up to the last one of the segment
+    sa.Column("parent", sa.Text),  # the link of the segment before it
+    sa.Column("body", sa.Text, nullable=False),
+)
+sa.Index("agui_run_owner", RUN.c.owner, RUN.c.thread_id, RUN.c.begun_at)
+sa.Index("agui_run_begun", RUN.c.owner, RUN.c.begun_at, RUN.c.row_id)
+sa.Index(
+    "agui_run_going_on",
+    RUN.c.owner,
+    RUN.c.thread_id,
+    unique=True,
+    sqlite_where=RUN.c.status == RunStatus.RUNNING.value,
+    postgresql_where=RUN.c.status == RunStatus.RUNNING.value,
+)
+# A literal, as an index with a condition serves no statement with a parameter in its place.
+IS_WAITING = RUN.c.status == sa.literal_column(f"'{RunStatus.WAITING}'")
+"""The condition of a run that waits for a person."""
+sa.Index("agui_run_waiting", RUN.c.ended_at, sqlite_where=IS_WAITING, postgresql_where=IS_WAITING)
+UNNOTIFIED = sa.and_(IS_WAITING, RUN.c.is_notified.is_(False))
+"""The condition of a run that waits for a person, while no function of `on_waiting` has returned."""
+IS_OVER = RUN.c.status.not_in([sa.literal_column(f"'{each}'") for each in (RunStatus.RUNNING, RunStatus.WAITING)])
+"""The condition of a run that has ended, and waits for no answer."""
+sa.Index("agui_run_ended", RUN.c.ended_at, sqlite_where=IS_OVER, postgresql_where=IS_OVER)
+sa.Index("agui_run_unnotified", RUN.c.row_id, sqlite_where=UNNOTIFIED, postgresql_where=UNNOTIFIED)

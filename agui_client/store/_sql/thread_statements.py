@@ -1,0 +1,443 @@
+"""The operations of a SQL store, each on a connection of SQLAlchemy.
+
+A write begins with the statement that checks the number of the lease. Statements are made once, as making one takes
+longer than executing it. PostgreSQL writes to any number of threads in one statement; SQLite cannot pass rows from one
+part of it to another.
+
+To change
+
+- the statements of a stored turn: this module; `tests/threads/test_statements.py` counts them
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import TYPE_CHECKING, Any, NamedTuple
+from uuid import uuid4
+
+from sqlalchemy import (
+    BigInteger,
+    Connection,
+    Delete,
+    Executable,
+    Integer,
+    Row,
+    Table,
+    Text,
+    and_,
+    bindparam,
+    case,
+    column,
+    delete,
+    func,
+    insert,
+    literal,
+    null,
+    or_,
+    select,
+    tuple_,
+    update,
+)
+from sqlalchemy.dialects import postgresql, sqlite
+
+from agui_client.errors import ThreadStoreError
+from agui_client.store._sql.tables import ENTRIES, LINES, PROCESS, THREADS
+from agui_client.store._sql.thread_rows import DESCRIPTION, LATEST, START, columns, described, microseconds, shown
+from agui_client.store._sql.transactions import JoinableWork
+from agui_client.store._threads.thread_store import ThreadInfo
+
+if TYPE_CHECKING:
+    from agui_client.store._sql.lease import ProcessLease
+
+_OWNER = bindparam("of", type_=Text)
+_IS_THREAD = and_(THREADS.c.owner == _OWNER, THREADS.c.thread_id == bindparam("id"))
+_IS_OURS = and_(_IS_THREAD, THREADS.c.lease == bindparam("lease_number"))
+_UNTIL, _HOLDER = bindparam("until", type_=BigInteger), bindparam("held_by", type_=Text)
+_IS_OVER = or_(THREADS.c.leased_until <= bindparam("now"), THREADS.c.leased_until > LATEST)
+# What the store has forgotten, such as a thread whose lease was taken while the connection broke, is taken again.
+_IS_FREE = and_(_IS_OVER, THREADS.c.holder.in_(["", bindparam("of_process")]))
+_TAKEN: dict[str, Any] = {"lease": THREADS.c.lease + 1, "leased_until": _UNTIL, "holder": _HOLDER}
+_TAKE = update(THREADS).where(_IS_THREAD, _IS_FREE).values(**_TAKEN).returning(*THREADS.c)
+_MAKE = {
+    each.__name__.rpartition(".")[2]: each.insert(THREADS).on_conflict_do_nothing().returning(THREADS.c.lease)
+    for each in (postgresql, sqlite)
+}
+_LEASE: dict[str, Any] = {
+    "leased_until": func.coalesce(_UNTIL, THREADS.c.leased_until),
+    "holder": case((_UNTIL == 0, ""), else_=THREADS.c.holder),
+}
+_RENEW = update(THREADS).where(_IS_OURS).values(**_LEASE).returning(THREADS.c.entries)
+_FORGET = delete(THREADS).where(_IS_OURS, THREADS.c.entries == 0)
+_THREAD = select(THREADS).where(_IS_THREAD, THREADS.c.entries > 0)
+_IS_LINE = and_(LINES.c.owner == _OWNER, LINES.c.line == bindparam("on"))
+_LINE = select(LINES.c.parent, LINES.c.shared).where(_IS_LINE)
+_OWN = and_(ENTRIES.c.owner == LINES.c.owner, ENTRIES.c.line == LINES.c.line, ENTRIES.c.number > LINES.c.shared)
+_PART = (
+    select(LINES.c.parent, LINES.c.shared, ENTRIES.c.body)
+    .select_from(LINES.outerjoin(ENTRIES, and_(_OWN, ENTRIES.c.number <= bindparam("last"))))
+    .where(_IS_LINE)
+    .order_by(ENTRIES.c.number)
+)
+_DESCRIBE: dict[str, Any] = {each.name: bindparam(f"new_{each.name}") for each in DESCRIPTION}
+_WRITE = (
+    update(THREADS)
+    .where(_IS_OURS, THREADS.c.entries == bindparam("count"))
+    .values(**_DESCRIBE, entries=THREADS.c.entries + 1, **_LEASE)
+    .returning(THREADS.c.line, THREADS.c.entries)
+)
+_SOURCE = (
+    update(THREADS)
+    .where(_IS_THREAD, THREADS.c.entries >= bindparam("least"))
+    .values(lease=THREADS.c.lease)
+    .returning(THREADS.c.line)
+)
+_WRITE_FORK = (
+    update(THREADS)
+    .where(_IS_OURS, THREADS.c.entries == 0)
+    .values(**_DESCRIBE, entries=bindparam("count", type_=Integer))
+    .returning(THREADS.c.line)
+)
+_NEW_LINE, _NEW_ENTRY = insert(LINES), insert(ENTRIES)
+_IS_THERE = select(THREADS.c.entries).where(
+    _IS_THREAD,
+    ENTRIES.c.owner == THREADS.c.owner,
+    ENTRIES.c.line == THREADS.c.line,
+    ENTRIES.c.number == bindparam("number"),
+    ENTRIES.c.body == bindparam("body"),
+)
+
+
+def _writing_to_many(*, waits: bool) -> Executable:
+    """Make the statement that writes to many threads of PostgreSQL.
+
+    It returns the places of the writes that fit, with the numbers of entries that their threads have then.
+
+    Args:
+        waits: Whether it waits for a thread that another transaction is writing to, or leaves it out.
+    """
+    kinds: dict[str, Any] = {"owner": Text, "thread_id": Text, "lease_number": BigInteger, "count": Integer}
+    kinds |= {"until": BigInteger, "body": Text, **{each.name: type(each.type) for each in DESCRIPTION}}
+    arrays = [bindparam(f"{name}s", type_=postgresql.ARRAY(kind)) for name, kind in kinds.items()]
+    rows = func.unnest(*arrays).table_valued(
+        *(column(name, kind) for name, kind in kinds.items()), with_ordinality="place", name="given"
+    )
+    given = select(rows.render_derived()).cte("given")
+    is_theirs = and_(
+        THREADS.c.owner == given.c.owner,
+        THREADS.c.thread_id == given.c.thread_id,
+        THREADS.c.lease == given.c.lease_number,
+        # A renewal of the lease expects no number of entries.
+        or_(given.c.count.is_(None), THREADS.c.entries == given.c.count),
+    )
+    locked = select(given).where(is_theirs).with_for_update(of=THREADS, skip_locked=not waits).cte("locked")
+    new: dict[str, Any] = {each.name: func.coalesce(locked.c[each.name], each) for each in DESCRIPTION}
+    written = (
+        update(THREADS)
+        .where(THREADS.c.owner == locked.c.owner, THREADS.c.thread_id == locked.c.thread_id)
+        .values(
+            **new,
+            entries=THREADS.c.entries + case((locked.c.body.is_(None), 0), else_=1),
+            leased_until=func.coalesce(locked.c.until, THREADS.c.leased_until),
+            holder=case((locked.c.until == 0, ""), else_=THREADS.c.holder),
+        )
+        .returning(THREADS.c.owner, THREADS.c.line, THREADS.c.entries, locked.c.body, locked.c.place)
+        .cte("written")
+    )
+    appended = select(written).where(written.c.body.is_not(None)).subquery()
+    first = select(appended.c.owner, appended.c.line, null(), literal(0)).where(appended.c.entries == 1)
+    entries = select(appended.c.owner, appended.c.line, appended.c.entries, appended.c.body)
+    return select(written.c.place, written.c.entries).add_cte(
+        insert(LINES).from_select(LINES.c.keys(), first).cte("first_lines"),
+        insert(ENTRIES).from_select(ENTRIES.c.keys(), entries).cte("new_entries"),
+    )
+
+
+_WRITE_TO_MANY = {waits: _writing_to_many(waits=waits) for waits in (False, True)}
+
+
+@dataclass(frozen=True, slots=True)
+class Write(JoinableWork):
+    """A write to a thread by the block that has its lease.
+
+    It returns the number of entries that the thread has then; None if it had another lease or number of entries than
+    was expected.
+    """
+
+    owner: str
+    """The owner."""
+    thread_id: str
+    """The thread."""
+    number: int
+    """The number of the lease."""
+    info: ThreadInfo | None = None
+    """The new description; None to renew the lease only."""
+    entry: str | None = None
+    """The entry; None to renew the lease only."""
+    count: int | None = None
+    """The number of entries that the thread has; None to renew the lease only."""
+    seconds: float | None = None
+    """The seconds for which the lease is renewed; 0 gives it back, None leaves it as it is."""
+
+    @property
+    def until(self) -> int | None:
+        """The new end of the lease, as its column has it; None leaves it as it is."""
+        if self.seconds is None or self.seconds == inf:
+            return None
+        return _now() + _microseconds(self.seconds) if self.seconds else 0
+
+    def __call__(self, db: Connection) -> int | None:
+        """Write, on SQLite."""
+        owner = self.owner
+        values: dict[str, Any] = {"of": owner, "id": self.thread_id, "lease_number": self.number, "until": self.until}
+        if self.info is None:
+            renewed: int | None = db.execute(_RENEW, values).scalar_one_or_none()
+            return renewed
+        new = {**values, **_described_as(self.info), "count": self.count}
+        if (row := db.execute(_WRITE, new).one_or_none()) is None:
+            return None
+        if row.entries == 1:
+            db.execute(_NEW_LINE, {"owner": owner, "line": row.line, "parent": None, "shared": 0})
+        db.execute(_NEW_ENTRY, {"owner": owner, "line": row.line, "number": row.entries, "body": self.entry})
+        entries: int = row.entries
+        return entries
+
+    def again(self, db: Connection) -> int | None:
+        """Write what may have been written already, as the connection broke then."""
+        if self.count is not None:
+            this = {"of": self.owner, "id": self.thread_id, "number": self.count + 1, "body": self.entry}
+            written: int | None = db.execute(_IS_THERE, this).scalar_one_or_none()
+            if written is not None:
+                return written
+        return self(db) if db.dialect.name == "sqlite" else self.together(db, [self], waits=True).get(0)
+
+    def together(self, db: Connection, works: Sequence[Any], *, waits: bool) -> dict[int, int]:
+        """Write to threads of PostgreSQL, to each of which once."""
+        writes: Sequence[Write] = works
+        first = dict[tuple[str, str], int]()
+        for index, each in enumerate(writes):
+            first.setdefault((each.owner, each.thread_id), index)
+        indices = list(first.values())
+        chosen = [writes[index] for index in indices]
+        described = [{} if each.info is None else columns(each.info) for each in chosen]
+        values: dict[str, list[Any]] = {
+            "owners": [each.owner for each in chosen],
+            "thread_ids": [each.thread_id for each in chosen],
+            "lease_numbers": [each.number for each in chosen],
+            "counts": [each.count for each in chosen],
+            "untils": [each.until for each in chosen],
+            "bodys": [each.entry for each in chosen],
+        }
+        values |= {f"{each.name}s": [one.get(each.name) for one in described] for each in DESCRIPTION}
+        return {indices[place - 1]: entries for place, entries in db.execute(_WRITE_TO_MANY[waits], values)}
+
+
+class Taken(NamedTuple):
+    """A thread whose lease was taken."""
+
+    number: int
+    """The number of the lease."""
+    row: Row[Any] | None = None
+    """The row of the thread; None if there was none."""
+    is_of_dead: bool = False
+    """Whether the lease was that of a process that no longer has one."""
+
+
+class Taking:
+    """Takes leases of threads.
+
+    Args:
+        lease: The lease of the process.
+    """
+
+    def __init__(self, lease: ProcessLease) -> None:
+        self._lease = lease
+        is_left = and_(THREADS.c.holder != "", THREADS.c.holder.not_in(lease.living))
+        self._take_of_dead = update(THREADS).where(_IS_THREAD, _IS_OVER, is_left).values(**_TAKEN).returning(*THREADS.c)
+        self._left = (
+            select(THREADS.c.leased_until, THREADS.c.holder, PROCESS.c.alive_until - lease.now)
+            .select_from(THREADS.outerjoin(PROCESS, PROCESS.c.process_id == THREADS.c.holder))
+            .where(_IS_THREAD)
+        )
+
+    def take(self, db: Connection, owner: str, thread_id: str, seconds: float, *, is_forgotten: bool) -> Taken | None:
+        """Take the lease of a thread: for some seconds, or, if they are infinite, as long as the process lives.
+
+        Args:
+            db: The connection.
+            owner: The owner.
+            thread_id: The thread.
+            seconds: The seconds.
+            is_forgotten: Whether no block of this process has the thread, whatever the database says.
+        """
+        process_id, now = self._lease.process_id, _now()
+        leased: dict[str, Any] = {"until": 0, "held_by": process_id}
+        if seconds < inf:
+            leased = {"until": now + _microseconds(seconds), "held_by": ""}
+        values = {"of": owner, "id": thread_id, "now": now, **leased}
+        of_process = process_id if is_forgotten else ""
+        if (row := db.execute(_TAKE, {**values, "of_process": of_process}).one_or_none()) is not None:
+            return Taken(row.lease, row)
+        # A thread that is made again after it was deleted gets higher numbers than before.
+        first = {"owner": owner, "thread_id": thread_id, "line": uuid4().hex, "entries": 0, "lease": now}
+        first |= {"leased_until": leased["until"], "holder": leased["held_by"]}
+        if (number := db.execute(_MAKE[db.dialect.name], first).scalar_one_or_none()) is not None:
+            return Taken(number)
+        row = db.execute(self._take_of_dead, values).one_or_none() if self._lease.may_judge else None
+        return None if row is None else Taken(row.lease, row, is_of_dead=True)
+
+    def left(self, db: Connection, owner: str, thread_id: str) -> float:
+        """Return the seconds until a lease runs out."""
+        row = db.execute(self._left, {"of": owner, "id": thread_id}).one_or_none()
+        if row is None:
+            return 0.0
+        seconds = row[2] if row.holder else row.leased_until / 1_000_000 - time.time()
+        return max(0.0, seconds or 0.0)
+
+
+def _now() -> int:
+    return time.time_ns() // 1000
+
+
+def _microseconds(seconds: float) -> int:
+    return int(seconds * 1_000_000)
+
+
+def forget(db: Connection, owner: str, thread_id: str, number: int) -> None:
+    """Remove the row of a thread that never was written to, and whose lease was given back."""
+    db.execute(_FORGET, {"of": owner, "id": thread_id, "lease_number": number})
+
+
+def read(db: Connection, owner: str, thread_id: str) -> tuple[ThreadInfo, Sequence[str]] | None:
+    """Return the description of a thread and its entries."""
+    this = {"of": owner, "id": thread_id}
+    if (row := db.execute(_THREAD, this).one_or_none()) is None:
+        return None
+    try:
+        return found(db, owner, row)
+    except ThreadStoreError:
+        # It was deleted just now, if each statement is by itself.
+        again = db.execute(_THREAD, this).one_or_none()
+        if again is None or again.line != row.line:
+            return None
+        raise
+
+
+def found(db: Connection, owner: str, row: Row[Any]) -> tuple[ThreadInfo, Sequence[str]]:
+    """Return the description and the entries of a thread, given its row."""
+    parts = list[Sequence[str]]()
+    above, last, seen = row.line, row.entries, set[str]()
+    while above is not None:
+        if above in seen:
+            raise ThreadStoreError("its lines are damaged: their parents lead in a circle")
+        seen.add(above)
+        if not (part := db.execute(_PART, {"of": owner, "on": above, "last": last}).all()):
+            break  # a line that is lost, with entries that are missed below
+        parts.append([each.body for each in part if each.body is not None])
+        above, last = part[0].parent, min(part[0].shared, last)
+    bodies = [body for part in reversed(parts) for body in part]
+    if len(bodies) != row.entries:
+        raise ThreadStoreError(f"{row.entries - len(bodies)} of its {row.entries} entries are missing")
+    info, damaged = described(row)
+    if damaged:
+        raise ThreadStoreError(f"it is damaged in {', '.join(damaged)}")
+    return info, bodies
+
+
+def append_to_fork(
+    db: Connection, owner: str, info: ThreadInfo, entry: str, number: int, shared: tuple[str, int]
+) -> bool:
+    """Append the first entry of a thread that shares the first ones of another."""
+    thread_id, count = shared
+    if not count or (parent := _shared_line(db, owner, thread_id, count)) is None:
+        return False
+    values = {**_described_as(info), "of": owner, "id": info.thread_id, "lease_number": number, "count": count + 1}
+    if (line := db.execute(_WRITE_FORK, values).scalar_one_or_none()) is None:
+        return False
+    db.execute(_NEW_LINE, {"owner": owner, "line": line, "parent": parent, "shared": count})
+    db.execute(_NEW_ENTRY, {"owner": owner, "line": line, "number": count + 1, "body": entry})
+    return True
+
+
+def _described_as(info: ThreadInfo) -> dict[str, Any]:
+    return {f"new_{name}": value for name, value in columns(info).items()}
+
+
+def _shared_line(db: Connection, owner: str, thread_id: str, count: int) -> str | None:
+    """Return the line that a fork begins with; None if its thread has not so many entries.
+
+    The thread is written to, so that it cannot be deleted before the fork is there.
+    """
+    found = db.execute(_SOURCE, {"of": owner, "id": thread_id, "least": count})
+    line: str | None = found.scalar_one_or_none()
+    seen = set[str]()
+    while line is not None and line not in seen:
+        seen.add(line)
+        if (row := db.execute(_LINE, {"of": owner, "on": line}).one_or_none()) is None:
+            return None
+        if row.shared < count:
+            return line
+        line = row.parent
+    return None
+
+
+def page(db: Connection, owner: str, limit: int, after: ThreadInfo | None) -> list[ThreadInfo]:
+    """Return a page of descriptions."""
+    date, thread_id = THREADS.c.updated_at, THREADS.c.thread_id
+    of_owner = select(THREADS).where(THREADS.c.owner == owner, THREADS.c.entries > 0)
+    dated = of_owner.where(date.between(1, LATEST)).order_by(date.desc(), thread_id.desc())
+    # Threads whose date is damaged come last; their descriptions have the date `START`.
+    undated = of_owner.where(or_(date < 1, date > LATEST)).order_by(thread_id.desc())
+    if after is not None:
+        last = tuple_(literal(microseconds(after.updated_at)), literal(after.thread_id))
+        dated = dated.where(tuple_(date, thread_id) < last)
+        if after.updated_at <= START:
+            undated = undated.where(thread_id < after.thread_id)
+    rows = db.execute(dated.limit(limit)).all()
+    rest = db.execute(undated.limit(limit - len(rows))).all() if len(rows) < limit else ()
+    return [shown(row) for row in (*rows, *rest)]
+
+
+def delete_thread(db: Connection, owner: str, thread_id: str, number: int) -> bool:
+    """Delete a thread, and the entries that no other thread shares."""
+    deleted = delete(THREADS).where(_IS_OURS).returning(THREADS.c.line, THREADS.c.entries)
+    row = db.execute(deleted, {"of": owner, "id": thread_id, "lease_number": number}).one_or_none()
+    line = None if row is None else _without_thread(db, owner, row.line)
+    while line is not None:
+        line = _delete_line(db, owner, line)
+    return row is not None and row.entries != 0
+
+
+def delete_all(db: Connection, owner: str | None) -> int:
+    """Delete all threads of an owner, or of everybody; return their number."""
+
+    def deletion(table: Table) -> Delete:
+        """Make the statement that deletes the rows of a table."""
+        return delete(table) if owner is None else delete(table).where(table.c.owner == owner)
+
+    deleted = db.execute(deletion(THREADS).returning(THREADS.c.entries)).scalars().all()
+    for table in (ENTRIES, LINES):
+        # A thread may have been made since, with a line of its own.
+        db.execute(deletion(table).where(table.c.line.not_in(select(THREADS.c.line))))
+    return sum(each != 0 for each in deleted)
+
+
+def _delete_line(db: Connection, owner: str, line: str) -> str | None:
+    """Delete what no thread needs of a line that has no thread; return its parent if that has none either."""
+    is_child = and_(LINES.c.owner == owner, LINES.c.parent == line, LINES.c.line != line)
+    needed = db.execute(select(func.max(LINES.c.shared)).where(is_child)).scalar_one()
+    entries = and_(ENTRIES.c.owner == owner, ENTRIES.c.line == line)
+    db.execute(delete(ENTRIES).where(entries, ENTRIES.c.number > (needed or 0)))
+    if needed is not None:
+        return None
+    this = delete(LINES).where(_IS_LINE).returning(LINES.c.parent)
+    parent = db.execute(this, {"of": owner, "on": line}).scalar_one_or_none()
+    return None if parent is None else _without_thread(db, owner, parent)
+
+
+def _without_thread(db: Connection, owner: str, line: str) -> str | None:
+    """Return a line if it has no thread, and else None."""
+    of_thread = select(THREADS.c.line).where(THREADS.c.owner == owner, THREADS.c.line == line)
+    return None if db.execute(of_thread).first() else line

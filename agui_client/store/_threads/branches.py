@@ -1,0 +1,56 @@
+"""The branches of a thread: what it had before it went back to an earlier message. Its log has them all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from agui_client._core.conversation.log import Entry, Log, read_entries
+from agui_client._core.ground.field_docs import Record
+
+if TYPE_CHECKING:
+    from ag_ui.core import Message
+
+
+@dataclass(frozen=True, slots=True)
+class Branch(Record):
+    """Messages that a thread left when it went back to an earlier one; `fork` and `rewind` take it as `at=`."""
+
+    messages: Sequence[Message]
+    """The messages that were left, the last one at the end."""
+    after: str | None
+    """The id of the message behind which the branch begins; None if it begins with the thread."""
+    entries: int
+    """The number of the entries of the thread's log that lead to the end of the branch."""
+
+
+def branches_of(entries: Sequence[str]) -> list[Branch]:
+    """Return the branches of a thread that it has not come back to, the latest first.
+
+    Args:
+        entries: The thread.
+    """
+    log, found = Log(), list[Branch]()
+    for number, entry in enumerate(read_entries(entries)):
+        before = log.latest["run"]
+        if (branch := _left_by(entry, log.messages, number)) is not None and not _is_within_run(before, entry):
+            found.append(branch)
+        log.add(entry)
+    there = {each.id: each for each in log.messages}
+    return [each for each in reversed(found) if there.get(each.messages[-1].id) != each.messages[-1]]
+
+
+def _left_by(entry: Entry, messages: Sequence[Message], number: int) -> Branch | None:
+    """Return what an entry takes off the end of the messages before it."""
+    at, removed, added = entry.get("messages", (0, 0, []))
+    left = [*messages[at:]]
+    if not removed or at + removed < len(messages) or left[-1] in added:
+        return None
+    return Branch(left, messages[at - 1].id if at else None, number)
+
+
+def _is_within_run(before: object, entry: Entry) -> bool:
+    """Return whether an entry is of a run that was going on before it, whose snapshots may replace messages."""
+    now = entry.get("values", {}).get("run", before)
+    return before is not None and (now is None or now == before)

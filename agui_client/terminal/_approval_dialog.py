@@ -1,0 +1,142 @@
+"""The dialogue about a tool call: yes, no with a reason, or yes with edited arguments (SEC-2, SEC-3).
+
+Only a plain yes approves; Enter alone does not.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.padding import Padding
+from rich.text import Text
+
+from agui_client._core.protocol.patch import is_same_json
+from agui_client._core.tools.approval import Approve, Deny
+from agui_client._rendering.escaping import json_text, sentence
+from agui_client._rendering.forms import read_arguments
+from agui_client.terminal._fields import beginning, json_lines
+from agui_client.terminal._questions import LeftError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from agui_client.terminal._questions import Keyboard
+
+
+@dataclass(frozen=True, slots=True)
+class PendingCall:
+    """A call that waits for a decision."""
+
+    arguments: Mapping[str, Any] | None
+    """The arguments of the call; None if they are unknown."""
+    schema: Mapping[str, Any] | None = None
+    """The schema that edited arguments must fit; None if they are checked elsewhere."""
+    can_edit: bool = True
+    """Whether the call may be approved with edited arguments."""
+    can_explain: bool = True
+    """Whether a denial may have a reason."""
+    can_last: bool = True
+    """Whether an approval may be about later calls of the tool, too."""
+
+
+class ApprovalDialog:
+    """A dialogue about one call.
+
+    Args:
+        call: The call to decide.
+        console: The console that shows it.
+        keyboard: The source of the answers.
+    """
+
+    def __init__(self, call: PendingCall, console: Console, keyboard: Keyboard) -> None:
+        self._call = call
+        self._console = console
+        self._keyboard = keyboard
+        self._arguments = call.arguments
+        self._is_cut = False
+
+    def decide(self) -> Approve | Deny:
+        """Ask until there is a decision.
+
+        Raises:
+            LeftError: The user left the question.
+            WithdrawnError: The question was withdrawn.
+        """
+        self._show()
+        while True:
+            match self._keyboard.read(self._question()).strip().lower():
+                case "y" | "yes":
+                    return self._approve()
+                case "a" | "always" if self._call.can_last:
+                    return self._approve(always=True)
+                case "n" | "no":
+                    return self._deny()
+                case "":
+                    return Deny()
+                case "e" | "edit" if self._can_edit:
+                    self._edit()
+                case "v" | "view" if self._is_cut:
+                    self._console.print(Padding(json_lines(self._arguments), (0, 2)))
+                case _:
+                    self._say("type one of these words; Enter alone means no")
+
+    @property
+    def _can_edit(self) -> bool:
+        return self._call.can_edit and self._call.arguments is not None
+
+    def _question(self) -> str:
+        further = {
+            "[a]lways in this thread": self._call.can_last,
+            "[e]dit": self._can_edit,
+            "[v]iew all": self._is_cut,
+        }
+        words = ["[y]es", "[n]o", *(word for word, is_possible in further.items() if is_possible)]
+        return f"Allow it? {', '.join(words)}: "
+
+    def _show(self) -> None:
+        if self._arguments is None:
+            return
+        whole = json_lines(self._arguments)
+        shown = beginning(whole, self._console)
+        self._is_cut = shown is not whole
+        self._console.print(Padding(shown, (0, 2)))
+        if self._is_cut:
+            self._say(f"{len(whole) - len(shown)} characters more: v shows them")
+
+    def _approve(self, *, always: bool = False) -> Approve:
+        is_edited = not is_same_json(self._arguments, self._call.arguments)
+        return Approve(self._arguments if is_edited else None, always=always)
+
+    def _deny(self) -> Deny:
+        if not self._call.can_explain:
+            return Deny()
+        try:
+            reason = self._keyboard.read("Why? (for the agent; may be empty): ").strip()
+        except LeftError:
+            return Deny()
+        return Deny(reason) if reason else Deny()
+
+    def _edit(self) -> None:
+        """Let the user edit the arguments; edits that do not fit change nothing."""
+        try:
+            edited = self._edited()
+            if edited is not None:
+                self._arguments = read_arguments(edited, self._call.schema)
+                self._show()
+        except LeftError:
+            self._say("not changed")
+        except (ValueError, click.ClickException) as error:
+            self._say(f"not changed: {error}")
+
+    def _edited(self) -> str | None:
+        """Return the edited arguments as text: from `$VISUAL` or `$EDITOR`, or else from a line."""
+        if os.environ.get("VISUAL") or os.environ.get("EDITOR"):
+            return click.edit(json_text(self._arguments), extension=".json")
+        return self._keyboard.read("arguments: ", default=json_text(self._arguments, indent=None))
+
+    def _say(self, what: str) -> None:
+        self._console.print(Text(f"  {sentence(what)}", style="dim"))
