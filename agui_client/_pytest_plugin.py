@@ -6,8 +6,8 @@
 The fixture, or the marker of the same name, answers for every `HttpAgent` of the test out of a recording in the folder
 `cassettes` beside the test. `pytest --agui-record=once` makes the recordings that are missing, `all` makes all anew.
 
-This module stands beside the package, because every pytest session of an environment imports it: what it needs of the
-package is imported when a test asks for it.
+Every pytest session of an environment imports this module, and with it the package, which loads next to nothing: what
+the plugin needs of it is imported when a test asks for it.
 """
 
 from __future__ import annotations

@@ -22,6 +22,9 @@ from agui_client.testing._parts import interrupt, patch, pause, reasoning, state
 from agui_client.testing._scripted_agent import ScriptedAgent
 from agui_client.testing._steps import Step
 
+__all__ = ["demo_agent"]
+
+
 _ANSWER_SCHEMA = {"type": "object", "properties": {"approved": {"type": "boolean"}}, "required": ["approved"]}
 _WEATHER = {"celsius": 18, "sky": "clear", "wind": "light"}
 _PLAN = ("the roof of the Opera House", "the ferry to Hovedøya", "the Munch museum, open late")

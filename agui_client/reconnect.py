@@ -1,4 +1,10 @@
-"""Policies that take up a stream that was cut: `HttpAgent(url, reconnect=LastEventId())`."""
+"""Reconnecting: policies that take up a stream that was cut, without starting the run again.
+
+    HttpAgent(url, reconnect=LastEventId())
+
+A run is posted once; a policy names the request that goes on with it. `stop_run` is for callers who leave a run that
+its server would go on with.
+"""
 
 from agui_client._core.agent.reconnect import Connect, DetachedRuns, LastEventId, ReconnectPolicy, stop_run
 

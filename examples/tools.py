@@ -45,7 +45,6 @@ class Progress(RunObserver):
 
 async def main(url: str) -> None:
     agent = HttpAgent(url, tools=[get_weather], observers=[Progress()])
-
     async with agent.stream("Plan my Saturday in Oslo.") as run:
         async for event in run:
             if event.type is EventType.TOOL_CALL_ARGS:

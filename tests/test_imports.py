@@ -10,7 +10,6 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections import Counter
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from importlib.metadata import packages_distributions, version
@@ -53,67 +52,36 @@ _HEAVY = (
     "uvicorn",
     "yaml",
 )
-_ROOMS = (
-    ("_plain_text", "errors"),
-    (
-        "_backoff",
-        "_concurrency",
-        "_display",
-        "_field_docs",
-        "_files",
-        "_json_pointers",
-        "_secrets",
-        "_type_adapters",
-        "_version",
-    ),
-    ("_protocol",),
-    ("_transport",),
-    ("messages",),
-    ("history",),
-    ("_tools",),
-    ("_interrupts",),
-    ("options",),
-    ("_conversation", "conversation"),
-    ("asgi.in_process",),
-    ("state.merging",),
-    (
-        "_run",
-        "serving.sse_body",
-        "serving.caller_run",
-        "serving.one_run",
-        "serving.caller_interrupts",
-        "serving.signer",
-        "serving.signed_journal",
-        "serving.stopping",
-    ),
-    ("state",),
-    ("agent", "teams.agent_tool"),
-    ("serving",),
-    ("_widgets.escaping", "_widgets.markdown"),
+_LAYERS = (
+    ("agui_client", "__main__"),
+    ("_pytest_plugin",),
+    ("_cli",),
+    ("notebook",),
+    ("terminal",),
+    ("demo",),
+    ("evaluation", "testing"),
+    ("_checking",),
+    ("inspector",),
+    ("_otel", "asgi", "batch", "doctor", "fast", "llm", "mcp", "recording", "teams"),
     ("store",),
-    ("reconnect",),
-    ("server_runs",),
-    ("http_agent", "function_agent"),
-    (
-        "asgi",
-        "batch",
-        "doctor",
-        "fast",
-        "llm",
-        "mcp",
-        "otel",
-        "recording",
-        "teams",
-        "_widgets",
-    ),
-    ("checking",),
-    ("evaluation",),
-    ("types",),
-    ("agui_client",),
-    ("testing",),
-    ("_cli", "terminal", "notebook", "__main__"),
+    ("_rendering", "_serving"),
+    ("reconnect", "state", "types"),
+    ("_core.agent",),
+    ("_core.surfaces",),
+    ("_core.run",),
+    ("_core.conversation",),
+    ("_core.tools",),
+    ("_core.transport",),
+    ("_core.protocol",),
+    ("_core.ground", "errors"),
+    ("_core", "_core.plugs", "_version"),
 )
-"""The rooms of the package, from low to high: what stands in one imports nothing of a higher one."""
+"""The layers, from high to low: each folder and each module of the package. A module imports of its own folder and of
+the layers below it, whether at once, in a function, for type checkers, or by a string."""
+_NAMING = {"ContextVar", "PrivateLoop", "files", "logging.getLogger"}
+"""Functions of the name of a logger, a thread or a folder."""
+_TOGETHER = {"_core.ground", "errors"}
+"""What imports of each other in one layer: tracebacks name errors by a module that is public."""
 # Half of another library's interface: pydantic's error details are its core's, httpx's own transport is httpcore's,
 # anyio's tasks are trio's where it runs on trio, and the MCP SDK takes a client of httpx2 and its models are in a
 # package of their own. aiohttp takes addresses of yarl and headers of multidict.
@@ -243,6 +211,15 @@ def _imports() -> tuple[_Import, ...]:
     return tuple(found)
 
 
+def _strings_of(module: str, tree: ast.Module) -> Iterator[_Import]:
+    """What a module names by a string, to import it later; names of loggers, of threads and for messages are others."""
+    named = [node.args[0] for node in ast.walk(tree) if isinstance(node, ast.Call) and _name_of(node.func) in _NAMING]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and "." in node.value and node not in named:
+            for target in {node.value, f"agui_client.{node.value}"} & _modules().keys():
+                yield _Import(module, target, node.lineno, typing_only=False, in_function=True)
+
+
 def _own(*importers: str) -> Iterator[_Import]:
     """What the modules in `importers` import from this package."""
     return (i for i in _imports() if _is_or_is_in(i.module, *importers) and _is_or_is_in(i.target, "agui_client"))
@@ -265,13 +242,13 @@ else:
 async def late():
     from uvicorn import run
 """
-    known = frozenset({"agui_client.errors", "agui_client.result", "agui_client._core.tools.sibling"})
-    found = _imports_of("agui_client._core.tools.execute", ast.parse(source), is_package=False, known=known)
+    known = frozenset({"agui_client.errors", "agui_client.result", "agui_client._kit.sibling"})
+    found = _imports_of("agui_client._kit.execute", ast.parse(source), is_package=False, known=known)
     assert [(i.target, i.line, i.typing_only, i.in_function) for i in found] == [
         ("typing", 2, False, False),
         ("agui_client.errors", 3, False, False),
         ("agui_client", 3, False, False),
-        ("agui_client._core.tools.sibling", 4, False, False),
+        ("agui_client._kit.sibling", 4, False, False),
         ("agui_client.result", 5, False, False),
         ("httpx", 7, True, False),
         ("rich.console", 9, False, False),
@@ -283,31 +260,26 @@ def test_the_package_is_where_these_tests_look() -> None:
     assert {"agui_client", "agui_client._core.agent.agent", "agui_client._core.transport"} <= set(_modules())
 
 
-@cache
-def _room(module: str) -> int:
-    """The place of a module's room in the order; every module has one."""
+def _layer(module: str) -> tuple[int, str]:
+    """The place of a module's layer, and the folder or module of the table that it is in: the longest that fits."""
     name = module.partition(".")[2] or module
-    return next(place for place, rooms in enumerate(_ROOMS) if any(_is_or_is_in(name, room) for room in rooms))
+    rows = [(place, each) for place, row in enumerate(_LAYERS) for each in row if _is_or_is_in(name, each)]
+    return max(rows, key=lambda row: len(row[1]))
 
 
 def _is_upward(one: _Import) -> bool:
-    return _room(one.target) > _room(one.module)
+    (place, folder), (target_place, target) = _layer(one.module), _layer(one.target)
+    return target_place < place or (target_place == place and target != folder and not {folder, target} <= _TOGETHER)
 
 
-def _is_of_another_feature(one: _Import) -> bool:
-    """Features know nothing of each other, apart from the parts that those for people share."""
-    if _is_or_is_in(one.target, "agui_client._rendering") or _room(one.module) != _room("agui_client.asgi"):
-        return False
-    return _room(one.target) == _room(one.module) and one.target.split(".")[1] != one.module.split(".")[1]
+def test_modules_import_downwards() -> None:
+    assert {_layer(module)[1] for module in _modules()} == {each for row in _LAYERS for each in row}
+    by_string = (one for module, tree in _trees().items() for one in _strings_of(module, tree))
+    assert _lines(one for one in [*_own("agui_client"), *by_string] if _is_upward(one)) == []
 
 
-def test_no_module_imports_upward_or_from_another_feature() -> None:
-    assert {_room(module) for module in _modules()} == set(range(len(_ROOMS)))
-    broken = [one for one in _own("agui_client") if _is_upward(one) or _is_of_another_feature(one)]
-    # An error carries what had arrived before it, and says so to type checkers.
-    assert [(one.module, one.target, one.typing_only) for one in broken] == [
-        ("agui_client.errors", "agui_client._core.run.result", True)
-    ]
+def test_a_module_without_an_underscore_is_public_and_no_other() -> None:
+    assert {name for name in _modules() if "._" not in name} == {*PUBLIC_MODULES}
 
 
 @pytest.mark.parametrize(
@@ -329,19 +301,14 @@ def test_no_module_imports_upward_or_from_another_feature() -> None:
         ),
         (("agui_client._core.protocol.json_difference",), ("jsonpatch",)),
         (("agui_client._core.surfaces.observable",), ("reactivex",)),
-        (("agui_client._cli",), ("click", "prompt_toolkit", "rich", "typer", "uvicorn")),
+        (("agui_client._cli", "agui_client.terminal"), ("click", "prompt_toolkit", "rich")),
+        (("agui_client.asgi._uvicorn", "agui_client._cli", "agui_client.testing._server"), ("uvicorn",)),
     ],
 )
 def test_a_library_has_one_importer(importers: tuple[str, ...], libraries: tuple[str, ...]) -> None:
     run_time = (i for i in _imports() if not i.typing_only and _is_or_is_in(i.target, *libraries))
-    broken = (i for i in run_time if not _is_or_is_in(i.module, *importers) and not _serves_tests(i))
+    broken = (i for i in run_time if not _is_or_is_in(i.module, *importers))
     assert _lines(broken) == []
-
-
-def _serves_tests(one: _Import) -> bool:
-    """The test kit's server runs on uvicorn too, loaded when it is started so that the rest of the kit does without."""
-    in_kit = _is_or_is_in(one.module, "agui_client.testing") and _is_or_is_in(one.target, "uvicorn")
-    return in_kit and (one.in_function or one.module == "agui_client.asgi._uvicorn")
 
 
 def test_every_library_that_is_imported_is_declared_as_a_dependency() -> None:
@@ -358,35 +325,29 @@ def test_every_library_that_is_imported_is_declared_as_a_dependency() -> None:
     assert _lines(undeclared) == []
 
 
+_EXTRAS = {
+    "_cli": "cli",
+    "_otel": "otel",
+    "_pytest_plugin": "pytest",
+    "_rendering.markdown": "notebook",
+    "asgi._uvicorn": "cli",
+    "fast": "fast",
+    "llm": "llm",
+    "mcp": "mcp",
+    "store": "store",
+    "terminal": "cli",
+    "testing._server": "cli",
+}
+"""The extra that a folder or a module needs; any other has to work without."""
+
+
 def _extra_of(one: _Import) -> str:
-    """The extra that an import needs; empty if it has to work without any."""
-    feature = one.module.rpartition(".")[2].removesuffix("_plugin")
-    if _is_or_is_in(one.module, "agui_client.mcp"):
-        return "mcp"
-    if feature in {"fast", "llm", "otel", "pytest"}:
-        return feature
-    if _is_or_is_in(one.module, "agui_client.store"):
-        return "store"
-    if one.module == "agui_client._rendering.markdown":
-        return "notebook"
-    return "cli" if _is_or_is_in(one.module, "agui_client._cli") or _serves_tests(one) else ""
+    return next((extra for place, extra in _EXTRAS.items() if _is_or_is_in(one.module, f"agui_client.{place}")), "")
 
 
 def test_spans_are_loaded_only_when_a_run_finds_opentelemetry_loaded() -> None:
     importers = (i for i in _own("agui_client") if _is_or_is_in(i.target, "agui_client._otel"))
     assert {(i.module, i.in_function) for i in importers} == {("agui_client", True)}
-
-
-def test_a_run_and_an_agent_know_of_serving_and_teams_no_more_than_a_method_that_calls_them() -> None:
-    features = ("agui_client.asgi", "agui_client._serving", "agui_client.teams")
-    importers = (
-        i for i in _own("agui_client._core.run", "agui_client._core.agent.agent") if _is_or_is_in(i.target, *features)
-    )
-    assert {(i.module, i.target, "typing" if i.typing_only else i.in_function) for i in importers} == {
-        ("agui_client._core.surfaces.async_run", "agui_client._core.surfaces.sse", True),
-        ("agui_client._core.surfaces.async_run", "agui_client._core.surfaces.signer", "typing"),
-        ("agui_client._core.agent.agent", "agui_client._core.agent.agent_tool", True),
-    }
 
 
 def _lines_with(pattern: str) -> list[str]:
@@ -522,13 +483,6 @@ def test_help_lists_and_explains_every_keyword(target: Callable[..., Any]) -> No
     assert [name for name in keywords if not re.search(rf"^[ |]+{name}: [A-Z\"]", text, re.MULTILINE)] == []
 
 
-def test_no_two_modules_have_one_name_and_no_two_classes() -> None:
-    modules = [path.stem for path in _modules().values() if not path.stem.startswith("__")]
-    classes = [node.name for tree in _trees().values() for node in tree.body if isinstance(node, ast.ClassDef)]
-    public = [name for name in classes if not name.startswith("_")]
-    assert [name for name, count in Counter(modules + public).items() if count > 1] == []
-
-
 def test_every_module_has_a_docstring() -> None:
     assert [name for name, tree in _trees().items() if tree.body and ast.get_docstring(tree) is None] == []
 
@@ -568,17 +522,18 @@ def test_a_name_that_the_package_does_not_have_is_missing_from_it_as_from_any_mo
         package.Middlewares  # noqa: B018 - looking is what fails
 
 
-def test_the_pytest_plugin_imports_nothing_until_a_test_asks_for_it() -> None:
+def test_the_pytest_plugin_imports_next_to_nothing_until_a_test_asks_for_it() -> None:
     program = """
 import sys
 import pytest
 before = set(sys.modules)
 import agui_client._pytest_plugin
-print({name.partition(".")[0] for name in set(sys.modules) - before} - {"socket", "selectors", "zlib"})
+print(sorted(set(sys.modules) - before - {"_socket", "socket", "selectors", "zlib"}))
 """
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, cwd=_PROJECT, capture_output=True, text=True, timeout=60, check=False)
-    assert (done.stdout, done.stderr) == ("{'agui_client._pytest_plugin'}\n", "")
+    own = ["", "._core", "._core.plugs", "._pytest_plugin", "._version"]
+    assert (done.stdout, done.stderr) == (f"{[f'agui_client{each}' for each in own]}\n", "")
 
 
 def test_the_package_has_the_version_of_its_distribution() -> None:

@@ -15,7 +15,8 @@ import click
 from agui_client._cli.agent_settings import ENVIRONMENT, URL_VARIABLE, batch_arguments, needed_url
 from agui_client._cli.exit_codes import ExitCode
 from agui_client._cli.inspecting import refuse_replacing
-from agui_client.terminal._lines import complain, one_line, printable
+from agui_client.terminal._complaints import complain
+from agui_client.terminal._lines import one_line, printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

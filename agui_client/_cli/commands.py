@@ -35,7 +35,8 @@ from agui_client._cli.runs import runs
 from agui_client._cli.threads import threads
 from agui_client._version import __version__
 from agui_client.errors import AGUIError
-from agui_client.terminal._lines import WarningLines, complain, escaped_json
+from agui_client.terminal._complaints import complain
+from agui_client.terminal._lines import WarningLines, escaped_json
 
 if TYPE_CHECKING:
     from agui_client._cli.agent_settings import RunSettings

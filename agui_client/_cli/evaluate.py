@@ -13,7 +13,8 @@ from agui_client._cli.batches import follow
 from agui_client._cli.exit_codes import ExitCode
 from agui_client._core.ground.secrets import address_of
 from agui_client.errors import UsageError
-from agui_client.terminal._lines import complain, printable
+from agui_client.terminal._complaints import complain
+from agui_client.terminal._lines import printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

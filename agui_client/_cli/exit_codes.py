@@ -16,7 +16,7 @@ import click
 
 from agui_client._cli.error_report import report
 from agui_client.errors import AGUIError, RunFailedError, UsageError
-from agui_client.terminal._lines import complain
+from agui_client.terminal._complaints import complain
 
 if TYPE_CHECKING:
     from agui_client._core.run.result import RunResult

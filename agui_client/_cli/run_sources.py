@@ -23,7 +23,8 @@ from agui_client._core.tools.approval import Approve, Deny
 from agui_client._core.tools.interrupts import HOW_BY_ID, Cancel, Resolve, cover
 from agui_client.errors import IncompleteRunError, InterruptsNotCoveredError, RunNotFoundError
 from agui_client.store import Runs, Store
-from agui_client.terminal._lines import WarningLines, complain, escaped_json, one_line
+from agui_client.terminal._complaints import complain
+from agui_client.terminal._lines import WarningLines, escaped_json, one_line
 from agui_client.terminal._plain_view import PlainRun
 from agui_client.terminal._watching import watch
 

@@ -35,7 +35,7 @@ from agui_client.asgi import AgentApp, agent_app
 from agui_client.asgi._uvicorn import BackgroundServer
 from agui_client.errors import UsageError
 from agui_client.store import Store
-from agui_client.terminal._lines import complain
+from agui_client.terminal._complaints import complain
 
 if TYPE_CHECKING:
     from types import FrameType

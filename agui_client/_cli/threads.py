@@ -12,7 +12,8 @@ import click
 
 from agui_client._cli.command_group import CommandGroup
 from agui_client._cli.exit_codes import ExitCode
-from agui_client.terminal._lines import complain, escaped_json, one_line, printable
+from agui_client.terminal._complaints import complain
+from agui_client.terminal._lines import escaped_json, one_line, printable
 
 if TYPE_CHECKING:
     from agui_client._cli.agent_settings import CommandT

@@ -42,7 +42,8 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
     from agui_client._core.run.result import RunResult
-    from agui_client.batch._places import Ask, Place
+    from agui_client.batch._kept_rows import Ask
+    from agui_client.batch._places import Place
 
 Agents: TypeAlias = AgentSource | str | Mapping[str, AgentSource] | Mapping[str, str] | Sequence[AgentSource | str]
 """An agent, or several with their names; or functions that make them, or names by which they were added to runs."""
@@ -358,8 +359,8 @@ class Batch(Displayed, Generic[ParsedT]):
                 raise
             except Exception as failure:
                 if result is None and isinstance(failure, AGUIError) and failure.partial is not None:
-                    result = failure.partial
-                    attempts.tokens = count_tokens(attempts.tokens, result.usage)
+                    partial: RunResult = failure.partial
+                    result, attempts.tokens = partial, count_tokens(attempts.tokens, partial.usage)
                 wait = self._retry.wait_before(attempts.count, failure)
                 if wait is None:
                     return self._result(job, attempts, start, result, error=error_of(failure))

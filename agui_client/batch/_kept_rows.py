@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio
 
@@ -27,9 +27,11 @@ if TYPE_CHECKING:
 
     from agui_client._core.run.options import RunOptions
     from agui_client._core.run.result import RunResult
-    from agui_client.batch._places import Ask
     from agui_client.batch._rows import Row
     from agui_client.store import Runs, Store
+
+    Ask: TypeAlias = Callable[[str, Row, int], Awaitable[RunResult]]
+    """Runs the agent of a name on a row once, for the attempt of a number."""
 
 STORED_OPTIONS = frozenset({"context", "forwarded_props"})
 """The keywords of the runs that can be stored with them."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import pickle
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 from importlib import import_module
@@ -29,11 +29,10 @@ if TYPE_CHECKING:
     from agui_client._core.run.options import RunOptions
     from agui_client._core.run.result import RunResult
     from agui_client.batch._clusters import DaskCluster
+    from agui_client.batch._kept_rows import Ask
     from agui_client.batch._rows import Row
     from agui_client.store import Store
 
-    Ask: TypeAlias = Callable[[str, Row, int], Awaitable[RunResult]]
-    """Runs the agent of a name on a row once, for the attempt of a number."""
     Place: TypeAlias = Callable[[], AbstractAsyncContextManager[Ask]]
     """Opens a place."""
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from agui_client.inspector._prices import Prices
     from agui_client.recording._reading import Recording
 
-_FOLDER = files("agui_client.recording") / "inspector_page"
+_FOLDER = files("agui_client.inspector") / "page"
 _SCRIPTS = ("elements.js", "recording.js", "search.js", "timeline.js", "panels.js", "page.js")
 _ESCAPES = {character.encode(): f"\\u{ord(character):04x}".encode() for character in "<>&\u2028\u2029"}
 _CUT = "The recording is cut off in the middle of a line."

@@ -28,7 +28,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from agui_client._core.ground.concurrency import spawn
 from agui_client._core.ground.secrets import address_of, hidden_text
 from agui_client._core.transport.quiet_logs import quiet_logs
-from agui_client._core.transport.response import EVENT_STREAM
+from agui_client._core.transport.sse import EVENT_STREAM
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup, TaskStatus

@@ -1,10 +1,8 @@
 """Recordings of runs: made with `agent.use(record("run.jsonl"))`, answered from by `ReplayAgent("run.jsonl")`.
 
-The format is in `agui_client.recording._format`: one JSON object a line. `Recording.read` gives it as objects.
+The format is documented in `_format`: one JSON object a line. `Recording.read` gives it as objects.
 """
 
-from agui_client.inspector._comparison import Comparison, Difference, compare
-from agui_client.inspector._page import inspector_page
 from agui_client.recording._failures import ReplayedError
 from agui_client.recording._matching import UnrecordedRequestError
 from agui_client.recording._reading import Exchange, Recording, RecordingError
@@ -12,8 +10,6 @@ from agui_client.recording._recorder import Recorder, record
 from agui_client.recording._replay_agent import ReplayAgent
 
 __all__ = [
-    "Comparison",
-    "Difference",
     "Exchange",
     "Recorder",
     "Recording",
@@ -21,7 +17,5 @@ __all__ = [
     "ReplayAgent",
     "ReplayedError",
     "UnrecordedRequestError",
-    "compare",
-    "inspector_page",
     "record",
 ]

@@ -2,8 +2,8 @@
 
 To change
 
-- the fixture `agui_cassette`, options of pytest: `agui_client/_pytest_plugin.py` beside the package, which finds the
-  file; this module stands in for `HttpAgent._post`
+- the fixture `agui_cassette`, options of pytest: `_pytest_plugin.py`, which finds the file; this module answers for the
+  agents
 """
 
 from __future__ import annotations

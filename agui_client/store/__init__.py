@@ -24,23 +24,23 @@ if TYPE_CHECKING:
     from agui_client.store._threads.worker import StoreCall
 
 _HOMES = {
-    "Branch": "_threads.branches",
-    "CutOffRun": "_threads.opened",
-    "FollowedEvent": "runs.records",
-    "LeasedThread": "_threads.thread_store",
-    "MemoryStore": "_threads.memory",
-    "OpenThread": "_threads.opened",
-    "RunInfo": "runs.records",
-    "RunStatus": "runs.records",
-    "Runs": "_runs.runs",
-    "RunsUnavailableError": "runs.records",
-    "SavedThread": "_threads.threads",
-    "Store": "_store",
-    "StoreCall": "_threads.worker",
-    "ThreadInfo": "_threads.thread_store",
-    "ThreadStore": "_threads.thread_store",
-    "Threads": "_threads.threads",
-    "WaitingRun": "runs.records",
+    "Branch": "store._threads.branches",
+    "CutOffRun": "store._threads.opened",
+    "FollowedEvent": "_core.agent.run_records",
+    "LeasedThread": "store._threads.thread_store",
+    "MemoryStore": "store._threads.memory",
+    "OpenThread": "store._threads.opened",
+    "RunInfo": "_core.agent.run_records",
+    "RunStatus": "_core.agent.run_records",
+    "Runs": "store._runs.runs",
+    "RunsUnavailableError": "_core.agent.run_records",
+    "SavedThread": "store._threads.threads",
+    "Store": "store._store",
+    "StoreCall": "store._threads.worker",
+    "ThreadInfo": "store._threads.thread_store",
+    "ThreadStore": "store._threads.thread_store",
+    "Threads": "store._threads.threads",
+    "WaitingRun": "_core.agent.run_records",
 }
 """The module of each public name."""
 
@@ -68,6 +68,6 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if (home := _HOMES.get(name)) is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{home}"), name)
+    value = getattr(import_module(f"agui_client.{home}"), name)
     globals()[name] = value
     return value

@@ -6,11 +6,8 @@ Every command imports this module, so that it imports little.
 from __future__ import annotations
 
 import logging
-from contextlib import suppress
 from typing import TYPE_CHECKING
 from unicodedata import category
-
-import click
 
 from agui_client._rendering.escaping import exact, sentence
 
@@ -52,12 +49,6 @@ def one_line(text: str) -> str:
 def escaped_json(text: str, out: TextIO) -> str:
     """Return JSON for a stream: for a terminal, control and hidden characters are escaped, as JSON allows."""
     return exact(text) if out.isatty() else text
-
-
-def complain(sentence: str, *details: str) -> None:
-    """Write a complaint to stderr, in one line, and details in a line each."""
-    with suppress(OSError):  # stderr is closed
-        click.echo("\n      ".join([f"agui: {one_line(sentence)}", *map(one_line, details)]), err=True)
 
 
 class WarningLines(logging.Handler):

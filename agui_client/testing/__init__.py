@@ -13,7 +13,6 @@ sent. `ThreadStoreContract` has the tests of a store of threads.
 `serve` needs uvicorn (`pip install 'agui-client[cli]'`); the rest of the kit needs nothing further.
 """
 
-from agui_client.demo import demo_agent
 from agui_client.testing import faults
 from agui_client.testing._byte_server import Answer, ByteServer, Raw, Reply, Request, serve_bytes
 from agui_client.testing._conformance import assert_conforms
@@ -51,7 +50,6 @@ __all__ = [
     "Turn",
     "agui_app",
     "assert_conforms",
-    "demo_agent",
     "events_of",
     "faults",
     "interrupt",

@@ -515,7 +515,7 @@ async def test_a_question_of_a_tool_looks_like_one_of_the_agent() -> None:
 
 
 def test_the_people_of_the_terminal_say_what_they_need() -> None:
-    program = "import sys; sys.modules.update(rich=None); import agui_client.terminal"
+    program = "import sys; sys.modules.update(rich=None); from agui_client.terminal import TerminalApprover"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, encoding="utf-8", timeout=60, check=False
     )

@@ -16,7 +16,7 @@ _FILES, _TESTS = 3, 40
 """How many test files prove a mutant, and how many tests of each."""
 _MORE_TESTS = 8
 """How many tests of every other file prove a mutant that survived those."""
-_ROOMS = {"_protocol": "pipeline", "_transport": "transport", "_tools": "tools", "_run": "surfaces"}
+_ROOMS = {"protocol": "pipeline", "run": "surfaces"}
 
 
 def _distance(module: str, file: str) -> tuple[bool, bool]:

@@ -27,7 +27,7 @@ from .mutants import Mutant
 if TYPE_CHECKING:
     import pytest
 
-_COPIED = ("agui_client", "agui_client/_pytest_plugin.py", "tests", "docs", "examples", "README.md", "pyproject.toml")
+_COPIED = ("agui_client", "tests", "docs", "examples", "README.md", "pyproject.toml")
 _ARGUMENTS = ("-o", "addopts=--import-mode=importlib -m 'not soak'", "-p", "no:xdist", "-p", "no:cacheprovider", "-q")
 _PRELOADED = (
     "pytest",

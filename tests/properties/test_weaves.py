@@ -81,7 +81,8 @@ def test_an_agent_over_http_holds_the_same(backend: str, woven: Weave) -> None:
         try:
             return await agent.run_agent(run_id="run-1")
         except RunFailedError as failure:
-            return failure.partial
+            partial: RunResult | None = failure.partial
+            return partial
 
     agent = Server([framed(frames(woven))]).agent()
     result = anyio.run(ran, agent, backend=backend)

@@ -40,7 +40,7 @@ def agent(answer: str = "Take the **ferry**.", *, observers: Any = ()) -> Script
 
 @pytest.fixture
 def in_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(agui_client, "in_notebook", lambda: True)
+    monkeypatch.setattr("agui_client._core.ground.display.in_notebook", lambda: True)
 
 
 def plain(shown: object) -> str:

@@ -201,7 +201,7 @@ def test_a_legend_names_the_colours_of_all_rows(browser: Chromium, tmp_path: Pat
 
 @pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
 def test_every_text_has_contrast_with_every_background(scheme: int) -> None:
-    css = (Path(inspector.__file__).parent / "inspector_page/page.css").read_text("utf-8")
+    css = (Path(inspector.__file__).parent / "page/page.css").read_text("utf-8")
     palette = _palette(css, scheme)
     used = {
         name: set(re.findall(rf"[;{{] ?{name}: var\(--([\w-]+)\)", re.sub(r"\.cursor\b[^{]*{[^}]*}", "", css)))

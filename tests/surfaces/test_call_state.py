@@ -110,7 +110,7 @@ def test_only_the_end_of_a_run_that_is_done_undoes_an_abort(reason: Reason) -> N
 
 def test_only_the_engine_the_end_of_a_run_and_the_end_of_a_call_move_phases() -> None:
     movers: defaultdict[str, set[str]] = defaultdict(set)
-    package = Path(state.__file__).parents[1]
+    package = Path(state.__file__).parents[2]
     mention = re.compile(rf"state\.({'|'.join([*_MOVES, 'phase'])})\b")
     for path in package.rglob("*.py"):
         text = path.read_text(encoding="utf-8")

@@ -1,1 +1,1 @@
-"""The surfaces: the ways in which a run is used, over one driver."""
+"""A call: its rounds, what is sent, what happens between them, its observers and its result."""

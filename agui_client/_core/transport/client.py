@@ -17,8 +17,9 @@ from agui_client._core.ground.secrets import address_of, is_secret_header
 from agui_client._core.transport.clients import Clients, ClientSource, can_exist
 from agui_client._core.transport.credentials import Credentials, Headers
 from agui_client._core.transport.quiet_logs import quiet_logs
-from agui_client._core.transport.response import ACCEPTED, EVENT_STREAM, JSON, bound_body, is_of
+from agui_client._core.transport.response import ACCEPTED, JSON, bound_body, is_of
 from agui_client._core.transport.retry import RetryPolicy
+from agui_client._core.transport.sse import EVENT_STREAM
 from agui_client._core.transport.timeouts import Timeouts, check_number
 from agui_client.errors import UsageError
 

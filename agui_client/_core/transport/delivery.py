@@ -23,7 +23,7 @@ from agui_client._core.transport.client import Attempt, ClientRequest, Transport
 from agui_client._core.transport.clock import Clock
 from agui_client._core.transport.credentials import Headers, UnauthorizedContext
 from agui_client._core.transport.response import Body
-from agui_client._core.transport.sse import Framer
+from agui_client._core.transport.sse import EVENT_STREAM, Framer
 from agui_client._core.transport.timeouts import Timeouts
 from agui_client.errors import AGUIError, HTTPStatusError, TransportError
 
@@ -61,7 +61,7 @@ class Delivery:
         self._clock: Clock
         self._url = request.url or transport.url
         self._credentials = transport.credentials_for(self._url)
-        self._wanted = responses.JSON if request.is_document else responses.EVENT_STREAM
+        self._wanted = responses.JSON if request.is_document else EVENT_STREAM
         self._redirected_to: httpx.URL | None = None
         self._status: int | None = None
         self._sent = httpx.Headers()

@@ -24,7 +24,6 @@ from agui_client._core.ground.secrets import REDACTED, may_show_header
 if TYPE_CHECKING:
     from agui_client._core.transport.clock import Clock
 
-EVENT_STREAM = "text/event-stream"
 JSON = "application/json"
 
 

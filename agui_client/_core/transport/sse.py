@@ -14,8 +14,9 @@ from functools import cached_property
 import httpx
 from httpx_sse import EventSource
 
-from agui_client._core.transport.response import EVENT_STREAM
 from agui_client.errors import DecodeError, ProtocolError, StreamTooLargeError
+
+EVENT_STREAM = "text/event-stream"
 
 _COMMENT = re.compile(rb"^:.*\n", re.MULTILINE)
 
