@@ -128,6 +128,34 @@ async def test_a_wait_that_the_server_asks_for_stays_if_what_it_asks_for_next_is
     assert (framer.retry_seconds, framer.cursor) == (0.07, "1")
 
 
+_FORMS = [
+    "id: 7\ndata: x\n\n",
+    "id: é\u2028\ndata:  y\x0b\n\n",
+    'data: {"type": "RAW"}\n\n',
+    "id: 9\ndata: é\n\n",
+    "retry: 5\n\n",
+]
+
+
+@pytest.mark.parametrize("frames", [_FORMS, _FORMS[:1] * 3, [_FORMS[0], _FORMS[3]], [_FORMS[1], _FORMS[2]]])
+def test_numbered_frames_in_the_usual_form_are_split_at_once_and_as_those_of_any_form_are(
+    frames: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fast, slow = (NumberedFramer(1_000, drops_known=True) for _ in range(2))
+    found = [slow.feed(each.encode()) for each in (": hello\n\n", *frames)], slow.cursor
+    with monkeypatch.context() as patch:
+        fast.feed(b": hello\n\n")
+        is_usual = all(each.startswith("id: ") for each in frames)
+        if is_usual:
+            patch.setattr(NumberedFramer, "_any", lambda *_: pytest.fail("frames in the usual form went the slow way"))
+        split = fast.feed("".join(frames).encode())
+    assert (split, fast.cursor) == ([data for some in found[0] for data in some], found[1])
+    # One character more than the form has is in every frame of any other.
+    assert NumberedFramer(1_000, drops_known=True)._plain(b"id: 7\ndata: x\n\n") is None, (
+        "a stream may begin with a mark"
+    )
+
+
 @pytest.mark.parametrize("digits", [400, 5_000])
 async def test_a_wait_of_more_digits_than_a_number_can_have_is_as_long_as_the_policy_allows(digits: int) -> None:
     wait, policy = f"retry: {'9' * digits}\n\n".encode(), RetryPolicy(max_wait=0.01, first_wait=0.001)

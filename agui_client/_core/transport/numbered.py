@@ -14,6 +14,8 @@ from agui_client.errors import ProtocolError
 
 _PLAIN = re.compile(r"id: ([^\n\0]+)\ndata: ([^\n]+)\n\n")
 """A frame as nearly all servers write it that number their frames."""
+_AROUND = len("id: \ndata: \n\n")
+"""The characters of such a frame that are neither id nor data."""
 _FIELD = re.compile(r"^(id|retry)(?::[ ]?(.*))?$", re.MULTILINE)
 _REPEATABLE: frozenset[Any] = frozenset(each.model_fields["type"].default for each in REPEATABLE)
 
@@ -72,8 +74,7 @@ class NumberedFramer(Framer):
         except UnicodeDecodeError:
             return None
         pairs: list[tuple[str | None, str]] = _PLAIN.findall(text)
-        # 12 characters of a frame are neither id nor data.
-        return pairs if sum(len(own_id or "") + len(data) + 12 for own_id, data in pairs) == len(text) else None
+        return pairs if sum(len(own_id or "") + len(data) + _AROUND for own_id, data in pairs) == len(text) else None
 
     def _any(self, frames: bytes) -> Iterator[tuple[str | None, str]]:
         """Yield ids and data of frames of any form, one by one; the id is None if a frame has none of its own.
