@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from agui_client._core.conversation.answer_checks import check_approval, check_results, resume_entries
 from agui_client._core.conversation.conversation import Conversation
+from agui_client._core.conversation.fates import Brought, Fate, fate
 from agui_client._core.conversation.state_merging import ABSENT
 from agui_client._core.protocol.open_items import listed, quoted
 from agui_client._core.protocol.placeholders import NO_RESULT, UNKNOWN_RESULT, marked
@@ -29,6 +30,7 @@ from agui_client.errors import InterruptsNotCoveredError, ToolError, UsageError
 if TYPE_CHECKING:
     from ag_ui.core import Message, ResumeEntry, ToolCall
 
+    from agui_client._core.conversation.ledger import ToolCallRecord
     from agui_client._core.protocol.prompts import Prompt
     from agui_client._core.protocol.warnings import WarningLog
     from agui_client._core.run.options import RunOptions
@@ -81,15 +83,12 @@ class RunRequest:
     """The answers to tool calls; agents and models refuse a conversation in which a call has none."""
     left_branch: str | None = None
     """The id of the last message that a stored thread leaves for this call, if that was written a moment ago."""
-    postponed: Sequence[str] = ()
-    """The pending calls that stay pending, because others were answered and these were not."""
     repeated: Mapping[str, ToolQuestion] = MappingProxyType({})
     """The questions of calls that are made again, with all answers, by call id."""
     _answers: Mapping[str, Any] = MappingProxyType({})
-    _given_up: Sequence[str] = ()
-    _answered_before: Sequence[str] = ()
+    _fates: dict[str, Fate] = MappingProxyType({})  # type: ignore[assignment]
+    _records: Mapping[str, ToolCallRecord] = MappingProxyType({})
     _has_approved = False
-    _undecided: Sequence[str] = ()
 
     def __init__(
         self, conversation: Conversation, prompts: list[Message], options: RunOptions, *, can_approve: bool = False
@@ -108,27 +107,39 @@ class RunRequest:
             for key, each in repeated.items()
         }
         self.prompts = prompts
-        unanswered = dict.fromkeys(check_results(conversation, results))
-        records = {each.tool_call_id: each for each in conversation.open_records}
-        pending = {key for key, each in records.items() if each.is_ours_to_answer}
-        waiting = [each for each in unanswered if each in pending]
-        is_going_on = bool(self.prompts) or not results
-        self.postponed = [] if is_going_on else waiting
-        # The other calls of a run that resumes may be those that it goes on with.
-        given_up = [] if not is_going_on else waiting if entries else [*unanswered]
-        # Answered through an interrupt: the agent has the answer, and no result of the caller's is missing.
-        self._answered_before = [each for each in records if each not in pending and each in unanswered]
-        answers = {key: value for key, value in results.items() if not isinstance(value, Approve)}
-        executed = {key for key, each in records.items() if each.is_begun}
+        unanswered = check_results(conversation, results)
+        self._records = {each.tool_call_id: each for each in conversation.open_records}
         # The members of a team that goes on make or answer the calls that they have left open.
-        is_of_members = has_journal(conversation.state) and not self.prompts
-        if can_approve and not (self.prompts or options.keys() & {"resume", "tool_results"} or is_of_members):
-            self._undecided = [key for key, each in records.items() if each.is_waiting and each.is_of_application]
-        given_up = [each for each in given_up if each in executed or not is_of_members]
-        self._given_up = [each for each in given_up if each not in self._undecided]
-        unanswerable = {each: ToolError(UNKNOWN_RESULT if each in executed else NO_RESULT) for each in self._given_up}
-        self.results = result_messages({**answers, **unanswerable})
+        is_of_team = has_journal(conversation.state) and not prompts
+        brought = Brought(
+            goes_on=bool(prompts) or not results,
+            resumes=bool(entries),
+            is_of_team=is_of_team,
+            asks=can_approve and not (prompts or options.keys() & {"resume", "tool_results"} or is_of_team),
+        )
+        self._fates = {
+            key: fate(self._records.get(key), results.get(key, ABSENT), brought) for key in [*results, *unanswered]
+        }
+        self.results = self._results_of(self._fates)
         self.input = composed_input(conversation, options, [*conversation.messages, *self.added], entries)
+
+    def _with(self, *fates: Fate) -> list[str]:
+        """Return the calls that have one of some fates."""
+        return [key for key, each in self._fates.items() if each in fates]
+
+    def _results_of(self, fates: Mapping[str, Fate]) -> list[ToolMessage]:
+        """Return the messages for the calls that get a result before the first run."""
+        said: dict[Fate, Callable[[str], object]] = {
+            Fate.GIVEN: self._answers.__getitem__,
+            Fate.UNKNOWN: lambda _: ToolError(UNKNOWN_RESULT),
+            Fate.WITHOUT: lambda _: ToolError(NO_RESULT),
+        }
+        return result_messages({key: said[each](key) for key, each in fates.items() if each in said})
+
+    @property
+    def postponed(self) -> Sequence[str]:
+        """The pending calls that stay pending, because others were answered and these were not."""
+        return self._with(Fate.LATER)
 
     @property
     def added(self) -> list[Message]:
@@ -148,8 +159,9 @@ class RunRequest:
     @property
     def undecided(self) -> Sequence[ToolCall]:
         """The tool calls that were to be executed before the first run, and wait for approval."""
-        waiting = self._conversation.waiting_calls if self._undecided else {}
-        return [waiting[key] for key in self._undecided if key in waiting]
+        asked = self._with(Fate.ASKED)
+        waiting = self._conversation.waiting_calls if asked else {}
+        return [waiting[key] for key in asked if key in waiting]
 
     @property
     def is_held_up(self) -> bool:
@@ -190,12 +202,11 @@ class RunRequest:
 
     def _asked_again(self, tools: CallTools) -> dict[str, None]:
         """Return the waiting calls that a person is asked about again; give up those that need no approval."""
-        calls = {key: self._conversation.tool_call(key) for key in self._undecided}
-        asked = [key for key, each in calls.items() if each is not None and _wants_approval(each, tools)]
-        given_up = [key for key in self._undecided if key not in asked]
-        self._undecided, self._given_up = asked, [*self._given_up, *given_up]
-        self.results = [*self.results, *result_messages(dict.fromkeys(given_up, ToolError(NO_RESULT)))]
-        return dict.fromkeys(asked)
+        calls = {key: self._conversation.tool_call(key) for key in self._with(Fate.ASKED)}
+        unasked = {key: Fate.WITHOUT for key, each in calls.items() if each is None or not _wants_approval(each, tools)}
+        self._fates |= unasked
+        self.results = [*self.results, *self._results_of(unasked)]
+        return dict.fromkeys(self._with(Fate.ASKED))
 
     def add_to_conversation(self) -> None:
         """Add the messages of the call to the conversation."""
@@ -211,8 +222,10 @@ class RunRequest:
 
     def warn(self, warnings: WarningLog) -> None:
         """Report the calls that are left without an answer (TOOL-10)."""
-        given_up = [each for each in self._given_up if each not in self._answered_before]
-        if unanswered := [*self.postponed, *given_up]:
+        open_ids = self._with(Fate.LATER, Fate.UNKNOWN, Fate.WITHOUT)
+        records = [(key, self._records.get(key)) for key in open_ids]
+        # Answered through an interrupt: the agent has the answer, and no result of the caller's is missing.
+        if unanswered := [key for key, each in records if each is None or each.is_ours_to_answer]:
             names = listed([quoted(each) for each in unanswered])
             without = f"the conversation goes on without results of tool calls {names}"
             warnings.add("TOOL-10", without, fix="see tool_results=")

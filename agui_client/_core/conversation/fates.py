@@ -1,0 +1,69 @@
+"""The fate of each tool call without a result when a call of a verb begins: one table, without effects (TOOL-10).
+
+A verb that brings a prompt, answers or results leaves no call of the conversation open by accident, as agents and
+models refuse a conversation in which a call has no result. `fate` goes from the first row of its table that fits.
+
+To change
+
+- what becomes of a tool call that a caller leaves without an answer: `Fate` and `fate` here; `RunRequest` in
+  `_core/run/run_request.py` carries it out. `tests/tools/test_fates.py` has the whole table
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple
+
+from agui_client._core.conversation.state_merging import ABSENT
+from agui_client._core.tools.approval import Approve
+
+if TYPE_CHECKING:
+    from agui_client._core.conversation.ledger import ToolCallRecord
+
+
+class Fate(Enum):
+    """What becomes of a tool call without a result."""
+
+    RUN = "the caller approves it, or answers its question: its function is called before anything is sent"
+    GIVEN = "the caller gives its result"
+    ASKED = "a person is asked about it once more"
+    LATER = "it stays pending: the caller answered others, and asks nothing"
+    LEFT = "the agent, or a member of a team, answers it"
+    UNKNOWN = "its function was called: the agent is told that the effect is unknown"
+    WITHOUT = "the agent is told that it has no result"
+
+
+class Brought(NamedTuple):
+    """What comes with the call of a verb, as far as it says what becomes of tool calls."""
+
+    goes_on: bool
+    """Whether the conversation goes on: with a prompt, or since no result says otherwise."""
+    resumes: bool
+    """Whether interrupts of the agent are answered."""
+    is_of_team: bool
+    """Whether members of a team go on with their own calls."""
+    asks: bool
+    """Whether nothing was brought, so that people are asked what waits for them."""
+
+
+def fate(record: ToolCallRecord | None, answer: object, brought: Brought) -> Fate:
+    """Return the fate of a call without a result.
+
+    Args:
+        record: Its record; None if no run of this side left it.
+        answer: The caller's answer; `ABSENT` if there is none.
+        brought: What the caller brought.
+    """
+    is_ours = record is not None and record.is_ours_to_answer
+    if answer is not ABSENT:
+        return Fate.RUN if isinstance(answer, Approve) else Fate.GIVEN
+    if not brought.goes_on:
+        return Fate.LATER if is_ours else Fate.LEFT
+    if brought.asks and record is not None and record.is_waiting and record.is_of_application:
+        return Fate.ASKED
+    # The other calls of a run that resumes may be those that it goes on with.
+    if brought.resumes and not is_ours:
+        return Fate.LEFT
+    if record is not None and record.is_begun:
+        return Fate.UNKNOWN
+    return Fate.LEFT if brought.is_of_team else Fate.WITHOUT

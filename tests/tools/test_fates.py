@@ -1,0 +1,59 @@
+"""The fate of each tool call without a result when a call of a verb begins (TOOL-10): the whole table."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from ag_ui.core import FunctionCall, ToolCall
+
+from agui_client import Approve
+from agui_client._core.conversation.fates import Brought, Fate, fate
+from agui_client._core.conversation.ledger import AnsweredBy, CallStatus, ToolCallRecord
+from agui_client._core.conversation.state_merging import ABSENT
+from agui_client.errors import ToolError
+
+_CALL = ToolCall(id="c", function=FunctionCall(name="f", arguments="{}"))
+_OURS, _CALLERS, _AGENTS = AnsweredBy
+_OPEN = (CallStatus.CUT, CallStatus.WAITING, CallStatus.ASKED, CallStatus.EXECUTING)
+
+
+def _record(status: CallStatus, side: AnsweredBy) -> ToolCallRecord:
+    return ToolCallRecord(tool_call_id="c", message_id="m", status=status, answered_by=side, shown=_CALL)
+
+
+_RECORDS = [None, *(_record(*each) for each in itertools.product(_OPEN, AnsweredBy))]
+_BROUGHT = [Brought(*each) for each in itertools.product((False, True), repeat=4)]
+
+
+def _expected(record: ToolCallRecord | None, brought: Brought) -> Fate:
+    """The same table, written from the other side: what has to hold for each fate of a call without an answer."""
+    is_ours = record is not None and record.answered_by is not _AGENTS
+    is_begun = record is not None and record.status is CallStatus.EXECUTING
+    can_ask = record is not None and (record.status, record.answered_by) == (CallStatus.WAITING, _OURS)
+    ways = {
+        Fate.LATER: not brought.goes_on and is_ours,
+        Fate.ASKED: brought.goes_on and brought.asks and can_ask,
+        Fate.UNKNOWN: brought.goes_on and is_begun and (is_ours or not brought.resumes),
+        Fate.WITHOUT: brought.goes_on
+        and not (is_begun or brought.is_of_team or (brought.asks and can_ask))
+        and (is_ours or not brought.resumes),
+    }
+    (found,) = [each for each, holds in ways.items() if holds] or [Fate.LEFT]
+    return found
+
+
+@pytest.mark.parametrize("record", _RECORDS, ids=lambda each: each and f"{each.status} {each.answered_by}")
+@pytest.mark.parametrize("brought", _BROUGHT, ids=lambda each: " ".join(k for k, v in each._asdict().items() if v))
+def test_a_call_without_an_answer_has_the_fate_that_the_table_says(
+    record: ToolCallRecord | None, brought: Brought
+) -> None:
+    assert fate(record, ABSENT, brought) is _expected(record, brought)
+    assert fate(record, Approve(), brought) is Fate.RUN
+    assert {fate(record, each, brought) for each in (None, "text", ToolError("no"))} == {Fate.GIVEN}
+
+
+def test_there_is_a_way_to_each_fate_and_none_that_calls_a_function_twice() -> None:
+    found = [(each, fate(each, ABSENT, some)) for each in _RECORDS for some in _BROUGHT]
+    assert {each for _, each in found} | {Fate.RUN, Fate.GIVEN} == set(Fate)
+    assert not [each for each, what in found if each and each.is_begun and what in (Fate.RUN, Fate.ASKED, Fate.WITHOUT)]
