@@ -55,7 +55,6 @@ if TYPE_CHECKING:
     from agui_client._core.surfaces.async_run import AgentRun
     from agui_client._core.surfaces.signer import Signer
     from agui_client._core.surfaces.sync_run import SyncAgentRun
-    from agui_client._core.tools.approval import Approve
     from agui_client._core.tools.toolset import CallTools, ToolSource
     from agui_client._serving.divergence import OnDivergence
 
@@ -429,14 +428,14 @@ class StoredThreadRequest(RunRequest):
         """The state as the caller knows it."""
         return {} if (state := self._caller.input.state) is None else state
 
-    def check_tools(self, tools: CallTools) -> Mapping[str, Approve | None]:
+    def check_tools(self, tools: CallTools) -> Sequence[str]:
         """Check answers to tool calls against the tools that are offered; refuse those for tools of this side.
 
         Args:
             tools: The tools of the first run.
 
         Returns:
-            The approvals of the calls to execute before the first run, by call id.
+            The ids of the calls to execute before the first run.
 
         Raises:
             UsageError: A call cannot be executed here, or was executed, or the answer needs to be an approval.

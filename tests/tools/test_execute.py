@@ -11,7 +11,6 @@ import pytest
 from ag_ui.core import FunctionCall, RunAgentInput, ToolCall
 
 from agui_client import (
-    Approve,
     FunctionTool,
     ToolContext,
     ToolError,
@@ -24,7 +23,7 @@ from agui_client._core.tools.execute import ToolExecutor, sort_calls
 from agui_client._core.tools.interrupts import answer_question
 from agui_client._core.tools.tool_limits import RoundLimits
 from agui_client._core.tools.toolset import OfferedTool
-from agui_client.types import Approver
+from agui_client.types import Approver, ToolDecision
 from support.tool_calls import offered
 from support.waiting import LIMIT
 
@@ -37,7 +36,10 @@ def call(name: str, tool_call_id: str = "", arguments: str = "{}") -> ToolCall:
 
 
 def executor(
-    record: Callable[[ToolExecution], None], *tools: FunctionTool[..., Any], approve: Approver | None = None
+    record: Callable[[ToolExecution], None],
+    *tools: FunctionTool[..., Any],
+    approve: Approver | None = None,
+    decided: Callable[[str], ToolDecision | None] = dict[str, ToolDecision]().get,
 ) -> ToolExecutor:
     run_input = RunAgentInput(thread_id="t1", run_id="r1", messages=[])
     return ToolExecutor(
@@ -48,6 +50,7 @@ def executor(
         set(),
         ToolLimits(),
         partial(answer_question, None, None),
+        decided,
         unnoted,
         record,
         unsaved,
@@ -120,7 +123,7 @@ def pay(amount: int = 1) -> int:
 async def test_the_running_and_the_final_status_are_recorded_in_the_task_that_executes_the_tool() -> None:
     made, tools = Record(), (work, refuse, crash, wait)
     with anyio.fail_after(LIMIT):
-        await made.executor(*tools).execute([call(each.name) for each in tools], {})
+        await made.executor(*tools).execute([call(each.name) for each in tools])
     assert made.tasks == {each.name: {TASKS[each.name]} for each in tools}
 
 
@@ -134,7 +137,7 @@ async def test_a_cancelled_execution_is_recorded_once_and_in_its_task_too() -> N
         await anyio.sleep_forever()
 
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(made.executor(hold).execute, [call("hold")], dict[str, Approve]())
+        tasks.start_soon(made.executor(hold).execute, [call("hold")])
         with anyio.fail_after(LIMIT):
             await has_begun.wait()
         tasks.cancel_scope.cancel()
@@ -147,7 +150,7 @@ async def test_an_execution_says_what_failed_it() -> None:
     made, tools = Record(), (work, refuse, crash, wait, pay)
     calls = [*(call(each.name) for each in tools), call("work", "unfit", "[]"), call("nothing")]
     with anyio.fail_after(LIMIT):
-        messages = await made.executor(*tools).execute(calls, {})
+        messages = await made.executor(*tools).execute(calls)
     assert {each.id: made.last(each.id) for each in calls} == {
         "work": ("succeeded", None),
         "refuse": ("failed", "ToolError"),
@@ -163,7 +166,7 @@ async def test_an_execution_says_what_failed_it() -> None:
 
 async def test_an_execution_says_what_its_tool_is_for() -> None:
     seen: list[ToolExecution] = []
-    await executor(seen.append, work).execute([call("work")], {})
+    await executor(seen.append, work).execute([call("work")])
     assert {each.description for each in seen} == {"Works."}
 
 
@@ -175,7 +178,7 @@ async def test_every_change_is_recorded_in_order() -> None:
         ctx.report(1)
         ctx.report(2)
 
-    await made.executor(report).execute([call("report")], {})
+    await made.executor(report).execute([call("report")])
     statuses = [status for _, status, _ in made.seen]
     assert statuses == ["waiting", "running", "running", "running", "succeeded"]
 
@@ -184,7 +187,8 @@ async def test_every_change_is_recorded_in_order() -> None:
 async def test_an_approval_that_was_given_needs_no_approver_and_may_bring_all_arguments() -> None:
     made = Record()
     calls = [call("pay", "c1"), call("pay", "c2", "not even JSON"), call("pay", "c3")]
-    messages = await executor(made.record, pay).execute(calls, {"c1": Approve(), "c2": Approve({"amount": 2})})
+    made_before = {"c1": ToolDecision("approved", "person"), "c2": ToolDecision("changed", "person", {"amount": 2})}
+    messages = await executor(made.record, pay, decided=made_before.get).execute(calls)
     assert [(each.tool_call_id, each.content) for each in messages] == [("c1", "1"), ("c2", "2")]
     assert made.last("c3") == ("waiting", None)
 

@@ -12,6 +12,7 @@ from agui_client._core.conversation.fates import Brought, Fate, fate
 from agui_client._core.conversation.ledger import AnsweredBy, CallStatus, ToolCallRecord
 from agui_client._core.conversation.state_merging import ABSENT
 from agui_client.errors import ToolError
+from agui_client.types import ToolDecision
 
 _CALL = ToolCall(id="c", function=FunctionCall(name="f", arguments="{}"))
 _OURS, _CALLERS, _AGENTS = AnsweredBy
@@ -22,28 +23,39 @@ def _record(status: CallStatus, side: AnsweredBy) -> ToolCallRecord:
     return ToolCallRecord(tool_call_id="c", message_id="m", status=status, answered_by=side, shown=_CALL)
 
 
-_RECORDS = [None, *(_record(*each) for each in itertools.product(_OPEN, AnsweredBy))]
-_BROUGHT = [Brought(*each) for each in itertools.product((False, True), repeat=4)]
+_UNDECIDED = [_record(*each) for each in itertools.product(_OPEN, AnsweredBy)]
+_DECIDED = [
+    each.become(decision=ToolDecision(*made))
+    for made in (("approved", "person"), ("denied", "nobody"))
+    for each in _UNDECIDED
+]
+_RECORDS = [None, *_UNDECIDED, *_DECIDED]
+_BROUGHT = [Brought(*each) for each in itertools.product((False, True), repeat=5)]
 
 
 def _expected(record: ToolCallRecord | None, brought: Brought) -> Fate:
     """The same table, written from the other side: what has to hold for each fate of a call without an answer."""
     is_ours = record is not None and record.answered_by is not _AGENTS
     is_begun = record is not None and record.status is CallStatus.EXECUTING
-    can_ask = record is not None and (record.status, record.answered_by) == (CallStatus.WAITING, _OURS)
+    is_waiting = record is not None and (record.status, record.answered_by) == (CallStatus.WAITING, _OURS)
+    is_decided = is_waiting and record is not None and record.decision is not None and brought.is_nothing
+    can_ask = is_waiting and not is_decided and brought.is_nothing and brought.can_ask
     ways = {
         Fate.LATER: not brought.goes_on and is_ours,
-        Fate.ASKED: brought.goes_on and brought.asks and can_ask,
+        Fate.RUN: brought.goes_on and is_decided,
+        Fate.ASKED: brought.goes_on and can_ask,
         Fate.UNKNOWN: brought.goes_on and is_begun and (is_ours or not brought.resumes),
         Fate.WITHOUT: brought.goes_on
-        and not (is_begun or brought.is_of_team or (brought.asks and can_ask))
+        and not (is_begun or brought.is_of_team or is_decided or can_ask)
         and (is_ours or not brought.resumes),
     }
     (found,) = [each for each, holds in ways.items() if holds] or [Fate.LEFT]
     return found
 
 
-@pytest.mark.parametrize("record", _RECORDS, ids=lambda each: each and f"{each.status} {each.answered_by}")
+@pytest.mark.parametrize(
+    "record", _RECORDS, ids=lambda each: each and f"{each.status} {each.answered_by} {each.decision or ''}"
+)
 @pytest.mark.parametrize("brought", _BROUGHT, ids=lambda each: " ".join(k for k, v in each._asdict().items() if v))
 def test_a_call_without_an_answer_has_the_fate_that_the_table_says(
     record: ToolCallRecord | None, brought: Brought

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from agui_client._core.protocol.replay import ReplayReducer
     from agui_client._core.protocol.verify import Verifier
     from agui_client._core.protocol.warnings import WarningLog
+    from agui_client._core.tools.approval import ToolDecision
     from agui_client._core.tools.context import ToolExecution
 
 Listener = Callable[[Change], None]
@@ -368,6 +369,15 @@ class Conversation:
         elif execution.question is not None:
             self.ledger.ask(execution.tool_call_id, execution.question)
 
+    def decision(self, tool_call_id: str) -> ToolDecision | None:
+        """Return the decision about a call as it is now; None if there is none, or if it was about another (SEC-3)."""
+        call, record = self.tool_call(tool_call_id), self.ledger.get(tool_call_id)
+        if call is None or record is None or record.decision is None:
+            return None
+        shown = record.shown or call
+        is_of_tool = record.decision.arguments is not None and call.function.name == shown.function.name
+        return record.decision if is_of_tool or is_same_call(call, shown) else None
+
     @property
     def interrupts_to_answer_again(self) -> list[Interrupt]:
         """The interrupts that a failed run has answered, apart from those whose calls it has carried out."""
@@ -473,6 +483,7 @@ class Conversation:
                 is_whole=is_whole,
                 shown=(first_shown or call) if is_whole and (is_shown or first_shown) else None,
                 latest=call if is_whole else None,
+                decision=None if call_id in outcome.tool_call_ids else self.decision(call_id),
             )
         )
 

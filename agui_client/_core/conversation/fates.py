@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class Fate(Enum):
     """What becomes of a tool call without a result."""
 
-    RUN = "the caller approves it, or answers its question: its function is called before anything is sent"
+    RUN = "it was approved, or its question answered, now or before: it is executed before anything is sent"
     GIVEN = "the caller gives its result"
     ASKED = "a person is asked about it once more"
     LATER = "it stays pending: the caller answered others, and asks nothing"
@@ -42,15 +42,17 @@ class Brought(NamedTuple):
     """Whether interrupts of the agent are answered."""
     is_of_team: bool
     """Whether members of a team go on with their own calls."""
-    asks: bool
-    """Whether nothing was brought, so that people are asked what waits for them."""
+    is_nothing: bool
+    """Whether nothing was brought, so that the conversation goes on with what waits in it."""
+    can_ask: bool
+    """Whether there is somebody to ask about calls that wait for approval."""
 
 
 def fate(record: ToolCallRecord | None, answer: object, brought: Brought) -> Fate:
     """Return the fate of a call without a result.
 
     Args:
-        record: Its record; None if no run of this side left it.
+        record: Its record, with a decision only if that counts; None if no run of this side left it.
         answer: The caller's answer; `ABSENT` if there is none.
         brought: What the caller brought.
     """
@@ -59,8 +61,11 @@ def fate(record: ToolCallRecord | None, answer: object, brought: Brought) -> Fat
         return Fate.RUN if isinstance(answer, Approve) else Fate.GIVEN
     if not brought.goes_on:
         return Fate.LATER if is_ours else Fate.LEFT
-    if brought.asks and record is not None and record.is_waiting and record.is_of_application:
-        return Fate.ASKED
+    if brought.is_nothing and record is not None and record.is_waiting and record.is_of_application:
+        if record.decision is not None:
+            return Fate.RUN
+        if brought.can_ask:
+            return Fate.ASKED
     # The other calls of a run that resumes may be those that it goes on with.
     if brought.resumes and not is_ours:
         return Fate.LEFT

@@ -120,7 +120,8 @@ class ToolCallRecord(BaseModel):
     question: ToolQuestion | None = None
     """The question that it waits for."""
     decision: ToolDecision | None = None
-    """The decision about it, and what was executed in its place; None if there was none."""
+    """The decision about it, from when it was given, and what is executed in its place; None if there is none. It counts
+    for the call as it was shown, and for no other."""
     latest: ToolCall | None = Field(default=None, exclude=True, repr=False)
     """The call as the latest run left it, so that a change is reported once."""
 
@@ -235,7 +236,10 @@ class Ledger:
         # Never back to WAITING: a function that was called is not called again, and a call that the conversation went
         # on without is executed only on an approval.
         is_answered = self.has(tool_call_id, CallStatus.ANSWERED)
-        self._change(tool_call_id, status=CallStatus.EXECUTING if is_answered else CallStatus.CUT)
+        if is_answered:
+            self._change(tool_call_id, status=CallStatus.EXECUTING)
+        else:
+            self._change(tool_call_id, status=CallStatus.CUT, decision=None)
 
     def _change(self, tool_call_id: str, **changes: Any) -> None:
         # A call that was executed without a record, such as one that a middleware made up, needs none.

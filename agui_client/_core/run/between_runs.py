@@ -32,7 +32,7 @@ from agui_client._core.tools.interrupts import answer_interrupts, answer_questio
 from agui_client.errors import ToolRoundsExceededError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from ag_ui.core import Interrupt, Message, ResumeEntry, RunAgentInput, ToolCall, ToolMessage
 
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from agui_client._core.run.ending import Saving
     from agui_client._core.run.options import RunOptions
     from agui_client._core.run.round import WaitFor
-    from agui_client._core.tools.approval import Approve
     from agui_client._core.tools.interrupts import AnsweredInterrupt
 
     Save = Callable[[], Awaitable[None]]
@@ -96,7 +95,7 @@ async def execute_approved(call: Call, save: Save, wait_for: WaitFor[Answers]) -
 
     async def reply() -> Answers:
         """Execute the calls; if one has another question, answers for the agent wait with it."""
-        messages = await _execute(call, save, approved, call.approved)
+        messages = await _execute(call, save, approved)
         if call.conversation.questions:
             call.conversation.keep_answers(call.round.input.resume or ())
         return Answers(messages)
@@ -196,7 +195,7 @@ async def execute_and_ask(call: Call, work: Work, save: Save, wait_for: WaitFor[
         answered = await answer_interrupts(answerer, call.round.people, work.interrupts, keep)
         if not work.tool_calls and not answered:
             return Answers()
-        messages = await _execute(call, save, work.tool_calls, {})
+        messages = await _execute(call, save, work.tool_calls)
         has_all = len(answered) == len(work.interrupts) and len(messages) == len(work.tool_calls)
         return Answers(messages, answered, is_complete=has_all and work.is_all)
 
@@ -280,9 +279,7 @@ async def _until_stopped(call: Call, wait_for: WaitFor[Answers], reply: Callable
     return answers or Answers()
 
 
-async def _execute(
-    call: Call, save: Save, tool_calls: Sequence[ToolCall], approvals: Mapping[str, Approve | None]
-) -> list[ToolMessage]:
+async def _execute(call: Call, save: Save, tool_calls: Sequence[ToolCall]) -> list[ToolMessage]:
     run, conversation = call.round, call.conversation
     # A dictionary for each time, not one for all: servers use call ids again, and executions are found by them.
     call.executed.append({})
@@ -294,6 +291,7 @@ async def _execute(
         people=run.people,
         approved_tools=conversation.approved_tools,
         ask=partial(answer_question, run.answer, run.people),
+        decided=conversation.decision,
         note=conversation.note_execution,
         observe=partial(run.observers.call, "on_tool_execution", run),
         save=save,
@@ -303,4 +301,4 @@ async def _execute(
         repeated=call.request.repeated if call.request else {},
         leaving=call.leaving,
     )
-    return await executor.execute(tool_calls, approvals)
+    return await executor.execute(tool_calls)

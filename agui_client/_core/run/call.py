@@ -10,7 +10,7 @@ To change
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from agui_client._core.run.run_request import RunRequest
     from agui_client._core.run.scope import AgentInfo, AgentOptions
     from agui_client._core.run.time_limit import TimeLimit
-    from agui_client._core.tools.approval import Approve
     from agui_client._core.tools.context import ToolExecution
     from agui_client._core.tools.interrupts import AnsweredInterrupt
     from agui_client._core.tools.toolset import CallTools, ToolSource
@@ -114,9 +113,8 @@ class Call:
     """The messages, answers and results that came with the call; None for a replay."""
     known_ids: frozenset[str] = field(default=frozenset(), init=False)
     """The ids of the messages that existed before the first run."""
-    approved: Mapping[str, Approve | None] = field(default_factory=dict[str, "Approve | None"], init=False)
-    """The tool calls to execute before the first run, with the approvals that came with the call; None for those that
-    are yet to be decided about."""
+    approved: Sequence[str] = field(default=(), init=False)
+    """The ids of the tool calls to execute before the first run; the ledger has what was decided about them."""
     also_save: Save | None = field(default=None, init=False)
     """Awaited before the agent's own function that saves; None if nothing else is saved."""
     error: Exception | None = field(default=None, init=False)

@@ -19,7 +19,6 @@ from agui_client._core.conversation.snapshot import ConversationSnapshot, docume
 from agui_client._core.protocol.message_text import tool_calls_in
 from agui_client._core.protocol.placeholders import UNKNOWN_RESULT
 from agui_client._core.run.run_request import RequestSource, RunRequest, composed_input, result_messages
-from agui_client._core.tools.approval import Approve
 from agui_client._core.tools.context import BoundCall
 from agui_client.errors import ToolError
 
@@ -145,24 +144,24 @@ class ContinuedRequest(RunRequest):
         """Whether a call of the run before waits for a person, or for the caller."""
         return self._is_between_runs and bool(self._conversation.waiting_calls)
 
-    def check_tools(self, tools: CallTools) -> Mapping[str, Approve | None]:
+    def check_tools(self, tools: CallTools) -> Sequence[str]:
         """Find out what becomes of the calls of the run before.
 
         Args:
             tools: The tools of the first run.
 
         Returns:
-            The calls to execute before it.
+            The ids of the calls to execute before it.
         """
         if not self._is_between_runs:
-            return {}
+            return ()
         records = [each for each in self._conversation.open_records if each.is_of_application]
         begun = [each for each in records if each.is_begun]
         again = [each.tool_call_id for each in begun if self._may_repeat(each, tools.offered)]
         unknown = {each.tool_call_id: ToolError(UNKNOWN_RESULT) for each in begun if each.tool_call_id not in again}
         self.results = result_messages(unknown)
         left = [each.tool_call_id for each in records if each.is_waiting]
-        return dict.fromkeys([*again, *left])
+        return [*again, *left]
 
     def _may_repeat(self, record: ToolCallRecord, offered: Mapping[str, OfferedTool]) -> bool:
         """Return whether a call that was begun is made again."""

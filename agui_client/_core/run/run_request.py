@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -22,7 +24,7 @@ from agui_client._core.protocol.prompts import content_of, prompt_messages
 from agui_client._core.protocol.schema import is_a
 from agui_client._core.run.options import IN_INPUT
 from agui_client._core.run.subagents import has_journal
-from agui_client._core.tools.approval import Approve, Deny
+from agui_client._core.tools.approval import Approve, Deny, ToolDecision
 from agui_client._core.tools.context import BoundCall
 from agui_client._core.tools.interrupts import answers_for_tools
 from agui_client.errors import InterruptsNotCoveredError, ToolError, UsageError
@@ -88,7 +90,7 @@ class RunRequest:
     _answers: Mapping[str, Any] = MappingProxyType({})
     _fates: dict[str, Fate] = MappingProxyType({})  # type: ignore[assignment]
     _records: Mapping[str, ToolCallRecord] = MappingProxyType({})
-    _has_approved = False
+    _approved: Mapping[str, Approve] = MappingProxyType({})
 
     def __init__(
         self, conversation: Conversation, prompts: list[Message], options: RunOptions, *, can_approve: bool = False
@@ -101,6 +103,7 @@ class RunRequest:
         entries = resume_entries(conversation, resume)
         results = {**results, **{key: Approve(question.arguments) for key, question in repeated.items()}}
         self._conversation = conversation
+        self._shown_arguments: dict[str, object] = {}
         self._answers = results
         self.repeated = {
             key: each.model_copy(update={"answers": [*each.answers, given[each.interrupt.id]]})
@@ -108,14 +111,18 @@ class RunRequest:
         }
         self.prompts = prompts
         unanswered = check_results(conversation, results)
-        self._records = {each.tool_call_id: each for each in conversation.open_records}
+        self._records = {
+            each.tool_call_id: each.become(decision=conversation.decision(each.tool_call_id))
+            for each in conversation.open_records
+        }
         # The members of a team that goes on make or answer the calls that they have left open.
         is_of_team = has_journal(conversation.state) and not prompts
         brought = Brought(
             goes_on=bool(prompts) or not results,
             resumes=bool(entries),
             is_of_team=is_of_team,
-            asks=can_approve and not (prompts or options.keys() & {"resume", "tool_results"} or is_of_team),
+            is_nothing=not (prompts or options.keys() & {"resume", "tool_results"} or is_of_team),
+            can_ask=can_approve,
         )
         self._fates = {
             key: fate(self._records.get(key), results.get(key, ABSENT), brought) for key in [*results, *unanswered]
@@ -166,17 +173,16 @@ class RunRequest:
     @property
     def is_held_up(self) -> bool:
         """Whether the calls that were executed before the first run have left something that a person must answer."""
-        return bool(self.undecided) or (self._has_approved and bool(self._conversation.questions))
+        return bool(self.undecided) or bool(self._executed and self._conversation.questions)
 
-    def check_tools(self, tools: CallTools) -> Mapping[str, Approve | None]:
+    def check_tools(self, tools: CallTools) -> Sequence[str]:
         """Check answers to tool calls against the tools that are offered.
 
         Args:
             tools: The tools of the first run.
 
         Returns:
-            The approvals of the calls to execute before the first run, by call id; None for a call that is yet to be
-            decided about.
+            The ids of the calls to execute before the first run.
 
         Raises:
             UsageError: A call cannot be executed here, or was executed, or the answer needs to be an approval.
@@ -197,24 +203,43 @@ class RunRequest:
                 approved[tool_call_id] = answer
             elif answer is None or isinstance(answer, bool):
                 _refuse_verdict(call, answer, tool)
-        self._has_approved = bool(approved)
-        return {**approved, **self._asked_again(tools)}
+        self._approved = approved
+        self._give_up_unasked(tools)
+        return self._executed
 
-    def _asked_again(self, tools: CallTools) -> dict[str, None]:
-        """Return the waiting calls that a person is asked about again; give up those that need no approval."""
+    @property
+    def _executed(self) -> list[str]:
+        """The calls that are executed before the first run."""
+        decided_before = [key for key in self._with(Fate.RUN) if key not in self._answers]
+        return [*self._approved, *decided_before, *self._with(Fate.ASKED)]
+
+    def _give_up_unasked(self, tools: CallTools) -> None:
+        """Give up the waiting calls that need no approval here, so that nobody can be asked about them again."""
         calls = {key: self._conversation.tool_call(key) for key in self._with(Fate.ASKED)}
         unasked = {key: Fate.WITHOUT for key, each in calls.items() if each is None or not _wants_approval(each, tools)}
         self._fates |= unasked
         self.results = [*self.results, *self._results_of(unasked)]
-        return dict.fromkeys(self._with(Fate.ASKED))
 
     def add_to_conversation(self) -> None:
         """Add the messages of the call to the conversation."""
+        for tool_call_id, approval in self._approved.items():
+            self._decide(tool_call_id, approval)
         self._conversation.add_results(self.results)
         self._conversation.add_messages(self.prompts)
         if self._conversation.is_abandoned:
             # The agent goes on from where it asked, and may not know these when it restates the conversation.
             self._conversation.keep_through_snapshots(self.prompts)
+
+    def _decide(self, tool_call_id: str, approval: Approve) -> None:
+        """Write an approval into the ledger, so that it is saved with all else that the caller brought."""
+        if tool_call_id in self.repeated:
+            return  # decided about before the question was asked
+        call = self._conversation.tool_call(tool_call_id)
+        assert call is not None
+        asked = self._shown_arguments.get(tool_call_id)
+        self._conversation.ledger.decide(tool_call_id, ToolDecision.of(copy.deepcopy(approval), "person", asked))
+        if approval.always:
+            self._conversation.approved_tools.add(call.function.name)
 
     def undo(self) -> None:
         """Take the messages of the call out of the conversation again: its run never started."""
@@ -249,6 +274,8 @@ class RunRequest:
                 f"{refusal}but there is no function for {call.function.name!r} in tools=; give its result instead"
             )
         if approval.arguments is not None:
+            with suppress(ToolError):  # the agent's own need not fit, nor even be whole
+                self._shown_arguments[call.id] = tool.bind(call.id, call.function.arguments).arguments
             try:
                 tool.bind(call.id, approval.arguments)
             except ToolError as error:

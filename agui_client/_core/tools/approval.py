@@ -118,6 +118,8 @@ class ToolDecision(Record):
     "nobody", where a person was asked in vain."""
     arguments: Mapping[str, Any] | None = None
     """The arguments in the place of the agent's, if they were changed; None if not."""
+    reason: str | None = None
+    """The reason that the agent gets for a denial; None for an approval."""
 
     @classmethod
     def of(cls, given: Approve | Deny, by: Decider, asked: object) -> ToolDecision:
@@ -129,9 +131,14 @@ class ToolDecision(Record):
             asked: The arguments of the agent.
         """
         if isinstance(given, Deny):
-            return cls("denied", by)
+            return cls("denied", by, reason=given.reason)
         is_changed = given.arguments is not None and not is_same_json(asked, given.arguments)
         return cls("changed", by, given.arguments) if is_changed else cls("approved", by)
+
+    @property
+    def given(self) -> Approve | Deny:
+        """The answer that the decision was made of, as far as it says what is done now."""
+        return Deny(self.reason or DENIED) if self.verdict == "denied" else Approve(self.arguments)
 
     def __str__(self) -> str:
         return f"{self.verdict} by {self.by if self.by == 'nobody' else f'a {self.by}'}"

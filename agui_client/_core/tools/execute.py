@@ -15,6 +15,7 @@ import copy
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeAlias
@@ -105,7 +106,8 @@ class ToolExecutor:
             ones.
         limits: The time limits, and the number of tools that run at once.
         ask: Returns the answer to a question of a tool; raises `UnansweredError` if there is none.
-        note: Called with each new status of an execution, before it is saved or observed.
+        decided: Returns the decision about a call that was given before; None without one.
+        note: Called with each new status of an execution, and with its decision, before it is saved or observed.
         observe: Called with every change of an execution: for "running" and for the final status in the task that
             executes the tool, for progress in the event loop's thread.
         save: Awaited before a function is called, before a person is asked, and after a function answered while others
@@ -124,6 +126,7 @@ class ToolExecutor:
     approved_tools: set[str]
     limits: ToolLimits
     ask: Callable[[Interrupt], Awaitable[GivenAnswer]]
+    decided: Callable[[str], ToolDecision | None]
     note: Callable[[ToolExecution], None]
     observe: Callable[[ToolExecution], object]
     save: Callable[[], Awaitable[None]]
@@ -141,17 +144,16 @@ class ToolExecutor:
         self.unfinished = 0
         """The number of calls that have not come to their end."""
 
-    async def execute(self, calls: Sequence[ToolCall], approvals: Mapping[str, Approve | None]) -> list[ToolMessage]:
+    async def execute(self, calls: Sequence[ToolCall]) -> list[ToolMessage]:
         """Execute calls side by side.
 
         Args:
             calls: The calls.
-            approvals: The approvals that were given already, by the id of the call.
 
         Returns:
             The results in the order of the calls; a call that waits for an approval or an answer has none.
         """
-        tasks = [ToolCallTask(call, self, approvals.get(call.id)) for call in calls]
+        tasks = [ToolCallTask(call, self) for call in calls]
         self.unfinished = len(tasks)
         await side_by_side([task.run for task in tasks])
         return [task.message for task in tasks if task.message is not None]
@@ -162,14 +164,13 @@ class ToolCallTask:
 
     Args:
         call: The call.
-        executor: The executor, for the run, limits, approvals and records.
-        approval: An approval that was given already.
+        executor: The executor, for the run, limits, decisions and records.
     """
 
-    def __init__(self, call: ToolCall, executor: ToolExecutor, approval: Approve | None) -> None:
+    def __init__(self, call: ToolCall, executor: ToolExecutor) -> None:
         self.message: ToolMessage | None = None
         """The result for the agent; None if the call is left to the caller."""
-        self._call, self._executor, self._approval = call, executor, approval
+        self._call, self._executor = call, executor
         name, run = call.function.name, executor.run_input
         self._ids = {"tool_call_id": call.id, "thread_id": run.thread_id, "run_id": run.run_id}
         self._tool = executor.offered.get(name) or OfferedTool(Tool(name=name, description=""))
@@ -177,20 +178,23 @@ class ToolCallTask:
         self._is_admitted = False
         repeated = executor.repeated.get(call.id)
         # A call that is made again with an answer was decided about before.
-        self._approved_by: Decider | None = "person" if repeated is None else None
+        decision = executor.decided(call.id) if repeated is None else None
+        self._given = None if decision is None else decision.given
+        if repeated is not None:
+            self._given = Approve(repeated.arguments)
         # A copy: an answer is used up when the tool asks again, and the question stays saved until the call has ended.
         self._known_answers = [] if repeated is None else [*repeated.answers]
         self._left: Any = None if repeated is None else repeated.left
         self._answers: list[GivenAnswer] = []
         try:
             # The agent's arguments need not even be whole if an approval has brought all of them.
-            self._bound: BoundCall | ToolError = self._bind(approval.arguments if approval else None)
+            self._bound: BoundCall | ToolError = self._bind(getattr(self._given, "arguments", None))
             # Observers and approvers get copies, so that none of them changes what the function is called with.
             arguments = copy.deepcopy(self._bound.arguments)
         except ToolError as error:
             self._bound, arguments = error, dict[str, Any]()
         description = self._tool.definition.description
-        self._execution = ToolExecution(call.id, name, "waiting", arguments, description=description)
+        self._execution = ToolExecution(call.id, name, "waiting", arguments, description=description, decision=decision)
         self._change()
 
     async def run(self) -> None:
@@ -221,34 +225,12 @@ class ToolCallTask:
         call = self._bound
         if isinstance(call, ToolError):
             raise call
-        given, by = (self._approval, self._approved_by) if self._approval else await self._decide(call)
+        given = self._given or await self._decide(call)
         if given is None:
             return None
-        self._note_decision(given, by)
         if isinstance(given, Deny):
             return "denied", given.reason, "denied"
-        if given.arguments is not None and self._approval is None:
-            call = self._bind(given.arguments)
-            # Completed by defaults, as the agent's are.
-            self._note_decision(replace(given, arguments=call.arguments), by)
-        if given.always:
-            self._executor.approved_tools.add(call.name)
-        return await self._call_tool(call)
-
-    def _note_decision(self, given: Approve | Deny, by: Decider | None) -> None:
-        if by is not None:
-            decision = ToolDecision.of(copy.deepcopy(given), by, self._asked_arguments())
-            self._execution = replace(self._execution, decision=decision)
-
-    def _asked_arguments(self) -> object:
-        """Return the agent's arguments, completed by defaults; None if they do not fit the tool."""
-        bound: BoundCall | ToolError = self._bound
-        if self._approval is not None and self._approval.arguments is not None:
-            try:
-                bound = self._bind(None)
-            except ToolError as error:
-                bound = error
-        return bound.arguments if isinstance(bound, BoundCall) else None
+        return await self._call_tool(call if given.arguments is None or self._given else self._bind(given.arguments))
 
     def _bind(self, edited: Mapping[str, Any] | None) -> BoundCall:
         """Check the agent's arguments, or those of an approval."""
@@ -262,25 +244,47 @@ class ToolCallTask:
             problem = ":" if edited is None else " was approved with other arguments, but"
             raise ToolError(f"tool call {self._call.id!r}{problem} {error}") from error.__cause__
 
-    async def _decide(self, call: BoundCall) -> _Given:
+    async def _decide(self, call: BoundCall) -> Approve | Deny | None:
         definition, agent = self._tool.definition, self._executor.agent
         request = ApprovalRequest(tool=definition, arguments=call.arguments, agent=agent, **self._circumstances())
         # The rule is asked under the same limit, as it may ask a person, too.
         async with self._executor.approvals:
-            if call.name in self._executor.approved_tools:
-                return Approve(), "person"
-            rule = _approval_rule(self._tool, call)
-            if rule is not False:
-                await self._executor.save()
-            if not await _needs_approval(rule, request):
-                return Approve(), "rule" if callable(rule) else None
-            asking = replace(request, message=self._tool.question(call))
-            return await _decision(self._executor.approve, asking, self._executor.people)
+            given, by = await self._answer(request, call)
+        if given is not None and by is not None:
+            self._note_decision(given, by, call)
+        return given
+
+    async def _answer(self, request: ApprovalRequest, call: BoundCall) -> _Given:
+        if call.name in self._executor.approved_tools:
+            return Approve(), "person"
+        rule = _approval_rule(self._tool, call)
+        if rule is not False:
+            await self._executor.save()
+        if not await _needs_approval(rule, request):
+            return Approve(), "rule" if callable(rule) else None
+        asking = replace(request, message=self._tool.question(call))
+        return await _decision(self._executor.approve, asking, self._executor.people)
+
+    def _note_decision(self, given: Approve | Deny, by: Decider, call: BoundCall) -> None:
+        """Note a decision as soon as it is given: whatever is saved from now on has it."""
+        own = copy.deepcopy(given)
+        if isinstance(own, Approve) and own.arguments is not None:
+            with suppress(ToolError):  # they are refused in a moment
+                # Completed by defaults, as the agent's are.
+                own = replace(own, arguments=self._bind(own.arguments).arguments)
+        self._execution = replace(self._execution, decision=ToolDecision.of(own, by, call.arguments))
+        self._executor.note(self._execution)
+        if isinstance(given, Approve) and given.always:
+            self._executor.approved_tools.add(call.name)
 
     async def _call_tool(self, call: BoundCall) -> _Ending | None:
         own = self._tool.owner.timeout(call)
         limit = self._executor.limits.timeout if own is None else own
-        async with self._executor.turns:
+        turns = self._executor.turns
+        if self._execution.decision is not None and not turns.available_tokens:
+            # While the call waits for its turn, the decision must not be lost with the program.
+            await self._executor.save()
+        async with turns:
             await self._executor.leaving.admit()
             self._is_admitted = True
             # Noted and saved before the function is called: a program that is killed in it must not call it again.
