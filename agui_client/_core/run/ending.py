@@ -281,6 +281,7 @@ class Saving:
     def __init__(self, call: Call, loop: RunLoop) -> None:
         self._call, self._loop = call, loop
         self._next_at = 0.0
+        self._saved: Checkpoint | None = None
         self._failure: Exception | None = None
 
     async def save(self, following: str | None = None, *, is_at_end: bool = False) -> None:
@@ -300,9 +301,15 @@ class Saving:
             return
         began = perf_counter()
         self._next_at = began + SAVE_SECONDS
+        checkpoint = replace(checkpoint_of(call, following), is_at_end=is_at_end)
+        # Nearly always a run is sent, and the block left, with what the last save has. While events arrive they change
+        # state and messages in place, so that two checkpoints of that time cannot be compared.
+        if (is_at_end or not call.round.outcome.first_event_at) and checkpoint == self._saved:
+            return
         try:
             for save in saves:
-                await self._loop.call(save, replace(checkpoint_of(call, following), is_at_end=is_at_end))
+                await self._loop.call(save, checkpoint)
+            self._saved = checkpoint
             # A save is slow where many are made: fewer of them make each one faster, and events wait for none of them
             # longer than a twentieth of the time.
             took = perf_counter() - began
@@ -352,7 +359,7 @@ def checkpoint_of(call: Call, following: str | None = None) -> Checkpoint:
     is_at_work = is_at_work or call.leaving.is_saving
     return Checkpoint(
         members=conversation.members(),
-        results=results,
+        results=tuple(results),
         run_id=run_input.run_id if is_run_open else None,
         resume=run_input.resume or () if is_run_open and not has_started else (),
         call_id=call_id if is_at_work else None,

@@ -88,7 +88,7 @@ class RunRequest:
     repeated: Mapping[str, ToolQuestion] = MappingProxyType({})
     """The questions of calls that are made again, with all answers, by call id."""
     _answers: Mapping[str, Any] = MappingProxyType({})
-    _fates: dict[str, Fate] = MappingProxyType({})  # type: ignore[assignment]
+    _fates: Mapping[str, Fate] = MappingProxyType({})
     _records: Mapping[str, ToolCallRecord] = MappingProxyType({})
     _approved: Mapping[str, Approve] = MappingProxyType({})
 
@@ -217,7 +217,7 @@ class RunRequest:
         """Give up the waiting calls that need no approval here, so that nobody can be asked about them again."""
         calls = {key: self._conversation.tool_call(key) for key in self._with(Fate.ASKED)}
         unasked = {key: Fate.WITHOUT for key, each in calls.items() if each is None or not _wants_approval(each, tools)}
-        self._fates |= unasked
+        self._fates = {**self._fates, **unasked}
         self.results = [*self.results, *self._results_of(unasked)]
 
     def add_to_conversation(self) -> None:
