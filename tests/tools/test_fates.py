@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from ag_ui.core import FunctionCall, ToolCall
+from ag_ui.core import FunctionCall, Interrupt, ToolCall
 
 from agui_client import Approve
 from agui_client._core.conversation.fates import Brought, Fate, fate
 from agui_client._core.conversation.ledger import AnsweredBy, CallStatus, ToolCallRecord
 from agui_client._core.conversation.state_merging import ABSENT
+from agui_client._core.tools.questions import GivenAnswer, ToolQuestion
 from agui_client.errors import ToolError
 from agui_client.types import ToolDecision
 
@@ -29,7 +30,13 @@ _DECIDED = [
     for made in (("approved", "person"), ("denied", "nobody"))
     for each in _UNDECIDED
 ]
-_RECORDS = [None, *_UNDECIDED, *_DECIDED]
+_QUESTION = ToolQuestion(interrupt=Interrupt(id="i", reason="r", tool_call_id="c"), arguments={})
+_ANSWERED = [
+    _record(CallStatus.ASKED, side).become(question=each)
+    for side in AnsweredBy
+    for each in (_QUESTION, _QUESTION.model_copy(update={"given": GivenAnswer(payload=1)}))
+]
+_RECORDS = [None, *_UNDECIDED, *_DECIDED, *_ANSWERED]
 _BROUGHT = [Brought(*each) for each in itertools.product((False, True), repeat=5)]
 
 
@@ -38,7 +45,10 @@ def _expected(record: ToolCallRecord | None, brought: Brought) -> Fate:
     is_ours = record is not None and record.answered_by is not _AGENTS
     is_begun = record is not None and record.status is CallStatus.EXECUTING
     is_waiting = record is not None and (record.status, record.answered_by) == (CallStatus.WAITING, _OURS)
-    is_decided = is_waiting and record is not None and record.decision is not None and brought.is_nothing
+    has_answer = record is not None and record.question is not None and record.question.given is not None
+    has_answer = has_answer and record is not None and record.answered_by is _OURS
+    is_decided = has_answer or (is_waiting and record is not None and record.decision is not None)
+    is_decided = is_decided and brought.is_nothing
     can_ask = is_waiting and not is_decided and brought.is_nothing and brought.can_ask
     ways = {
         Fate.LATER: not brought.goes_on and is_ours,

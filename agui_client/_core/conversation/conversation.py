@@ -354,7 +354,14 @@ class Conversation:
     @property
     def questions(self) -> list[ToolQuestion]:
         """The questions of tool calls that wait for an answer, to be made again with it."""
-        return [each.question for each in self.open_records if each.question is not None]
+        asked = [each.question for each in self.open_records if each.question is not None]
+        return [each for each in asked if each.given is None]
+
+    def answered_question(self, tool_call_id: str) -> ToolQuestion | None:
+        """Return the question of a call that is to be made again with its answer; None if there is none."""
+        record = self.ledger.get(tool_call_id)
+        question = None if record is None else record.question
+        return None if question is None or question.given is None else question
 
     def note_execution(self, execution: ToolExecution) -> None:
         """Note that a call is decided about, that its function is called, or that its question waits for an answer.

@@ -61,10 +61,10 @@ def fate(record: ToolCallRecord | None, answer: object, brought: Brought) -> Fat
         return Fate.RUN if isinstance(answer, Approve) else Fate.GIVEN
     if not brought.goes_on:
         return Fate.LATER if is_ours else Fate.LEFT
-    if brought.is_nothing and record is not None and record.is_waiting and record.is_of_application:
-        if record.decision is not None:
+    if brought.is_nothing and record is not None and record.is_of_application:
+        if record.is_decided:
             return Fate.RUN
-        if brought.can_ask:
+        if record.is_waiting and brought.can_ask:
             return Fate.ASKED
     # The other calls of a run that resumes may be those that it goes on with.
     if brought.resumes and not is_ours:

@@ -39,7 +39,7 @@ from ag_ui.core import ToolCall
 from pydantic import BaseModel, ConfigDict, Field
 
 from agui_client._core.tools.approval import ToolDecision
-from agui_client._core.tools.questions import ToolQuestion
+from agui_client._core.tools.questions import GivenAnswer, ToolQuestion
 
 if TYPE_CHECKING:
     from agui_client._core.conversation.conversation import Conversation
@@ -150,6 +150,13 @@ class ToolCallRecord(BaseModel):
         """Whether the call waits to be answered, and its function was not called."""
         return self.status is CallStatus.WAITING
 
+    @property
+    def is_decided(self) -> bool:
+        """Whether all is said that is needed to execute the call, which waits for nothing but its turn."""
+        if self.is_asked:
+            return self.question is not None and self.question.given is not None
+        return self.is_waiting and self.decision is not None
+
     def become(self, **changes: Any) -> ToolCallRecord:
         """Return the record with changes."""
         return self.model_copy(update=changes)
@@ -210,6 +217,12 @@ class Ledger:
     def ask(self, tool_call_id: str, question: ToolQuestion) -> None:
         """Note that the function of a call has asked a question, and waits to be called again with its answer."""
         self._change(tool_call_id, status=CallStatus.ASKED, question=question)
+
+    def answer_question(self, tool_call_id: str, given: GivenAnswer) -> None:
+        """Note the answer to the question of a call, which is made again with it."""
+        record = self._records[tool_call_id]
+        assert record.question is not None
+        self._change(tool_call_id, question=record.question.model_copy(update={"given": given}))
 
     def answer(self, tool_call_id: str) -> None:
         """Note that a call was answered here."""

@@ -298,7 +298,7 @@ async def _execute(call: Call, save: Save, tool_calls: Sequence[ToolCall]) -> li
         note_agent=run.note_asked,
         executions=call.executed[-1],
         agent="" if run.parent is None else run.agent.name or "",
-        repeated=call.request.repeated if call.request else {},
+        repeated=conversation.answered_question,
         leaving=call.leaving,
     )
     return await executor.execute(tool_calls)

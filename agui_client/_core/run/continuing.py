@@ -160,7 +160,7 @@ class ContinuedRequest(RunRequest):
         again = [each.tool_call_id for each in begun if self._may_repeat(each, tools.offered)]
         unknown = {each.tool_call_id: ToolError(UNKNOWN_RESULT) for each in begun if each.tool_call_id not in again}
         self.results = result_messages(unknown)
-        left = [each.tool_call_id for each in records if each.is_waiting]
+        left = [each.tool_call_id for each in records if each.is_waiting or each.is_decided]
         return [*again, *left]
 
     def _may_repeat(self, record: ToolCallRecord, offered: Mapping[str, OfferedTool]) -> bool:

@@ -85,8 +85,7 @@ class RunRequest:
     """The answers to tool calls; agents and models refuse a conversation in which a call has none."""
     left_branch: str | None = None
     """The id of the last message that a stored thread leaves for this call, if that was written a moment ago."""
-    repeated: Mapping[str, ToolQuestion] = MappingProxyType({})
-    """The questions of calls that are made again, with all answers, by call id."""
+    _repeated: Mapping[str, GivenAnswer] = MappingProxyType({})
     _answers: Mapping[str, Any] = MappingProxyType({})
     _fates: Mapping[str, Fate] = MappingProxyType({})
     _records: Mapping[str, ToolCallRecord] = MappingProxyType({})
@@ -105,10 +104,7 @@ class RunRequest:
         self._conversation = conversation
         self._shown_arguments: dict[str, object] = {}
         self._answers = results
-        self.repeated = {
-            key: each.model_copy(update={"answers": [*each.answers, given[each.interrupt.id]]})
-            for key, each in repeated.items()
-        }
+        self._repeated = {key: given[each.interrupt.id] for key, each in repeated.items()}
         self.prompts = prompts
         unanswered = check_results(conversation, results)
         self._records = {
@@ -232,8 +228,10 @@ class RunRequest:
 
     def _decide(self, tool_call_id: str, approval: Approve) -> None:
         """Write an approval into the ledger, so that it is saved with all else that the caller brought."""
-        if tool_call_id in self.repeated:
-            return  # decided about before the question was asked
+        if tool_call_id in self._repeated:
+            # It was decided about before it asked its question.
+            self._conversation.ledger.answer_question(tool_call_id, self._repeated[tool_call_id])
+            return
         call = self._conversation.tool_call(tool_call_id)
         assert call is not None
         asked = self._shown_arguments.get(tool_call_id)

@@ -115,7 +115,7 @@ class ToolExecutor:
         note_agent: Takes the beginnings and ends of agents that tools ask.
         executions: Gets every execution as it is now, by the id of the call.
         agent: The name of the agent that makes the calls, for approvers; empty if that needs no saying.
-        repeated: The questions of calls that are made again, with all answers, by the id of the call.
+        repeated: Returns the question of a call that is made again, with all answers; None for any other call.
         leaving: Says whether a function may begin, and gets to know of its end.
     """
 
@@ -133,7 +133,7 @@ class ToolExecutor:
     note_agent: Callable[[Event, BaseException | None], None] | None = None
     executions: dict[str, ToolExecution] = field(default_factory=dict[str, ToolExecution])
     agent: str = ""
-    repeated: Mapping[str, ToolQuestion] = field(default_factory=dict[str, ToolQuestion])
+    repeated: Callable[[str], ToolQuestion | None] = dict[str, ToolQuestion]().get
     leaving: Leaving = field(default_factory=Leaving)
 
     def __post_init__(self) -> None:
@@ -176,14 +176,14 @@ class ToolCallTask:
         self._tool = executor.offered.get(name) or OfferedTool(Tool(name=name, description=""))
         self._began: float | None = None
         self._is_admitted = False
-        repeated = executor.repeated.get(call.id)
+        repeated = executor.repeated(call.id)
         # A call that is made again with an answer was decided about before.
         decision = executor.decided(call.id) if repeated is None else None
         self._given = None if decision is None else decision.given
         if repeated is not None:
             self._given = Approve(repeated.arguments)
         # A copy: an answer is used up when the tool asks again, and the question stays saved until the call has ended.
-        self._known_answers = [] if repeated is None else [*repeated.answers]
+        self._known_answers = [] if repeated is None else [*repeated.answers, *filter(None, [repeated.given])]
         self._left: Any = None if repeated is None else repeated.left
         self._answers: list[GivenAnswer] = []
         try:

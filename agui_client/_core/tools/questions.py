@@ -91,5 +91,7 @@ class ToolQuestion(BaseModel):
     """The arguments that the tool was called with, as JSON: those that were approved, if approval was needed."""
     answers: list[GivenAnswer] = Field(default_factory=list[GivenAnswer])
     """The answers to earlier questions of the call, in order; those only that came after what it left."""
+    given: GivenAnswer | None = None
+    """The answer to the question, until the call is made again with it; None as long as it waits for one."""
     left: Any = Field(default=None, repr=False)
     """The value that the tool left with `ToolContext.leave`, to go on from there; None for one that begins anew."""
