@@ -428,14 +428,11 @@ class StoredThreadRequest(RunRequest):
         """The state as the caller knows it."""
         return {} if (state := self._caller.input.state) is None else state
 
-    def check_tools(self, tools: CallTools) -> Sequence[str]:
+    def check_tools(self, tools: CallTools) -> None:
         """Check answers to tool calls against the tools that are offered; refuse those for tools of this side.
 
         Args:
             tools: The tools of the first run.
-
-        Returns:
-            The ids of the calls to execute before the first run.
 
         Raises:
             UsageError: A call cannot be executed here, or was executed, or the answer needs to be an approval.
@@ -446,7 +443,7 @@ class StoredThreadRequest(RunRequest):
             self._dropped += [self._sent_results[key] for key in ours]
             # Under the caller's id, so that it learns what its result was replaced by.
             self.results = [_without_result(each) if each.tool_call_id in ours else each for each in self.results]
-        return super().check_tools(tools)
+        super().check_tools(tools)
 
     def add_to_conversation(self) -> None:
         """Add the messages and the state of the caller to the conversation."""

@@ -19,7 +19,7 @@ from agui_client import (
     ToolRoundsExceededError,
     tool,
 )
-from agui_client._core.tools.execute import ToolExecutor, sort_calls
+from agui_client._core.tools.execute import ToolExecutor
 from agui_client._core.tools.interrupts import answer_question
 from agui_client._core.tools.tool_limits import RoundLimits
 from agui_client._core.tools.toolset import OfferedTool
@@ -191,23 +191,6 @@ async def test_an_approval_that_was_given_needs_no_approver_and_may_bring_all_ar
     messages = await executor(made.record, pay, decided=made_before.get).execute(calls)
     assert [(each.tool_call_id, each.content) for each in messages] == [("c1", "1"), ("c2", "2")]
     assert made.last("c3") == ("waiting", None)
-
-
-@pytest.mark.requirement("TOOL-9", "TOOL-11")
-async def test_pending_calls_are_sorted_by_who_answers_them() -> None:
-    tools = {"work": offered(work), "ask": OfferedTool(pay.definition)}
-    ids = {"work": "work", "ask": "ask", "search": "search", "held": "work"}
-    pending = [call(name, tool_call_id) for tool_call_id, name in ids.items()]
-
-    def sort(calls: list[ToolCall], *, are_named: bool) -> tuple[list[str], bool, list[str]]:
-        ours, is_waiting, warnings = sort_calls(calls, tools, withheld={"held": "why"}, are_named=are_named)
-        return [each.id for each in ours], is_waiting, warnings
-
-    withheld = "tool call 'held' is left to the application: why"
-    taken = "a call to 'search', which was not offered, is taken for the agent's own"
-    assert sort(pending, are_named=False) == (["work"], True, [taken, withheld])
-    assert sort(pending, are_named=True) == (["work", "search"], True, [withheld])
-    assert sort(pending[:1], are_named=False) == (["work"], False, [])
 
 
 async def test_rounds_are_counted_where_they_are_checked() -> None:

@@ -21,10 +21,11 @@ from ag_ui.core import (
 from anyio import to_thread
 
 from agui_client import Approve, ConversationSnapshot, HttpAgent, UsageError, tool
-from agui_client._core.conversation.answer_checks import check_results, withheld_calls
+from agui_client._core.conversation.answer_checks import check_results
 from agui_client._core.conversation.changes import ResultsAdded
 from agui_client._core.conversation.conversation import Conversation
 from agui_client._core.conversation.ledger import AnsweredBy, CallStatus, Ledger, ToolCallRecord
+from agui_client._core.run.next_step import Able, Part, part_of
 from agui_client._core.tools.questions import ToolQuestion
 from agui_client.testing import ScriptedAgent, Step, Turn, serve_bytes, sse, text, tool_call, turn
 from support.teller import Teller, ended, snapshot
@@ -253,10 +254,10 @@ def test_a_call_goes_from_status_to_status_as_the_table_says_or_not_at_all(statu
 # --- what each status means
 
 _MEANS = {
-    CallStatus.PLACEHOLDER: (True, True, False, True, None),
+    CallStatus.PLACEHOLDER: (True, True, False, True, "the run that made it did not finish"),
     CallStatus.CUT: (True, False, False, True, "the run that made it did not finish"),
-    CallStatus.WAITING: (True, True, False, False, None),
-    CallStatus.ASKED: (True, True, False, False, None),
+    CallStatus.WAITING: (True, True, False, False, ""),
+    CallStatus.ASKED: (True, True, False, False, ""),
     CallStatus.EXECUTING: (True, True, True, True, "its function was called before"),
     # No run has received its result, so another one may take its place.
     CallStatus.ANSWERED: (True, True, False, True, "its function was called before"),
@@ -273,10 +274,11 @@ def test_a_status_says_what_may_become_of_a_call_without_a_result(status: CallSt
     is_pending = conversation.pending_tool_calls == [call]
     is_waiting = conversation.waiting_calls == {"c": call}
     is_unknown = conversation.unknown_tool_calls == [call]
-    why = withheld_calls(conversation).get("c")
+    part, why = part_of(record(status).become(shown=call), Able({}), is_offered=True)
     conversation.apply(ResultsAdded([ToolMessage(id="r", tool_call_id="c", content="unknown", metadata=_MARK)], False))
     try:
         takes_late = check_results(conversation, {"c": "late"}) == []
     except UsageError:
         takes_late = False
     assert (is_pending, is_waiting, is_unknown, takes_late, why) == _MEANS[status]
+    assert (part is Part.OURS) is (status is CallStatus.WAITING)

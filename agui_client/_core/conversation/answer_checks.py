@@ -130,18 +130,5 @@ def _takes_late_result(conversation: Conversation, tool_call_id: str) -> bool:
     return conversation.has_placeholder(tool_call_id) and conversation.ledger.has(tool_call_id, *statuses)
 
 
-def withheld_calls(conversation: Conversation) -> dict[str, str]:
-    """Return the calls that no function is to be called for, with the reason."""
-    withheld: dict[str, str] = {}
-    for record in conversation.ledger:
-        if record.is_begun:
-            withheld[record.tool_call_id] = "its function was called before"
-        elif not record.is_whole:
-            withheld[record.tool_call_id] = "its arguments never ended"
-        elif record.status is CallStatus.CUT:
-            withheld[record.tool_call_id] = "the run that made it did not finish"
-    return withheld
-
-
 def _quoted_call(call: ToolCall) -> str:
     return repr(f"{call.function.name}({call.function.arguments})"[:_LONGEST_CALL])

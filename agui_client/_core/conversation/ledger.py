@@ -155,7 +155,7 @@ class ToolCallRecord(BaseModel):
         """Whether all is said that is needed to execute the call, which waits for nothing but its turn."""
         if self.is_asked:
             return self.question is not None and self.question.given is not None
-        return self.is_waiting and self.decision is not None
+        return self.status in (CallStatus.WAITING, CallStatus.CUT) and self.decision is not None
 
     def become(self, **changes: Any) -> ToolCallRecord:
         """Return the record with changes."""

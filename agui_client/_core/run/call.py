@@ -27,7 +27,7 @@ from agui_client._core.tools.working_time import PeopleTime
 from agui_client.errors import UsageError
 
 if TYPE_CHECKING:
-    from ag_ui.core import CustomEvent, TokenUsage, ToolMessage
+    from ag_ui.core import CustomEvent, TokenUsage, ToolCall, ToolMessage
 
     from agui_client._core.conversation.conversation import Conversation
     from agui_client._core.protocol.prompts import Prompt
@@ -113,8 +113,6 @@ class Call:
     """The messages, answers and results that came with the call; None for a replay."""
     known_ids: frozenset[str] = field(default=frozenset(), init=False)
     """The ids of the messages that existed before the first run."""
-    approved: Sequence[str] = field(default=(), init=False)
-    """The ids of the tool calls to execute before the first run; the ledger has what was decided about them."""
     also_save: Save | None = field(default=None, init=False)
     """Awaited before the agent's own function that saves; None if nothing else is saved."""
     error: Exception | None = field(default=None, init=False)
@@ -219,6 +217,14 @@ class Call:
             self.observers.call("on_call_end", self.round, call_end(self, self._result))
 
     # --- for features, which get this from `run.call`
+
+    @property
+    def undecided(self) -> list[ToolCall]:
+        """The tool calls that nobody has decided about, apart from those that the caller has left for later."""
+        later = self.request.postponed if self.request else ()
+        records = [each for each in self.conversation.open_records if each.tool_call_id not in later]
+        waiting = [each.tool_call_id for each in records if each.is_waiting and each.is_of_application]
+        return [call for key in waiting if (call := self.conversation.tool_call(key)) is not None]
 
     @property
     def has_given_input(self) -> bool:

@@ -7,7 +7,7 @@ idempotent (TOOL-10, SEC-3), and then the next run is sent.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,21 +17,19 @@ from pydantic import BaseModel
 from agui_client._core.conversation.ledger import AnsweredBy, CallStatus, ToolCallRecord
 from agui_client._core.conversation.snapshot import ConversationSnapshot, document_of
 from agui_client._core.protocol.message_text import tool_calls_in
-from agui_client._core.protocol.placeholders import UNKNOWN_RESULT
-from agui_client._core.run.run_request import RequestSource, RunRequest, composed_input, result_messages
+from agui_client._core.run.run_request import RequestSource, RunRequest, composed_input
 from agui_client._core.tools.context import BoundCall
-from agui_client.errors import ToolError
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from ag_ui.core import Message, RunAgentInput, ToolCall
+    from ag_ui.core import Message, RunAgentInput
 
     from agui_client._core.conversation.conversation import Conversation
     from agui_client._core.conversation.log import PastRuns
     from agui_client._core.run.ending import Checkpoint
     from agui_client._core.run.options import RunOptions
-    from agui_client._core.tools.toolset import CallTools, OfferedTool
+    from agui_client._core.tools.toolset import CallTools
 
 
 READS_ONLY: ContextVar[bool] = ContextVar("READS_ONLY", default=False)
@@ -132,41 +130,30 @@ class ContinuedRequest(RunRequest):
         self._conversation, self._is_between_runs = conversation, continuation.is_between_runs
         self.input = composed_input(conversation, options, [*conversation.messages], continuation.resume)
 
-    @property
-    def undecided(self) -> Sequence[ToolCall]:
-        """The tool calls that wait for approval."""
-        asked = {each.interrupt.tool_call_id for each in self._conversation.questions}
-        waiting = self._conversation.waiting_calls if self.is_held_up else {}
-        return [call for key, call in waiting.items() if key not in asked]
+    is_reopened = True
 
     @property
-    def is_held_up(self) -> bool:
-        """Whether a call of the run before waits for a person, or for the caller."""
-        return self._is_between_runs and bool(self._conversation.waiting_calls)
+    def is_sent_at_once(self) -> bool:
+        """Whether the run of the checkpoint is sent again."""
+        return not self._is_between_runs
 
-    def check_tools(self, tools: CallTools) -> Sequence[str]:
-        """Find out what becomes of the calls of the run before.
+    @property
+    def aside(self) -> Collection[str]:
+        """Nothing: the call goes on with all that waits."""
+        return ()
+
+    def check_tools(self, tools: CallTools) -> None:
+        """Check nothing: no caller has said anything."""
+
+    def may_repeat(self, tools: CallTools, record: ToolCallRecord) -> bool:
+        """Return whether a call that was begun is made again.
 
         Args:
             tools: The tools of the first run.
-
-        Returns:
-            The ids of the calls to execute before it.
+            record: The record of the call.
         """
-        if not self._is_between_runs:
-            return ()
-        records = [each for each in self._conversation.open_records if each.is_of_application]
-        begun = [each for each in records if each.is_begun]
-        again = [each.tool_call_id for each in begun if self._may_repeat(each, tools.offered)]
-        unknown = {each.tool_call_id: ToolError(UNKNOWN_RESULT) for each in begun if each.tool_call_id not in again}
-        self.results = result_messages(unknown)
-        left = [each.tool_call_id for each in records if each.is_waiting or each.is_decided]
-        return [*again, *left]
-
-    def _may_repeat(self, record: ToolCallRecord, offered: Mapping[str, OfferedTool]) -> bool:
-        """Return whether a call that was begun is made again."""
         call = self._conversation.tool_call(record.tool_call_id)
-        tool = offered.get(call.function.name) if call is not None else None
+        tool = tools.offered.get(call.function.name) if call is not None else None
         if call is None or tool is None or tool.toolset is None:
             return False
         bound = BoundCall(call.id, call.function.name, {})

@@ -13,22 +13,16 @@ from contextlib import AsyncExitStack, contextmanager
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, TypeVar, cast
+from uuid import uuid4
 from weakref import WeakSet
 
 from agui_client._core.run import ending
-from agui_client._core.run.between_runs import (
-    ask_again,
-    begin_work,
-    execute_and_ask,
-    execute_approved,
-    prepare_next_run,
-    work_left,
-)
+from agui_client._core.run.between_runs import Between, ask_again
 from agui_client._core.run.ending import Saving
 from agui_client._core.run.last_steps import abandon_run, finish_run, step
 from agui_client._core.run.lost_run import repeated_request
 from agui_client._core.run.round import Round
-from agui_client._core.run.run_request import Answers, composed_input, event_of_result, request_of
+from agui_client._core.run.run_request import composed_input, event_of_result, request_of
 from agui_client._core.run.state import Phase, Reason
 from agui_client._core.run.steering import acquire_turn
 from agui_client._core.run.subagents import is_of_a_member
@@ -43,10 +37,11 @@ if TYPE_CHECKING:
     from typing import Self
 
     from ag_ui import core
-    from ag_ui.core import RunAgentInput, Tool
+    from ag_ui.core import RunAgentInput, Tool, ToolMessage
 
     from agui_client._core.protocol.prompts import Prompt
     from agui_client._core.run.call import Call
+    from agui_client._core.run.next_step import Ask, Forget, Work
     from agui_client._core.run.run_loop import RunLoop
     from agui_client._core.transport.source import Source
 
@@ -74,11 +69,12 @@ class Engine:
         """The record of the call."""
         self._state, self._prompt, self._loop = call.state, prompt, loop
         self._saving = Saving(call, loop)
+        self._between = Between(call, self._saving, self._wait_for)
         self._waiter: Waiter | None = None
         self._stack = AsyncExitStack()
         self._iteration = cast("AsyncGeneratorType[core.Event, None]", self._events())
         self._next_event: Callable[[], Awaitable[core.Event]] = self._iteration.__anext__
-        self._is_forked = False
+        self._is_forked, self._next_run_id = False, str(uuid4())
         _ENGINES.add(self)
 
     # --- entering the block
@@ -116,7 +112,7 @@ class Engine:
                 await call.time.open(call.tools, stack)
             tools = await self._listed_tools(first)
             if call.request is not None:
-                call.approved = call.request.check_tools(call.tools)
+                call.request.check_tools(call.tools)
                 call.request.add_to_conversation()
                 call.request.warn(call.warnings)
             # After the prompt was added: what the caller brought is not new in the result.
@@ -126,6 +122,7 @@ class Engine:
             by_caller = [each for each in first.resume or () if each not in [again.entry for again in asked_again]]
             answered = [*asked_again, *answered_by_caller(asked, by_caller)]
             self._add_round(first.model_copy(update=sent), answered)
+            self._between.begin()
             self._stack = stack.pop_all()
 
     async def _listed_tools(self, run_input: RunAgentInput) -> Sequence[Tool] | None:
@@ -150,12 +147,17 @@ class Engine:
         """Run the agent, let tools and people answer, and run it again, until nothing is left to answer here."""
         call, state = self.call, self._state
         subscribers, listeners, observers = call.subscribers, call.conversation.listeners, call.observers
+        between = self._between
         is_saved = call.save is not None or call.also_save is not None
         with self._ending_call():
-            for result in await self._begin():
-                yield result
-            # A call that asked a question, or is yet to be approved, waits for the answer; no run is sent before it.
-            while call.request is None or not call.request.is_held_up:
+            if not state.is_stopped:
+                observers.call("on_call_start", call.round)
+            while True:
+                while (step := between.step) is not None:
+                    for result in await self._carry_out(step):
+                        yield result
+                if not await self._begin_run():
+                    break
                 run = call.round
                 pipeline, failure = run.pipeline, None
                 try:
@@ -184,12 +186,7 @@ class Engine:
                 except Exception as error:
                     failure = ending.verdict_on_break(run, error, is_aborted=state.is_aborted)
                 await finish_run(self.call, self._saving, failure)
-                answers = await self._answer()
-                for result in await self._add_answers(answers):
-                    yield result
-                if (following := prepare_next_run(call, answers)) is None:
-                    break
-                await self._begin_next_run(following, answers.answered)
+                await between.take_over()
 
     @contextmanager
     def _ending_call(self) -> Generator[None]:
@@ -209,11 +206,28 @@ class Engine:
             self._next_event = self._fail_after_cut
             raise
 
-    async def _begin(self) -> list[core.Event]:
-        """Execute the calls that were approved with the prompt; return the events of their results."""
-        if not self._state.is_stopped:
-            self.call.observers.call("on_call_start", self.call.round)
-        return await self._add_answers(await execute_approved(self.call, self._saving.save, self._wait_for))
+    async def _begin_run(self) -> bool:
+        """Begin the next run, if one is to be sent; of the first, which was made as the block was entered, only see to it.
+
+        Returns:
+            Whether there is one.
+        """
+        state, between = self._state, self._between
+        if state.phase is Phase.READY:
+            # One that was stopped ends as a run that was not sent.
+            return state.is_stopped or between.is_sent
+        following = between.prepare_next_run(self._next_run_id)
+        if following is None:
+            return False
+        if state.phase is Phase.OVER:
+            # The run left nothing to answer: the user steers. A stop while the tools are listed aborts the call.
+            state.answer()
+        answered, between.answered = between.answered, []
+        tools = await self._loop.call(self._listed_tools, following)
+        state.begin_run()
+        self._next_run_id = str(uuid4())
+        self._add_round(following.model_copy(update={"tools": tools}), answered)
+        return True
 
     async def _pause(self, source: Source) -> None:
         await source.pause()
@@ -229,18 +243,10 @@ class Engine:
         has_no_end = self._state.is_aborted and not run.outcome.is_terminal
         return None if has_no_end else ending.verdict(run)
 
-    async def _begin_next_run(self, following: RunAgentInput, answered: Sequence[AnsweredInterrupt]) -> None:
-        if self._state.phase is Phase.OVER:
-            # The run left nothing to answer: the user steers. A stop while the tools are listed aborts the call.
-            self._state.answer()
-        tools = await self._loop.call(self._listed_tools, following)
-        self._state.begin_run()
-        self._add_round(following.model_copy(update={"tools": tools}), answered)
-
     async def _send(self, run: Round) -> Source | None:
         """Call the agent's `run`; return the source of its events, or None if the run was stopped before."""
         call, state = self.call, self._state
-        if call.approved:
+        if call.executed and len(call.rounds) == 1:
             # The input was made when the block was entered, before the calls had their results.
             run.renew_input()
         if not state.is_stopped:
@@ -270,15 +276,13 @@ class Engine:
 
     # --- between two runs
 
-    async def _answer(self) -> Answers:
-        """Have tools and people answer what the present run left, as far as they can."""
-        call, save, work = self.call, self._saving.save, work_left(self.call)
-        if not await begin_work(call, work, self._saving):
-            return Answers()
-        # Here, between the check of the limits and the first question: a call that passes a limit ends with the outcome
-        # of its last run, and one that is stopped while a person is asked has none.
-        self._state.answer()
-        return await execute_and_ask(call, work, save, self._wait_for)
+    async def _carry_out(self, step: Ask | Work | Forget) -> list[core.Event]:
+        """Have people or tools do a step; return events of results, and of agents that were asked."""
+        if self._state.phase is Phase.OVER:
+            # Here, between the check of the limits and the first question: a call that passes a limit ends with the
+            # outcome of its last run, and one that is stopped while a person is asked has none.
+            self._state.answer()
+        return await self._add_answers(await self._between.carry_out(step))
 
     async def _wait_for(self, work: Callable[[], Awaitable[T]]) -> T | None:
         """Wait for code of the application: tools, people, or the function of `history=`.
@@ -299,19 +303,20 @@ class Engine:
         what = "tools, people or the function of history= were at work"
         return await self.call.time.wait(self._waiter, work, what)
 
-    async def _add_answers(self, answers: Answers) -> list[core.Event]:
-        """Add answers to the conversation and save them; return events of results, and of agents that were asked."""
-        self.call.conversation.add_results(answers.messages, are_own=True)
-        if answers.messages:
+    async def _add_answers(self, messages: Sequence[ToolMessage]) -> list[core.Event]:
+        """Add results to the conversation and save them; return events of results, and of agents that were asked."""
+        self.call.conversation.add_results(messages, are_own=True)
+        if messages:
             # One save for the results and the run that is sent next. It is too early for answers of people: those of
             # a run that was sent are not known to have arrived.
             is_left = self._state.is_stopped or self.call.leaving.has_begun
-            is_sent_next = answers.is_complete and not answers.entries and not is_left
-            await self._saving.save(answers.run_id if is_sent_next else None)
+            is_sent_next = self._state.phase is Phase.ANSWERING and self._between.is_sent
+            is_sent_next = is_sent_next and not self._between.answered and not is_left
+            await self._saving.save(self._next_run_id if is_sent_next else None)
         self.call.leaving.note_all_saved()
         # All are added before the first event is given, so that a caller that leaves here loses none of them.
         events = await self.call.round.collect_asked()
-        for message in answers.messages:
+        for message in messages:
             events.append(event_of_result(message))
             await self.call.round.deliver_result(events[-1])
         return events

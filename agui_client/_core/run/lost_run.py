@@ -72,6 +72,8 @@ class RepeatedRequest(RunRequest):
         lost: The run.
     """
 
+    is_sent_at_once = True
+
     def __init__(self, conversation: Conversation, lost: LostRun) -> None:
         self._conversation, self.lost = conversation, lost
         self.input = lost.input.model_copy(update={"tools": None})

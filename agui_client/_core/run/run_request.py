@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -36,28 +35,8 @@ if TYPE_CHECKING:
     from agui_client._core.protocol.prompts import Prompt
     from agui_client._core.protocol.warnings import WarningLog
     from agui_client._core.run.options import RunOptions
-    from agui_client._core.tools.interrupts import AnsweredInterrupt
     from agui_client._core.tools.questions import GivenAnswer, ToolQuestion
     from agui_client._core.tools.toolset import CallTools, OfferedTool
-
-
-@dataclass(frozen=True, slots=True)
-class Answers:
-    """Answers of tools and people to one run."""
-
-    messages: Sequence[ToolMessage] = ()
-    """Results of tool calls, in call order."""
-    answered: Sequence[AnsweredInterrupt] = ()
-    """Interrupts that people have answered."""
-    is_complete: bool = False
-    """Whether nothing is left for the caller, so that another run follows."""
-    run_id: str = field(default_factory=lambda: str(uuid4()))
-    """The id of the run that follows."""
-
-    @property
-    def entries(self) -> list[ResumeEntry]:
-        """The answers to interrupts."""
-        return [each.entry for each in self.answered]
 
 
 class RunRequest:
@@ -77,6 +56,10 @@ class RunRequest:
 
     has_given_input = False
     """Whether the caller made the input of the first run."""
+    is_sent_at_once = False
+    """Whether the first run is sent whatever waits in the conversation."""
+    is_reopened = False
+    """Whether the call goes on where another process was cut off, which may have begun functions."""
     input: RunAgentInput
     """The input of the first run, its tools left out."""
     prompts: Sequence[Message] = ()
@@ -160,25 +143,19 @@ class RunRequest:
         return ABSENT
 
     @property
-    def undecided(self) -> Sequence[ToolCall]:
-        """The tool calls that were to be executed before the first run, and wait for approval."""
-        asked = self._with(Fate.ASKED)
-        waiting = self._conversation.waiting_calls if asked else {}
-        return [waiting[key] for key in asked if key in waiting]
+    def aside(self) -> Collection[str]:
+        """The ids of the calls and interrupts that the first run is sent without a look at."""
+        return [*self._with(Fate.LATER, Fate.LEFT), *(each.id for each in self._conversation.pending_interrupts)]
 
-    @property
-    def is_held_up(self) -> bool:
-        """Whether the calls that were executed before the first run have left something that a person must answer."""
-        return bool(self.undecided) or bool(self._executed and self._conversation.questions)
+    def may_repeat(self, tools: CallTools, record: ToolCallRecord) -> bool:
+        """Return whether a call that was begun in a process that is gone is made again; see `is_reopened`."""
+        raise NotImplementedError
 
-    def check_tools(self, tools: CallTools) -> Sequence[str]:
+    def check_tools(self, tools: CallTools) -> None:
         """Check answers to tool calls against the tools that are offered.
 
         Args:
             tools: The tools of the first run.
-
-        Returns:
-            The ids of the calls to execute before the first run.
 
         Raises:
             UsageError: A call cannot be executed here, or was executed, or the answer needs to be an approval.
@@ -201,13 +178,6 @@ class RunRequest:
                 _refuse_verdict(call, answer, tool)
         self._approved = approved
         self._give_up_unasked(tools)
-        return self._executed
-
-    @property
-    def _executed(self) -> list[str]:
-        """The calls that are executed before the first run."""
-        decided_before = [key for key in self._with(Fate.RUN) if key not in self._answers]
-        return [*self._approved, *decided_before, *self._with(Fate.ASKED)]
 
     def _give_up_unasked(self, tools: CallTools) -> None:
         """Give up the waiting calls that need no approval here, so that nobody can be asked about them again."""
@@ -292,7 +262,7 @@ class GivenInput(RunRequest):
         UsageError: A keyword is about something that is in the input.
     """
 
-    has_given_input = True
+    has_given_input = is_sent_at_once = True
 
     def __init__(self, conversation: Conversation, given: RunAgentInput, options: RunOptions) -> None:
         if refused := sorted(options.keys() & IN_INPUT):
@@ -438,16 +408,19 @@ def composed_input(
     return composed.model_copy(update={"messages": messages})
 
 
-def next_input(before: RunAgentInput, conversation: Conversation, answers: Answers) -> RunAgentInput:
+def next_input(
+    before: RunAgentInput, conversation: Conversation, run_id: str, entries: Sequence[ResumeEntry]
+) -> RunAgentInput:
     """Return the input of the run that follows another in the same call, its tools left out.
 
     Args:
         before: The input of the run before it.
         conversation: The messages and the state to send.
-        answers: The answers to the run before.
+        run_id: The id of the run.
+        entries: The answers to the interrupts of the run before.
     """
     # The run before is the one that this run continues, not the parent that the caller named for that one.
-    changes = {"run_id": answers.run_id, "parent_run_id": None, "tools": None, "resume": list(answers.entries) or None}
+    changes = {"run_id": run_id, "parent_run_id": None, "tools": None, "resume": list(entries) or None}
     return with_conversation(before, conversation).model_copy(update=changes)
 
 

@@ -225,7 +225,7 @@ def _approvals(run: AgentRun) -> list[Interrupt]:
     """Return an interrupt for each pending call of a function here, which waits for approval."""
     result = run.partial
     asked = {interrupt.tool_call_id for interrupt in result.interrupts}
-    left = [*result.pending_tool_calls, *(run.call.request.undecided if run.call.request else ())]
+    left = [*result.pending_tool_calls, *run.call.undecided]
     calls = [call for key, call in {each.id: each for each in left}.items() if key not in asked]
     pending = [(call, run.call.tools.offered.get(call.function.name)) for call in calls]
     places, is_saved = run.call.conversation, run.call.is_saved

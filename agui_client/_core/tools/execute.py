@@ -57,42 +57,6 @@ _Ending: TypeAlias = tuple[ToolStatus, str | list[Part], str | None]
 """The final status, the content of the result, and the error of an execution."""
 
 
-def sort_calls(
-    pending: Sequence[ToolCall],
-    offered: Mapping[str, OfferedTool],
-    *,
-    withheld: Mapping[str, str],
-    are_named: bool,
-) -> tuple[list[ToolCall], bool, list[str]]:
-    """Sort out the pending calls of a run that are executed here.
-
-    Args:
-        pending: The calls of the run that have no result, and that no interrupt is about.
-        offered: The tools that were offered in the run.
-        withheld: The calls that are not executed, by id, with the reason why.
-        are_named: Whether the agent named its pending calls itself (TOOL-9).
-
-    Returns:
-        The calls to execute, whether others wait for the caller, and the warnings about them (TOOL-11).
-    """
-    ours: list[ToolCall] = []
-    warnings: list[str] = []
-    is_waiting = False
-    for call in pending:
-        tool = offered.get(call.function.name)
-        if (why := withheld.get(call.id)) is not None:
-            warnings.append(f"tool call {quoted(call.id)} is left to the application: {why}")
-            is_waiting = True
-        elif are_named if tool is None else tool.toolset is not None:
-            ours.append(call)
-        elif tool is not None:
-            is_waiting = True
-        else:
-            name = quoted(call.function.name)
-            warnings.append(f"a call to {name}, which was not offered, is taken for the agent's own")
-    return ours, is_waiting, warnings
-
-
 @dataclass
 class ToolExecutor:
     """Executes the tool calls of one run.

@@ -1,0 +1,150 @@
+"""What a call does next: a question to its conversation, which is saved, and to nothing else. Without effects.
+
+    step = next_step(conversation, able)        # Ask, Work, Forget, Send or Stop
+    ... the driver carries the step out, writes into the conversation what became of it, and asks again ...
+
+So a call that is cut off needs no record of its own: whoever opens the saved conversation asks the same question, and
+goes on. What the conversation does not know is in `Able`: what this side can do, and what it has tried in vain.
+
+    an interrupt      pending ──Ask──▶ kept answer ──Send──▶ (gone)
+    a tool call       WAITING ──Work──▶ WAITING + decision ─▶ EXECUTING ──▶ ANSWERED ──Send──▶ (reported)
+                                                              EXECUTING ──▶ ASKED ──▶ ASKED + answer ──Work──▶ EXECUTING
+                      EXECUTING, in a process that is gone ──Forget──▶ EXECUTING + placeholder ──Send──▶
+
+To change
+
+- what happens between two runs of a call, or as a cut call goes on: `part_of` and `next_step` here, which
+  `tests/tools/test_next_step.py` goes through; `between_runs` carries the steps out
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, TypeAlias
+
+from agui_client._core.conversation.ledger import CallStatus
+
+if TYPE_CHECKING:
+    from ag_ui.core import Interrupt, ToolCall
+
+    from agui_client._core.conversation.conversation import Conversation
+    from agui_client._core.conversation.ledger import ToolCallRecord
+    from agui_client._core.tools.toolset import OfferedTool
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Ask people to answer interrupts of the agent, one after the other."""
+
+    interrupts: tuple[Interrupt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Carry tool calls through side by side: each is decided about, if it was not, and its function called."""
+
+    calls: tuple[ToolCall, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Forget:
+    """Tell the agent that the effect of calls is unknown: a process that is gone has begun them."""
+
+    calls: tuple[ToolCall, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send the conversation, and take in the run that answers it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Nothing is left to do here: the call has its answer, or only its caller can go on."""
+
+
+Step: TypeAlias = Ask | Work | Forget | Send | Stop
+
+
+class Part(Enum):
+    """The part that a tool call without a result has in the next step."""
+
+    OURS = "its function is called, once somebody has decided about it"
+    UNKNOWN = "a process that is gone has begun it"
+    WAITS = "it waits for the caller, who alone can answer it"
+    NONE = "the agent answers it, or it is set aside"
+
+
+@dataclass(frozen=True, slots=True)
+class Able:
+    """What this side can do, and what it was told to leave."""
+
+    offered: Mapping[str, OfferedTool]
+    """The tools that the present run was offered, by name."""
+    can_answer: bool = False
+    """Whether there is somebody who answers interrupts."""
+    is_due: bool = True
+    """Whether a run is to be sent once nothing waits any more: the caller asked for one, or something was answered."""
+    aside: Collection[str] = ()
+    """The ids of calls and interrupts that this call does not touch, and that keep no run from being sent."""
+    tried: Collection[str] = ()
+    """The ids of those that nobody answered, and that wait for the caller."""
+    may_repeat: Callable[[ToolCallRecord], bool] | None = field(default=None)
+    """Whether a call that was begun in a process that is gone is made again; None if this process made all calls."""
+
+
+def part_of(record: ToolCallRecord, able: Able, *, is_offered: bool) -> tuple[Part, str]:
+    """Return the part of a call in the next step, and why it waits, if that needs saying.
+
+    Args:
+        record: The record of the call, which has no result.
+        able: What this side can do.
+        is_offered: Whether the present run was offered its tool.
+    """
+    if record.tool_call_id in able.aside or not record.is_ours_to_answer:
+        return Part.NONE, ""
+    if record.tool_call_id in able.tried:
+        return Part.WAITS, ""
+    if record.is_begun:
+        if able.may_repeat is None or not record.is_of_application:
+            return Part.WAITS, "its function was called before"
+        return (Part.OURS if able.may_repeat(record) else Part.UNKNOWN), ""
+    if record.is_decided:
+        return Part.OURS, ""
+    if record.is_asked:
+        return Part.WAITS, ""
+    if not record.is_whole:
+        return Part.WAITS, "its arguments never ended"
+    if record.status is not CallStatus.WAITING:
+        return Part.WAITS, "the run that made it did not finish"
+    if record.is_of_application:
+        return Part.OURS, ""
+    # A call of a tool that nobody offered is taken for the agent's own.
+    return (Part.WAITS if is_offered else Part.NONE), ""
+
+
+def next_step(conversation: Conversation, able: Able) -> Step:
+    """Return what comes next; the answer is the same until the conversation has changed.
+
+    Args:
+        conversation: The conversation.
+        able: What this side can do.
+    """
+    open_interrupts = [each for each in conversation.pending_interrupts if each.id not in able.aside]
+    asked = [each for each in open_interrupts if each.id not in able.tried]
+    if asked and able.can_answer:
+        return Ask(tuple(asked))
+    found: dict[Part, list[ToolCall]] = {each: [] for each in Part}
+    for record in conversation.open_records:
+        call = conversation.tool_call(record.tool_call_id)
+        if call is not None:
+            found[part_of(record, able, is_offered=call.function.name in able.offered)[0]].append(call)
+    if found[Part.UNKNOWN]:
+        return Forget(tuple(found[Part.UNKNOWN]))
+    if found[Part.OURS]:
+        return Work(tuple(found[Part.OURS]))
+    if open_interrupts or found[Part.WAITS] or not able.is_due:
+        return Stop()
+    return Send()
