@@ -24,9 +24,8 @@ if TYPE_CHECKING:
 class Fate(Enum):
     """What becomes of a tool call without a result."""
 
-    RUN = "it was approved, or its question answered, now or before: it is executed before anything is sent"
+    RUN = "it is approved, or waits to go on: it is carried through before anything is sent"
     GIVEN = "the caller gives its result"
-    ASKED = "a person is asked about it once more"
     LATER = "it stays pending: the caller answered others, and asks nothing"
     LEFT = "the agent, or a member of a team, answers it"
     UNKNOWN = "its function was called: the agent is told that the effect is unknown"
@@ -44,8 +43,6 @@ class Brought(NamedTuple):
     """Whether members of a team go on with their own calls."""
     is_nothing: bool
     """Whether nothing was brought, so that the conversation goes on with what waits in it."""
-    can_ask: bool
-    """Whether there is somebody to ask about calls that wait for approval."""
 
 
 def fate(record: ToolCallRecord | None, answer: object, brought: Brought) -> Fate:
@@ -61,11 +58,9 @@ def fate(record: ToolCallRecord | None, answer: object, brought: Brought) -> Fat
         return Fate.RUN if isinstance(answer, Approve) else Fate.GIVEN
     if not brought.goes_on:
         return Fate.LATER if is_ours else Fate.LEFT
-    if brought.is_nothing and record is not None and record.is_of_application:
-        if record.is_decided:
+    if brought.is_nothing and record is not None and record.is_of_application and not record.is_begun:
+        if record.is_waiting or record.is_asked or record.is_decided:
             return Fate.RUN
-        if record.is_waiting and brought.can_ask:
-            return Fate.ASKED
     # The other calls of a run that resumes may be those that it goes on with.
     if brought.resumes and not is_ours:
         return Fate.LEFT

@@ -21,15 +21,14 @@ from typing import TYPE_CHECKING
 
 from agui_client._core.protocol.message_text import tool_calls_in
 from agui_client._core.protocol.open_items import quoted
-from agui_client._core.protocol.placeholders import UNKNOWN_RESULT
-from agui_client._core.run.next_step import Able, Ask, Forget, Send, Stop, Work, next_step, part_of
+from agui_client._core.run.next_step import Able, Ask, Send, Work, next_step, part_of
 from agui_client._core.run.result import pending_calls
-from agui_client._core.run.run_request import next_input, result_messages, with_conversation
+from agui_client._core.run.run_request import next_input, with_conversation
 from agui_client._core.run.steering import answering
 from agui_client._core.run.subagents import usage_of
 from agui_client._core.tools.execute import ToolExecutor
-from agui_client._core.tools.interrupts import answer_interrupts, answer_question, given_by_person
-from agui_client.errors import ToolError, ToolRoundsExceededError
+from agui_client._core.tools.interrupts import answer_interrupts, answer_question, cover, given_answer, given_by_person
+from agui_client.errors import ToolRoundsExceededError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
     from agui_client._core.run.call import Call
     from agui_client._core.run.ending import Saving
     from agui_client._core.run.next_step import Step
-    from agui_client._core.run.options import RunOptions
     from agui_client._core.run.round import WaitFor
     from agui_client._core.tools.interrupts import AnsweredInterrupt
 
@@ -81,17 +79,33 @@ class Between:
         return next_step(self._call.conversation, self._able(can_answer=can_answer))
 
     @property
-    def step(self) -> Ask | Work | Forget | None:
+    def step(self) -> Ask | Work | None:
         """What people and tools are to do now; None if they are to do nothing."""
         if not self._is_open or self._call.state.is_stopped:
             return None
         step = self._next_step()
-        return None if isinstance(step, Send | Stop) else step
+        return None if not isinstance(step, Ask | Work) else step
 
     @property
     def is_sent(self) -> bool:
         """Whether a run is sent now, if nobody stops the call."""
         return isinstance(self._next_step(), Send) if self._is_open else self._is_due
+
+    def begins_first_run(self) -> bool:
+        """Return whether the first run is sent, with all answers that were given meanwhile.
+
+        Raises:
+            InterruptsNotCoveredError: Nobody has answered what the agent waits for.
+        """
+        call, is_sent = self._call, self._call.state.is_stopped or self.is_sent
+        if not is_sent and not call.executed:
+            cover([each for each in call.conversation.pending_interrupts if each.id not in self._aside], None)
+            cover([each.interrupt for each in call.conversation.questions], None)
+        if is_sent and self.answered:
+            run = call.round
+            run.answered, self.answered = [*run.answered, *self.answered], []
+            run.input = run.input.model_copy(update={"resume": [*call.conversation.kept_answers]})
+        return is_sent
 
     # --- after a run
 
@@ -143,7 +157,7 @@ class Between:
 
     # --- carrying a step out
 
-    async def carry_out(self, step: Ask | Work | Forget) -> Sequence[ToolMessage]:
+    async def carry_out(self, step: Ask | Work) -> Sequence[ToolMessage]:
         """Have people or tools do a step; return the results of tool calls.
 
         Args:
@@ -152,8 +166,6 @@ class Between:
         Raises:
             InterruptsNotCoveredError: A person's answer does not fit its interrupt.
         """
-        if isinstance(step, Forget):
-            return result_messages({each.id: ToolError(UNKNOWN_RESULT) for each in step.calls})
         call, earlier = self._call, len(self._call.executed)
         messages: list[ToolMessage] | None = [] if isinstance(step, Ask) else None
 
@@ -179,10 +191,18 @@ class Between:
     async def _ask(self, step: Ask) -> None:
         # While people are asked nothing was executed yet, so that giving up costs nothing.
         answerer, people = self._call.agent_options.get("answer"), self._call.round.people
+        assert answerer is not None
         answered = await answer_interrupts(answerer, people, step.interrupts, self._keep)
         self.answered += answered
         self._tried |= {each.id for each in step.interrupts}
         self._is_due = self._is_due or bool(answered)
+        for each in step.questions:
+            given, key = await given_by_person(answerer, people, each.interrupt), each.interrupt.tool_call_id or ""
+            if given is None:
+                self._tried |= {key}
+            else:
+                self._call.conversation.ledger.answer_question(key, given_answer(each.interrupt, given))
+                await self._saving.save()
 
     async def _keep(self, entries: Sequence[ResumeEntry]) -> None:
         """Keep answers that a person gave, before the next question is asked."""
@@ -232,38 +252,6 @@ class Between:
         call, conversation = self._call, self._call.conversation
         is_open = conversation.pending_interrupts or conversation.questions or pending_calls(call.round)
         return call.round.outcome.is_finished and not call.is_replay and not is_open
-
-
-async def ask_again(call: Call, prompt: object) -> tuple[RunOptions, list[AnsweredInterrupt]]:
-    """Ask people the questions again that earlier calls left open, for a call that brings neither prompt nor answers.
-
-    Args:
-        call: The call, whose first run is yet to be made.
-        prompt: The prompt.
-
-    Returns:
-        The keywords of the call with the answers to questions of tools; and the interrupts of the agent that were
-        answered, whose answers the conversation keeps for the next run.
-    """
-    conversation, options = call.conversation, call.options
-    answerer, people = call.agent_options.get("answer"), call.agent_options.get("people")
-    is_answered = "resume" in options or "tool_results" in options
-    if prompt is not None or is_answered or answerer is None or conversation.is_abandoned:
-        return options, []
-
-    async def keep(entries: Sequence[ResumeEntry]) -> None:
-        """Keep answers that a person gave, before the next question is asked."""
-        conversation.keep_answers(entries)
-
-    with call.people_time.counted(), answering(call.owner):
-        answered = await answer_interrupts(answerer, people, conversation.pending_interrupts, keep)
-        questions = [each.interrupt for each in conversation.questions]
-        for_tools = {each.id: await given_by_person(answerer, people, each) for each in questions}
-    resume = {key: each for key, each in for_tools.items() if each is not None}
-    if resume:
-        options = options.copy()
-        options["resume"] = resume
-    return options, answered
 
 
 def _by_speaker(call: Call, tool_calls: Sequence[ToolCall]) -> dict[str, list[ToolCall]]:

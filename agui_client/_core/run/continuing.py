@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextvars import ContextVar
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ag_ui.core import ResumeEntry
@@ -17,8 +18,11 @@ from pydantic import BaseModel
 from agui_client._core.conversation.ledger import AnsweredBy, CallStatus, ToolCallRecord
 from agui_client._core.conversation.snapshot import ConversationSnapshot, document_of
 from agui_client._core.protocol.message_text import tool_calls_in
-from agui_client._core.run.run_request import RequestSource, RunRequest, composed_input
+from agui_client._core.protocol.placeholders import UNKNOWN_RESULT
+from agui_client._core.run.next_step import Able, Forget, next_step
+from agui_client._core.run.run_request import RequestSource, RunRequest, composed_input, result_messages
 from agui_client._core.tools.context import BoundCall
+from agui_client.errors import ToolError
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -143,7 +147,18 @@ class ContinuedRequest(RunRequest):
         return ()
 
     def check_tools(self, tools: CallTools) -> None:
-        """Check nothing: no caller has said anything."""
+        """Give the calls that the cut process had begun, and whose effect is unknown, a result that says so.
+
+        Here, and not in the loop: it comes with the call, so that callers and teams have it before anything is begun.
+
+        Args:
+            tools: The tools of the first run.
+        """
+        if self._is_between_runs:
+            able = Able(tools.offered, may_repeat=partial(self.may_repeat, tools))
+            step = next_step(self._conversation, able)
+            unknown = step.calls if isinstance(step, Forget) else ()
+            self.results = result_messages({each.id: ToolError(UNKNOWN_RESULT) for each in unknown})
 
     def may_repeat(self, tools: CallTools, record: ToolCallRecord) -> bool:
         """Return whether a call that was begun is made again.

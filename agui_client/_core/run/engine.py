@@ -17,7 +17,7 @@ from uuid import uuid4
 from weakref import WeakSet
 
 from agui_client._core.run import ending
-from agui_client._core.run.between_runs import Between, ask_again
+from agui_client._core.run.between_runs import Between
 from agui_client._core.run.ending import Saving
 from agui_client._core.run.last_steps import abandon_run, finish_run, step
 from agui_client._core.run.lost_run import repeated_request
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from agui_client._core.protocol.prompts import Prompt
     from agui_client._core.run.call import Call
-    from agui_client._core.run.next_step import Ask, Forget, Work
+    from agui_client._core.run.next_step import Ask, Work
     from agui_client._core.run.run_loop import RunLoop
     from agui_client._core.transport.source import Source
 
@@ -89,21 +89,14 @@ class Engine:
         call, conversation = self.call, self.call.conversation
         async with AsyncExitStack() as stack:
             await acquire_turn(call, self, stack)
-            asked_again = list[AnsweredInterrupt]()
             call.time = TimeLimit(call.timeouts.total)
             if call.is_replay:
                 first = composed_input(conversation, call.options, conversation.messages)
             else:
                 repeated = repeated_request(conversation, self._prompt, call.options)
-                given = None
-                if repeated is None:
-                    given = await call.time.wait(
-                        Waiter(), partial(ask_again, call, self._prompt), "people were asked again"
-                    )
-                options, asked_again = given or (call.options, [])
-                can_approve = call.agent_options.get("approve") is not None
+                can_answer = call.agent_options.get("answer") is not None
                 call.request = repeated or await request_of(
-                    conversation, self._prompt, options, can_approve=can_approve
+                    conversation, self._prompt, call.options, can_answer=can_answer
                 )
                 first = call.request.input
             # Toolsets are opened before anything changes, so that one that cannot be opened leaves no trace.
@@ -119,9 +112,7 @@ class Engine:
             call.known_ids = frozenset([message.id for message in conversation.messages])
             sent = {"tools": tools, "messages": conversation.messages, "state": conversation.state}
             asked = [*conversation.pending_interrupts, *conversation.interrupts_to_answer_again] if first.resume else []
-            by_caller = [each for each in first.resume or () if each not in [again.entry for again in asked_again]]
-            answered = [*asked_again, *answered_by_caller(asked, by_caller)]
-            self._add_round(first.model_copy(update=sent), answered)
+            self._add_round(first.model_copy(update=sent), answered_by_caller(asked, first.resume or ()))
             self._between.begin()
             self._stack = stack.pop_all()
 
@@ -215,7 +206,7 @@ class Engine:
         state, between = self._state, self._between
         if state.phase is Phase.READY:
             # One that was stopped ends as a run that was not sent.
-            return state.is_stopped or between.is_sent
+            return between.begins_first_run()
         following = between.prepare_next_run(self._next_run_id)
         if following is None:
             return False
@@ -276,7 +267,7 @@ class Engine:
 
     # --- between two runs
 
-    async def _carry_out(self, step: Ask | Work | Forget) -> list[core.Event]:
+    async def _carry_out(self, step: Ask | Work) -> list[core.Event]:
         """Have people or tools do a step; return events of results, and of agents that were asked."""
         if self._state.phase is Phase.OVER:
             # Here, between the check of the limits and the first question: a call that passes a limit ends with the

@@ -31,14 +31,16 @@ if TYPE_CHECKING:
 
     from agui_client._core.conversation.conversation import Conversation
     from agui_client._core.conversation.ledger import ToolCallRecord
+    from agui_client._core.tools.questions import ToolQuestion
     from agui_client._core.tools.toolset import OfferedTool
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Ask people to answer interrupts of the agent, one after the other."""
+    """Ask people to answer interrupts of the agent, and questions of its tools, one after the other."""
 
     interrupts: tuple[Interrupt, ...]
+    questions: tuple[ToolQuestion, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +135,12 @@ def next_step(conversation: Conversation, able: Able) -> Step:
         able: What this side can do.
     """
     open_interrupts = [each for each in conversation.pending_interrupts if each.id not in able.aside]
-    asked = [each for each in open_interrupts if each.id not in able.tried]
-    if asked and able.can_answer:
-        return Ask(tuple(asked))
+    if able.can_answer:
+        asked = [each for each in open_interrupts if each.id not in able.tried]
+        left = {*able.aside, *able.tried}
+        questions = [each for each in conversation.questions if each.interrupt.tool_call_id not in left]
+        if asked or questions:
+            return Ask(tuple(asked), tuple(questions))
     found: dict[Part, list[ToolCall]] = {each: [] for each in Part}
     for record in conversation.open_records:
         call = conversation.tool_call(record.tool_call_id)

@@ -73,16 +73,20 @@ class RunRequest:
     _fates: Mapping[str, Fate] = MappingProxyType({})
     _records: Mapping[str, ToolCallRecord] = MappingProxyType({})
     _approved: Mapping[str, Approve] = MappingProxyType({})
+    _asks = False
 
     def __init__(
-        self, conversation: Conversation, prompts: list[Message], options: RunOptions, *, can_approve: bool = False
+        self, conversation: Conversation, prompts: list[Message], options: RunOptions, *, can_answer: bool = False
     ) -> None:
         results = options.get("tool_results", {})
         if not is_a(results, Mapping):
             raise UsageError(f"tool_results= takes {{tool_call_id: answer}}, not a {type(results).__name__}")
+        is_nothing = not (prompts or options.keys() & {"resume", "tool_results"})
+        # Then people are asked first, and nothing is sent before they have answered.
+        self._asks = is_nothing and can_answer and not conversation.is_abandoned
         given, resume = answers_for_tools(conversation.questions, options.get("resume"))
-        repeated = _repeated(conversation, given, results)
-        entries = resume_entries(conversation, resume)
+        repeated = {} if self._asks else _repeated(conversation, given, results)
+        entries = conversation.kept_answers if self._asks else resume_entries(conversation, resume)
         results = {**results, **{key: Approve(question.arguments) for key, question in repeated.items()}}
         self._conversation = conversation
         self._shown_arguments: dict[str, object] = {}
@@ -98,10 +102,9 @@ class RunRequest:
         is_of_team = has_journal(conversation.state) and not prompts
         brought = Brought(
             goes_on=bool(prompts) or not results,
-            resumes=bool(entries),
+            resumes=bool(entries or (self._asks and conversation.pending_interrupts)),
             is_of_team=is_of_team,
-            is_nothing=not (prompts or options.keys() & {"resume", "tool_results"} or is_of_team),
-            can_ask=can_approve,
+            is_nothing=is_nothing and not is_of_team,
         )
         self._fates = {
             key: fate(self._records.get(key), results.get(key, ABSENT), brought) for key in [*results, *unanswered]
@@ -145,7 +148,8 @@ class RunRequest:
     @property
     def aside(self) -> Collection[str]:
         """The ids of the calls and interrupts that the first run is sent without a look at."""
-        return [*self._with(Fate.LATER, Fate.LEFT), *(each.id for each in self._conversation.pending_interrupts)]
+        asked = () if self._asks else self._conversation.pending_interrupts
+        return [*self._with(Fate.LATER, Fate.LEFT), *(each.id for each in asked)]
 
     def may_repeat(self, tools: CallTools, record: ToolCallRecord) -> bool:
         """Return whether a call that was begun in a process that is gone is made again; see `is_reopened`."""
@@ -177,14 +181,6 @@ class RunRequest:
             elif answer is None or isinstance(answer, bool):
                 _refuse_verdict(call, answer, tool)
         self._approved = approved
-        self._give_up_unasked(tools)
-
-    def _give_up_unasked(self, tools: CallTools) -> None:
-        """Give up the waiting calls that need no approval here, so that nobody can be asked about them again."""
-        calls = {key: self._conversation.tool_call(key) for key in self._with(Fate.ASKED)}
-        unasked = {key: Fate.WITHOUT for key, each in calls.items() if each is None or not _wants_approval(each, tools)}
-        self._fates = {**self._fates, **unasked}
-        self.results = [*self.results, *self._results_of(unasked)]
 
     def add_to_conversation(self) -> None:
         """Add the messages of the call to the conversation."""
@@ -298,7 +294,7 @@ class RequestSource(ABC):
 
 
 async def request_of(
-    conversation: Conversation, prompt: Prompt | RequestSource, options: RunOptions, *, can_approve: bool = False
+    conversation: Conversation, prompt: Prompt | RequestSource, options: RunOptions, *, can_answer: bool = False
 ) -> RunRequest:
     """Return the request of a call, checked.
 
@@ -306,13 +302,13 @@ async def request_of(
         conversation: The conversation.
         prompt: The prompt.
         options: The keywords of the call.
-        can_approve: Whether there is somebody to ask about calls that wait for approval.
+        can_answer: Whether there is somebody to ask what waits for an answer, if the caller brings none.
     """
     if isinstance(prompt, RequestSource):
         return await prompt.request(conversation, options)
     if isinstance(prompt, RunAgentInput):
         return GivenInput(conversation, prompt, options)
-    return RunRequest(conversation, prompt_messages(prompt), options, can_approve=can_approve)
+    return RunRequest(conversation, prompt_messages(prompt), options, can_answer=can_answer)
 
 
 def _repeated(
@@ -355,14 +351,6 @@ def event_of_result(message: ToolMessage) -> ToolCallResultEvent:
     """Return the event that brings the result of a tool call."""
     made = ToolCallResultEvent(message_id=message.id, tool_call_id=message.tool_call_id, content=message.content)
     return made if message.metadata is None else made.model_copy(update={"metadata": message.metadata})
-
-
-def _wants_approval(call: ToolCall, tools: CallTools) -> bool:
-    """Return whether a call is of a function here that is not called without a person's approval."""
-    tool = tools.offered.get(call.function.name)
-    if tool is None or tool.toolset is None:
-        return False
-    return tool.toolset.approval(BoundCall(call.id, call.function.name, {})) != "never"
 
 
 def _refuse_verdict(call: ToolCall, answer: bool | None, tool: OfferedTool | None) -> None:
