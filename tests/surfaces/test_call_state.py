@@ -124,8 +124,8 @@ def test_only_the_engine_the_end_of_a_run_and_the_end_of_a_call_move_phases() ->
     assert movers == {
         "_core/run/engine.py: _send": {"send"},
         "_core/run/engine.py: _verdict": {"read_to_end"},
-        "_core/run/engine.py: _answer": {"answer"},
-        "_core/run/engine.py: _begin_next_run": {"answer", "begin_run"},
+        "_core/run/engine.py: _carry_out": {"answer"},
+        "_core/run/engine.py: _begin_run": {"answer", "begin_run"},
         "_core/run/last_steps.py: finish_run": {"end_run"},
         "_core/run/call.py: end": {"end"},
     }

@@ -50,13 +50,12 @@ class Between:
     Args:
         call: The call.
         saving: Saves the conversation.
-        wait_for: Waits for code of the application.
     """
 
-    def __init__(self, call: Call, saving: Saving, wait_for: WaitFor[None]) -> None:
+    def __init__(self, call: Call, saving: Saving) -> None:
         self.answered: list[AnsweredInterrupt] = []
         """The interrupts that people have answered, for the next run."""
-        self._call, self._saving, self._wait_for = call, saving, wait_for
+        self._call, self._saving = call, saving
         self._aside: frozenset[str] = frozenset()
         self._tried: frozenset[str] = frozenset()
         self._is_due, self._is_open = True, False
@@ -157,11 +156,12 @@ class Between:
 
     # --- carrying a step out
 
-    async def carry_out(self, step: Ask | Work) -> Sequence[ToolMessage]:
+    async def carry_out(self, step: Ask | Work, wait_for: WaitFor[None]) -> Sequence[ToolMessage]:
         """Have people or tools do a step; return the results of tool calls.
 
         Args:
             step: The step.
+            wait_for: Waits for code of the application.
 
         Raises:
             InterruptsNotCoveredError: A person's answer does not fit its interrupt.
@@ -180,7 +180,7 @@ class Between:
 
         try:
             with answering(call.owner):
-                await self._wait_for(reply)
+                await wait_for(reply)
         finally:
             # The wait was stopped or cancelled: what tools have done by then stays done.
             if messages is None:

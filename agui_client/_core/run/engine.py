@@ -69,7 +69,7 @@ class Engine:
         """The record of the call."""
         self._state, self._prompt, self._loop = call.state, prompt, loop
         self._saving = Saving(call, loop)
-        self._between = Between(call, self._saving, self._wait_for)
+        self._between = Between(call, self._saving)
         self._waiter: Waiter | None = None
         self._stack = AsyncExitStack()
         self._iteration = cast("AsyncGeneratorType[core.Event, None]", self._events())
@@ -273,7 +273,7 @@ class Engine:
             # Here, between the check of the limits and the first question: a call that passes a limit ends with the
             # outcome of its last run, and one that is stopped while a person is asked has none.
             self._state.answer()
-        return await self._add_answers(await self._between.carry_out(step))
+        return await self._add_answers(await self._between.carry_out(step, self._wait_for))
 
     async def _wait_for(self, work: Callable[[], Awaitable[T]]) -> T | None:
         """Wait for code of the application: tools, people, or the function of `history=`.
