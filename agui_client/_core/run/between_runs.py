@@ -24,6 +24,7 @@ from agui_client._core.protocol.open_items import quoted
 from agui_client._core.run.next_step import Able, Ask, Send, Work, next_step, part_of
 from agui_client._core.run.result import pending_calls
 from agui_client._core.run.run_request import next_input, with_conversation
+from agui_client._core.run.state import Phase
 from agui_client._core.run.steering import answering
 from agui_client._core.run.subagents import usage_of
 from agui_client._core.tools.execute import ToolExecutor
@@ -59,7 +60,7 @@ class Between:
         self._aside: frozenset[str] = frozenset()
         self._tried: frozenset[str] = frozenset()
         self._is_due, self._is_open = True, False
-        self._may_repeat = None
+        self._may_repeat, self._has_kept = None, False
 
     def begin(self) -> None:
         """Begin with what the caller brought, which is in the conversation now."""
@@ -100,7 +101,7 @@ class Between:
         if not is_sent and not call.executed:
             cover([each for each in call.conversation.pending_interrupts if each.id not in self._aside], None)
             cover([each.interrupt for each in call.conversation.questions], None)
-        if is_sent and self.answered:
+        if is_sent and (self.answered or self._has_kept):
             run = call.round
             run.answered, self.answered = [*run.answered, *self.answered], []
             run.input = run.input.model_copy(update={"resume": [*call.conversation.kept_answers]})
@@ -210,13 +211,14 @@ class Between:
         await self._saving.save()
 
     async def _execute(self, calls: Sequence[ToolCall]) -> list[ToolMessage]:
+        run, conversation = self._call.round, self._call.conversation
+        if run.input.resume and self._call.state.phase is Phase.READY:
+            # Answers that came with the call wait for its functions, and are saved with them.
+            conversation.keep_answers(run.input.resume)
+            self._has_kept = True
         messages = await _execute(self._call, self._saving.save, calls)
         self._tried |= {each.id for each in calls} - {each.tool_call_id for each in messages}
         self._is_due = True
-        run, conversation = self._call.round, self._call.conversation
-        if conversation.questions and not run.may_have_started:
-            # Answers for the agent wait with the question.
-            conversation.keep_answers(run.input.resume or ())
         return messages
 
     # --- the next run

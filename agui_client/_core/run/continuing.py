@@ -132,7 +132,9 @@ class ContinuedRequest(RunRequest):
 
     def __init__(self, conversation: Conversation, continuation: Continuation, options: RunOptions) -> None:
         self._conversation, self._is_between_runs = conversation, continuation.is_between_runs
-        self.input = composed_input(conversation, options, [*conversation.messages], continuation.resume)
+        # Between runs the answers are in the conversation; of a run that was sent, it is unknown whether they arrived.
+        entries = conversation.kept_answers if continuation.is_between_runs else continuation.resume
+        self.input = composed_input(conversation, options, [*conversation.messages], entries)
 
     is_reopened = True
 
