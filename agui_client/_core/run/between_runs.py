@@ -17,11 +17,11 @@ To change
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from agui_client._core.protocol.message_text import tool_calls_in
 from agui_client._core.protocol.open_items import quoted
-from agui_client._core.run.next_step import Able, Ask, Send, Work, next_step, part_of
+from agui_client._core.run.next_step import Able, Ask, Send, Stop, Work, next_step, part_of
 from agui_client._core.run.result import pending_calls
 from agui_client._core.run.run_request import next_input, with_conversation
 from agui_client._core.run.state import Phase
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from ag_ui.core import ResumeEntry, RunAgentInput, ToolCall, ToolMessage
 
+    from agui_client._core.conversation.ledger import ToolCallRecord
     from agui_client._core.run.call import Call
     from agui_client._core.run.ending import Saving
     from agui_client._core.run.next_step import Step
@@ -60,7 +61,8 @@ class Between:
         self._aside: frozenset[str] = frozenset()
         self._tried: frozenset[str] = frozenset()
         self._is_due, self._is_open = True, False
-        self._may_repeat, self._has_kept = None, False
+        self._may_repeat: Callable[[ToolCallRecord], bool] | None = None
+        self._has_kept, self._next = False, cast("Step", Send())
 
     def begin(self) -> None:
         """Begin with what the caller brought, which is in the conversation now."""
@@ -68,28 +70,31 @@ class Between:
         if request is not None and not request.is_sent_at_once:
             self._is_open, self._aside = True, frozenset(request.aside)
             self._may_repeat = partial(request.may_repeat, self._call.tools) if request.is_reopened else None
+        self.look()
 
     # --- the question
 
     def _able(self, *, can_answer: bool) -> Able:
         return Able(self._call.tools.offered, can_answer, self._is_due, self._aside, self._tried, self._may_repeat)
 
-    def _next_step(self) -> Step:
-        can_answer = self._call.agent_options.get("answer") is not None
-        return next_step(self._call.conversation, self._able(can_answer=can_answer))
+    def look(self) -> None:
+        """Ask what comes next, after the conversation has changed."""
+        if self._is_open:
+            can_answer = self._call.agent_options.get("answer") is not None
+            self._next = next_step(self._call.conversation, self._able(can_answer=can_answer))
+        else:
+            self._next = Send() if self._is_due else Stop()
 
     @property
     def step(self) -> Ask | Work | None:
         """What people and tools are to do now; None if they are to do nothing."""
-        if not self._is_open or self._call.state.is_stopped:
-            return None
-        step = self._next_step()
-        return None if not isinstance(step, Ask | Work) else step
+        is_left = not self._call.state.is_stopped and isinstance(self._next, Ask | Work)
+        return self._next if is_left else None
 
     @property
     def is_sent(self) -> bool:
-        """Whether a run is sent now, if nobody stops the call."""
-        return isinstance(self._next_step(), Send) if self._is_open else self._is_due
+        """Whether a run is sent next, if nobody stops the call."""
+        return isinstance(self._next, Send)
 
     def begins_first_run(self) -> bool:
         """Return whether the first run is sent, with all answers that were given meanwhile.
@@ -126,6 +131,7 @@ class Between:
         )
         # Most runs leave nothing to anybody; they pay for no look at their calls.
         self._is_open = outcome.is_finished and not call.is_replay and has_hands
+        self.look()
         step = self.step
         if self._is_open and not call.state.is_stopped:
             self._warn()
@@ -240,7 +246,7 @@ class Between:
         with call.steering.lock:
             messages = call.steering.unsent
             # Nearly always nobody steers, and whether the run is settled takes longer to find out.
-            follows = self._is_due and self.is_sent or (messages and self._is_settled())
+            follows = self.is_sent or (messages and self._is_settled())
             if call.state.is_stopped or not follows:
                 call.steering.close()
                 return None

@@ -132,16 +132,13 @@ class ContinuedRequest(RunRequest):
 
     def __init__(self, conversation: Conversation, continuation: Continuation, options: RunOptions) -> None:
         self._conversation, self._is_between_runs = conversation, continuation.is_between_runs
+        # A run that was about to be sent, or was sent, is sent again.
+        self.is_sent_at_once = not continuation.is_between_runs
         # Between runs the answers are in the conversation; of a run that was sent, it is unknown whether they arrived.
         entries = conversation.kept_answers if continuation.is_between_runs else continuation.resume
         self.input = composed_input(conversation, options, [*conversation.messages], entries)
 
     is_reopened = True
-
-    @property
-    def is_sent_at_once(self) -> bool:
-        """Whether the run of the checkpoint is sent again."""
-        return not self._is_between_runs
 
     @property
     def aside(self) -> Collection[str]:

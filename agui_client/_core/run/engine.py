@@ -297,6 +297,7 @@ class Engine:
     async def _add_answers(self, messages: Sequence[ToolMessage]) -> list[core.Event]:
         """Add results to the conversation and save them; return events of results, and of agents that were asked."""
         self.call.conversation.add_results(messages, are_own=True)
+        self._between.look()
         if messages:
             # One save for the results and the run that is sent next. It is too early for answers of people: those of
             # a run that was sent are not known to have arrived.
