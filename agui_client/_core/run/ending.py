@@ -309,7 +309,8 @@ class Saving:
         checkpoint = replace(checkpoint_of(call, following), is_at_end=is_at_end)
         # Nearly always a run is sent, and the block left, with what the last save has. While events arrive they change
         # state and messages in place, so that two checkpoints of that time cannot be compared.
-        if (is_at_end or not call.round.outcome.first_event_at) and checkpoint == self._saved:
+        is_changing = call.state.is_run_open and call.round.outcome.first_event_at is not None
+        if not is_changing and checkpoint == self._saved:
             return
         try:
             for save in saves:
