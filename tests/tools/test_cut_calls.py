@@ -200,6 +200,19 @@ async def test_an_answer_that_came_with_an_approval_is_saved_before_the_function
     ]
 
 
+async def test_an_approval_whose_call_was_left_before_its_function_was_called_is_taken_along() -> None:
+    world = _World()
+    agent = world.agent(turn(tool_call("pay", {"to": "ada"})), turn(text("Done.")))
+    agent_without_people = ScriptedAgent(turn(tool_call("pay", {"to": "ada"})), tools=agent.tools)
+    left = await agent_without_people.run_agent("Hi")
+    async with agent_without_people.stream(tool_results={left.pending_tool_calls[0].id: Approve()}):
+        decided = [each.decision for each in agent_without_people.checkpoint().snapshot().tool_calls]
+    assert decided[0] is not None
+    assert [each.decision for each in agent_without_people.snapshot().tool_calls] == [None]
+    await agent_without_people.run_agent()
+    assert (world.called, len(agent_without_people.pending_tool_calls)) == (Counter(), 1)
+
+
 async def test_nothing_is_saved_twice() -> None:
     for turns in _STORIES.values():
         world = _World()

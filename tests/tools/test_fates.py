@@ -8,9 +8,8 @@ import pytest
 from ag_ui.core import FunctionCall, Interrupt, ToolCall
 
 from agui_client import Approve
-from agui_client._core.conversation.fates import Brought, Fate, fate
+from agui_client._core.conversation.fates import UNANSWERED, Brought, Fate, fate
 from agui_client._core.conversation.ledger import AnsweredBy, CallStatus, ToolCallRecord
-from agui_client._core.conversation.state_merging import ABSENT
 from agui_client._core.tools.questions import GivenAnswer, ToolQuestion
 from agui_client.errors import ToolError
 from agui_client.types import ToolDecision
@@ -72,12 +71,12 @@ def _expected(record: ToolCallRecord | None, brought: Brought) -> Fate:
 def test_a_call_without_an_answer_has_the_fate_that_the_table_says(
     record: ToolCallRecord | None, brought: Brought
 ) -> None:
-    assert fate(record, ABSENT, brought) is _expected(record, brought)
+    assert fate(record, UNANSWERED, brought) is _expected(record, brought)
     assert fate(record, Approve(), brought) is Fate.RUN
     assert {fate(record, each, brought) for each in (None, "text", ToolError("no"))} == {Fate.GIVEN}
 
 
 def test_there_is_a_way_to_each_fate_and_none_that_calls_a_function_twice() -> None:
-    found = [(each, fate(each, ABSENT, some)) for each in _RECORDS for some in _BROUGHT]
+    found = [(each, fate(each, UNANSWERED, some)) for each in _RECORDS for some in _BROUGHT]
     assert {each for _, each in found} | {Fate.RUN, Fate.GIVEN} == set(Fate)
     assert not [each for each, what in found if each and each.is_begun and what in (Fate.RUN, Fate.WITHOUT)]

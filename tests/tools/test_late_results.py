@@ -25,7 +25,7 @@ from agui_client._core.conversation.answer_checks import check_results
 from agui_client._core.conversation.changes import ResultsAdded
 from agui_client._core.conversation.conversation import Conversation
 from agui_client._core.conversation.ledger import AnsweredBy, CallStatus, Ledger, ToolCallRecord
-from agui_client._core.run.next_step import Able, Part, part_of
+from agui_client._core.run.next_step import Able, Role, role_of
 from agui_client._core.tools.questions import ToolQuestion
 from agui_client.testing import ScriptedAgent, Step, Turn, serve_bytes, sse, text, tool_call, turn
 from support.teller import Teller, ended, snapshot
@@ -274,11 +274,11 @@ def test_a_status_says_what_may_become_of_a_call_without_a_result(status: CallSt
     is_pending = conversation.pending_tool_calls == [call]
     is_waiting = conversation.waiting_calls == {"c": call}
     is_unknown = conversation.unknown_tool_calls == [call]
-    part, why = part_of(record(status).become(shown=call), Able({}), is_offered=True)
+    part, why = role_of(record(status).become(shown=call), Able({}), is_offered=True)
     conversation.apply(ResultsAdded([ToolMessage(id="r", tool_call_id="c", content="unknown", metadata=_MARK)], False))
     try:
         takes_late = check_results(conversation, {"c": "late"}) == []
     except UsageError:
         takes_late = False
     assert (is_pending, is_waiting, is_unknown, takes_late, why) == _MEANS[status]
-    assert (part is Part.OURS) is (status is CallStatus.WAITING)
+    assert (part is Role.OURS) is (status is CallStatus.WAITING)

@@ -11,7 +11,7 @@ from ag_ui.core import AssistantMessage, FunctionCall, Interrupt, ToolCall
 from agui_client import tool
 from agui_client._core.conversation.conversation import Conversation
 from agui_client._core.conversation.ledger import AnsweredBy, CallStatus, Ledger, ToolCallRecord
-from agui_client._core.run.next_step import Able, Ask, Forget, Part, Send, Stop, Work, next_step, part_of
+from agui_client._core.run.next_step import Able, Ask, Forget, Role, Send, Stop, Work, next_step, role_of
 from agui_client._core.tools.questions import GivenAnswer, ToolQuestion
 from agui_client.types import ToolDecision
 from support.tool_calls import offered
@@ -57,21 +57,21 @@ _ABLES = {
 @pytest.mark.requirement("TOOL-10", "SEC-3")
 def test_no_function_is_called_twice_nor_for_a_call_of_others_nor_for_half_a_call(able: Able) -> None:
     for record in _ALL:
-        part, _ = part_of(record, able, is_offered=True)
-        if part is Part.OURS:
+        part, _ = role_of(record, able, is_offered=True)
+        if part is Role.OURS:
             assert record.answered_by is not _AGENTS
             assert "c" not in {*able.aside, *able.tried}
             # Begun before: only where the process is gone, and the tool may be called again.
             assert not record.is_begun or able is _ABLES["again"]
             # Cut, or not whole: only on an approval.
             assert record.is_begun or record.is_decided or (record.status is CallStatus.WAITING and record.is_whole)
-        if part is Part.UNKNOWN:
+        if part is Role.UNKNOWN:
             assert record.is_begun and able is _ABLES["unknown"] and record.answered_by is _OURS
 
 
 def test_there_is_a_way_to_each_part() -> None:
-    found = {part_of(each, able, is_offered=True)[0] for each in _ALL for able in _ABLES.values()}
-    assert found == set(Part)
+    found = {role_of(each, able, is_offered=True)[0] for each in _ALL for able in _ABLES.values()}
+    assert found == set(Role)
 
 
 _RECORDS = {

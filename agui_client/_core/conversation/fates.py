@@ -14,11 +14,14 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
-from agui_client._core.conversation.state_merging import ABSENT
 from agui_client._core.tools.approval import Approve
 
 if TYPE_CHECKING:
     from agui_client._core.conversation.ledger import ToolCallRecord
+
+
+UNANSWERED = object()
+"""Stands for the answer of a caller who gives none, where None is one."""
 
 
 class Fate(Enum):
@@ -50,11 +53,11 @@ def fate(record: ToolCallRecord | None, answer: object, brought: Brought) -> Fat
 
     Args:
         record: Its record, with a decision only if that counts; None if no run of this side left it.
-        answer: The caller's answer; `ABSENT` if there is none.
+        answer: The caller's answer; `UNANSWERED` if there is none.
         brought: What the caller brought.
     """
     is_ours = record is not None and record.is_ours_to_answer
-    if answer is not ABSENT:
+    if answer is not UNANSWERED:
         return Fate.RUN if isinstance(answer, Approve) else Fate.GIVEN
     if not brought.goes_on:
         return Fate.LATER if is_ours else Fate.LEFT

@@ -206,6 +206,12 @@ class Ledger:
         """Note the decision about a call."""
         self._change(tool_call_id, decision=decision)
 
+    def withdraw(self, tool_call_id: str) -> None:
+        """Forget the decision about a call whose function was not called."""
+        record = self._records.get(tool_call_id)
+        if record is not None and not record.is_begun and not record.is_asked:
+            self._change(tool_call_id, decision=None)
+
     def drop(self, tool_call_id: str) -> None:
         """Forget a call."""
         self._records.pop(tool_call_id, None)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, cast
 
 from agui_client._core.protocol.message_text import tool_calls_in
 from agui_client._core.protocol.open_items import quoted
-from agui_client._core.run.next_step import Able, Ask, Send, Stop, Work, next_step, part_of
+from agui_client._core.run.next_step import Able, Ask, Send, Stop, Work, next_step, role_of
 from agui_client._core.run.result import pending_calls
 from agui_client._core.run.run_request import next_input, with_conversation
 from agui_client._core.run.state import Phase
@@ -154,7 +154,7 @@ class Between:
         records = {each.tool_call_id: each for each in call.conversation.open_records}
         for each in pending_calls(call.round):
             name, record = each.function.name, records.get(each.id)
-            why = "" if record is None else part_of(record, able, is_offered=name in offered)[1]
+            why = "" if record is None else role_of(record, able, is_offered=name in offered)[1]
             if why:
                 call.warnings.add("TOOL-11", f"tool call {quoted(each.id)} is left to the application: {why}")
             elif name not in offered and not call.round.outcome.named_pending:

@@ -13,7 +13,7 @@ goes on. What the conversation does not know is in `Able`: what this side can do
 
 To change
 
-- what happens between two runs of a call, or as a cut call goes on: `part_of` and `next_step` here, which
+- what happens between two runs of a call, or as a cut call goes on: `role_of` and `next_step` here, which
   `tests/tools/test_next_step.py` goes through; `between_runs` carries the steps out
 """
 
@@ -70,7 +70,7 @@ class Stop:
 Step: TypeAlias = Ask | Work | Forget | Send | Stop
 
 
-class Part(Enum):
+class Role(Enum):
     """The part that a tool call without a result has in the next step."""
 
     OURS = "its function is called, once somebody has decided about it"
@@ -97,7 +97,7 @@ class Able:
     """Whether a call that was begun in a process that is gone is made again; None if this process made all calls."""
 
 
-def part_of(record: ToolCallRecord, able: Able, *, is_offered: bool) -> tuple[Part, str]:
+def role_of(record: ToolCallRecord, able: Able, *, is_offered: bool) -> tuple[Role, str]:
     """Return the part of a call in the next step, and why it waits, if that needs saying.
 
     Args:
@@ -106,25 +106,25 @@ def part_of(record: ToolCallRecord, able: Able, *, is_offered: bool) -> tuple[Pa
         is_offered: Whether the present run was offered its tool.
     """
     if record.tool_call_id in able.aside or not record.is_ours_to_answer:
-        return Part.NONE, ""
+        return Role.NONE, ""
     if record.tool_call_id in able.tried:
-        return Part.WAITS, ""
+        return Role.WAITS, ""
     if record.is_begun:
         if able.may_repeat is None or not record.is_of_application:
-            return Part.WAITS, "its function was called before"
-        return (Part.OURS if able.may_repeat(record) else Part.UNKNOWN), ""
+            return Role.WAITS, "its function was called before"
+        return (Role.OURS if able.may_repeat(record) else Role.UNKNOWN), ""
     if record.is_decided:
-        return Part.OURS, ""
+        return Role.OURS, ""
     if record.is_asked:
-        return Part.WAITS, ""
+        return Role.WAITS, ""
     if not record.is_whole:
-        return Part.WAITS, "its arguments never ended"
+        return Role.WAITS, "its arguments never ended"
     if record.status is not CallStatus.WAITING:
-        return Part.WAITS, "the run that made it did not finish"
+        return Role.WAITS, "the run that made it did not finish"
     if record.is_of_application:
-        return Part.OURS, ""
+        return Role.OURS, ""
     # A call of a tool that nobody offered is taken for the agent's own.
-    return (Part.WAITS if is_offered else Part.NONE), ""
+    return (Role.WAITS if is_offered else Role.NONE), ""
 
 
 def next_step(conversation: Conversation, able: Able) -> Step:
@@ -141,15 +141,15 @@ def next_step(conversation: Conversation, able: Able) -> Step:
         questions = [each for each in conversation.questions if each.interrupt.tool_call_id not in left]
         if asked or questions:
             return Ask(tuple(asked), tuple(questions))
-    found: dict[Part, list[ToolCall]] = {each: [] for each in Part}
+    found: dict[Role, list[ToolCall]] = {each: [] for each in Role}
     for record in conversation.open_records:
         call = conversation.tool_call(record.tool_call_id)
         if call is not None:
-            found[part_of(record, able, is_offered=call.function.name in able.offered)[0]].append(call)
-    if found[Part.UNKNOWN]:
-        return Forget(tuple(found[Part.UNKNOWN]))
-    if found[Part.OURS]:
-        return Work(tuple(found[Part.OURS]))
-    if open_interrupts or found[Part.WAITS] or not able.is_due:
+            found[role_of(record, able, is_offered=call.function.name in able.offered)[0]].append(call)
+    if found[Role.UNKNOWN]:
+        return Forget(tuple(found[Role.UNKNOWN]))
+    if found[Role.OURS]:
+        return Work(tuple(found[Role.OURS]))
+    if open_interrupts or found[Role.WAITS] or not able.is_due:
         return Stop()
     return Send()

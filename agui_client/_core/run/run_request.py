@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from agui_client._core.conversation.answer_checks import check_approval, check_results, resume_entries
 from agui_client._core.conversation.conversation import Conversation
-from agui_client._core.conversation.fates import Brought, Fate, fate
+from agui_client._core.conversation.fates import UNANSWERED, Brought, Fate, fate
 from agui_client._core.conversation.state_merging import ABSENT
 from agui_client._core.protocol.open_items import listed, quoted
 from agui_client._core.protocol.placeholders import NO_RESULT, UNKNOWN_RESULT, marked
@@ -107,7 +107,7 @@ class RunRequest:
             is_nothing=is_nothing and not is_of_team,
         )
         self._fates = {
-            key: fate(self._records.get(key), results.get(key, ABSENT), brought) for key in [*results, *unanswered]
+            key: fate(self._records.get(key), results.get(key, UNANSWERED), brought) for key in [*results, *unanswered]
         }
         self.results = self._results_of(self._fates)
         self.input = composed_input(conversation, options, [*conversation.messages, *self.added], entries)
@@ -207,6 +207,9 @@ class RunRequest:
 
     def undo(self) -> None:
         """Take the messages of the call out of the conversation again: its run never started."""
+        for tool_call_id in self._approved:
+            # Of a function that was not called, the caller takes its approval along.
+            self._conversation.ledger.withdraw(tool_call_id)
         self._conversation.remove_messages({message.id for message in self.added})
 
     def warn(self, warnings: WarningLog) -> None:
