@@ -79,8 +79,9 @@ class Continuation(BaseModel, RequestSource):
     @property
     def key(self) -> str:
         """A text that tells the place from the other places of its run."""
-        begun = [each.tool_call_id for each in self.document.tool_calls if each.is_begun]
-        return f"{len(self.document.messages)} {self.is_between_runs} {' '.join(begun)}"
+        done = [each.tool_call_id for each in self.document.tool_calls if each.is_begun or each.is_decided]
+        said = [each.interrupt_id for each in self.document.kept_answers]
+        return f"{len(self.document.messages)} {self.is_between_runs} {' '.join([*done, *said])}"
 
     async def request(self, conversation: Conversation, options: RunOptions) -> RunRequest:
         """Return the request of the call.
