@@ -142,7 +142,7 @@ class Between:
         try:
             # Before a person is asked: an answer must not be lost to a limit.
             usage = [each for run in call.rounds for each in usage_of(run)]
-            work = next_step(call.conversation, self._able(can_answer=False))
+            work = step if isinstance(step, Work) else next_step(call.conversation, self._able(can_answer=False))
             call.limits.check(_by_speaker(call, work.calls if isinstance(work, Work) else ()), usage)
         except ToolRoundsExceededError:
             await self._saving.save(is_at_end=True)
@@ -151,9 +151,8 @@ class Between:
     def _warn(self) -> None:
         """Warn of calls of the run that are left out, or are executed against expectations (TOOL-11)."""
         call, able, offered = self._call, self._able(can_answer=False), self._call.tools.offered
-        records = {each.tool_call_id: each for each in call.conversation.open_records}
         for each in pending_calls(call.round):
-            name, record = each.function.name, records.get(each.id)
+            name, record = each.function.name, call.conversation.ledger.get(each.id)
             why = "" if record is None else role_of(record, able, is_offered=name in offered)[1]
             if why:
                 call.warnings.add("TOOL-11", f"tool call {quoted(each.id)} is left to the application: {why}")

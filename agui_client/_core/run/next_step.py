@@ -141,8 +141,11 @@ def next_step(conversation: Conversation, able: Able) -> Step:
         questions = [each for each in conversation.questions if each.interrupt.tool_call_id not in left]
         if asked or questions:
             return Ask(tuple(asked), tuple(questions))
+    records = conversation.open_records
+    if not records:  # as nearly always
+        return Send() if able.is_due and not open_interrupts else Stop()
     found: dict[Role, list[ToolCall]] = {each: [] for each in Role}
-    for record in conversation.open_records:
+    for record in records:
         call = conversation.tool_call(record.tool_call_id)
         if call is not None:
             found[role_of(record, able, is_offered=call.function.name in able.offered)[0]].append(call)
