@@ -213,6 +213,30 @@ async def test_an_approval_whose_call_was_left_before_its_function_was_called_is
     assert (world.called, len(agent_without_people.pending_tool_calls)) == (Counter(), 1)
 
 
+async def test_a_stop_is_the_last_word_about_calls_that_were_approved_and_not_begun() -> None:
+    asked, begun = list[str](), list[str]()
+
+    @tool(approval="always")
+    async def pay(to: str) -> str:
+        begun.append(to)
+        await anyio.sleep_forever()
+        return ""
+
+    def approve(request: ApprovalRequest) -> bool:
+        asked.append(request.arguments["to"])
+        return True
+
+    calls = [tool_call("pay", {"to": each}) for each in ("ada", "bob")]
+    agent = ScriptedAgent(turn(*calls), tools=[pay], approve=approve, tool_limits=ToolLimits(at_once=1))
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(agent.run_agent, "Hi")
+        with anyio.fail_after(5):
+            while not (begun and len(asked) == 2):  # noqa: ASYNC110 - they are noted in threads, too
+                await anyio.sleep(0.01)
+        agent.abort_run()
+    assert [each.decision is not None for each in agent.snapshot().tool_calls] == [True, False]
+
+
 async def test_nothing_is_saved_twice() -> None:
     for turns in _STORIES.values():
         world = _World()

@@ -88,8 +88,8 @@ class Between:
     @property
     def step(self) -> Ask | Work | None:
         """What people and tools are to do now; None if they are to do nothing."""
-        is_left = not self._call.state.is_stopped and isinstance(self._next, Ask | Work)
-        return self._next if is_left else None
+        step = self._next
+        return step if isinstance(step, Ask | Work) and not self._call.state.is_stopped else None
 
     @property
     def is_sent(self) -> bool:
@@ -192,7 +192,16 @@ class Between:
             if messages is None:
                 done = [each.message for some in call.executed[earlier:] for each in some.values() if each.message]
                 call.conversation.add_results(done, are_own=True)
+                self._withdraw(step)
         return messages or ()
+
+    def _withdraw(self, step: Ask | Work) -> None:
+        """Take back decisions about calls that were not begun, if the call was stopped: the stop is the last word.
+
+        A wait that was cancelled says nothing about them: the process may end, and another one goes on.
+        """
+        for each in step.calls if isinstance(step, Work) and self._call.state.is_stopped else ():
+            self._call.conversation.ledger.withdraw(each.id)
 
     async def _ask(self, step: Ask) -> None:
         # While people are asked nothing was executed yet, so that giving up costs nothing.

@@ -361,8 +361,8 @@ def checkpoint_of(call: Call, following: str | None = None) -> Checkpoint:
     done = [each.message for each in call.executions if each.message is not None]
     results = [message for message in done if conversation.message(message.id) is None]
     # What people have said is not asked of them again, also where no function was called yet.
-    is_at_work = is_run_open or results or conversation.kept_answers
-    is_at_work = is_at_work or any(each.is_begun or each.is_decided for each in conversation.open_records)
+    has_said = bool(conversation.kept_answers) or any(each.is_decided for each in conversation.open_records)
+    is_at_work = is_run_open or bool(results) or has_said or any(each.is_begun for each in conversation.open_records)
     # Where the process is about to end, another one goes on behind the results that were added just now.
     is_at_work = is_at_work or call.leaving.is_saving
     return Checkpoint(
