@@ -306,7 +306,7 @@ class Saving:
             return
         began = perf_counter()
         self._next_at = began + SAVE_SECONDS
-        checkpoint = replace(checkpoint_of(call, following), is_at_end=is_at_end)
+        checkpoint = replace(checkpoint_of(call, following, is_at_end=is_at_end), is_at_end=is_at_end)
         # Nearly always a run is sent, and the block left, with what the last save has. While events arrive they change
         # state and messages in place, so that two checkpoints of that time cannot be compared.
         is_changing = call.state.is_run_open and call.round.outcome.first_event_at is not None
@@ -332,7 +332,7 @@ class Saving:
             await self.save()
 
 
-def checkpoint_of(call: Call, following: str | None = None) -> Checkpoint:
+def checkpoint_of(call: Call, following: str | None = None, *, is_at_end: bool = True) -> Checkpoint:
     """Return the conversation as it would be if the program ended now: a run that is going on is cut off.
 
     Args:
@@ -364,7 +364,7 @@ def checkpoint_of(call: Call, following: str | None = None) -> Checkpoint:
     has_said = bool(conversation.kept_answers) or any(each.is_decided for each in conversation.open_records)
     is_at_work = is_run_open or bool(results) or has_said or any(each.is_begun for each in conversation.open_records)
     # Where the process is about to end, another one goes on behind the results that were added just now.
-    is_at_work = is_at_work or call.leaving.is_saving
+    is_at_work = is_at_work or call.leaving.is_saving or not is_at_end
     return Checkpoint(
         members=conversation.members(),
         results=tuple(results),
