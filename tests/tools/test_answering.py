@@ -466,7 +466,10 @@ def test_a_run_without_a_prompt_asks_again_for_the_approval_of_a_waiting_call(ve
     assert (dug, [each.function.name for each in agent.pending_tool_calls]) == ([], ["dig"])
     if not decides:
         approve.asked = 0
-    assert verb(agent).error is None
+    again = verb(agent)
+    assert again.error is None
+    assert again.result is not None
+    assert [each.id for each in again.result.pending_tool_calls] == ([] if decides else ["c1"])
     assert dug == ([2] if decides else [])
     # Nothing is sent before somebody decides.
     assert results_sent(agent) == ([[], [("c1", "dug", None)]] if decides else [[]])

@@ -284,7 +284,10 @@ def build_result(call: Call, *, is_over: bool = False) -> RunResult:
     messages = conversation.messages
     new_messages = [message for message in messages if message.id not in call.known_ids]
     # Some may be answered here already, while others wait for the caller.
-    left = conversation.pending_interrupts if state.phase is Phase.ANSWERING else outcome.interrupts
+    # Nor has a run that was held up brought an outcome.
+    is_held_up = is_over and run.source is None and len(rounds) == 1 and not state.is_aborted and not run.is_replay
+    left = conversation.pending_interrupts if state.phase is Phase.ANSWERING or is_held_up else outcome.interrupts
+    pending = conversation.pending_tool_calls if is_held_up else pending_calls(run)
     asked = [question.interrupt for question in conversation.questions]
     asking = {interrupt.tool_call_id for interrupt in asked}
     requests = [request for each in rounds for request in each.requests]
@@ -296,7 +299,7 @@ def build_result(call: Call, *, is_over: bool = False) -> RunResult:
         # Stopped between two runs: the outcome of the last one is not the call's.
         outcome=None if is_void or state.is_aborted else outcome.outcome,
         interrupts=[] if is_void else [*left, *asked],
-        pending_tool_calls=[] if is_void else [each for each in pending_calls(run) if each.id not in asking],
+        pending_tool_calls=[] if is_void else [each for each in pending if each.id not in asking],
         new_messages=new_messages,
         messages=messages,
         state=conversation.state,
