@@ -143,15 +143,20 @@ async def test_behind_each_save_a_call_goes_on_and_asks_nobody_what_was_said_bef
 
 
 async def test_an_approval_is_saved_while_its_call_waits_for_its_turn() -> None:
-    world, gate, asked = _World(), anyio.Event(), list[str]()
+    world, gate, begun, asked = _World(), anyio.Event(), anyio.Event(), list[str]()
 
     @tool(approval="always")
     async def pay(to: str) -> str:
+        begun.set()
         await gate.wait()
         return f"paid {to}"
 
-    def approve(request: ApprovalRequest) -> Approve | Deny:
+    async def approve(request: ApprovalRequest) -> Approve | Deny:
         asked.append(request.arguments["to"])
+        if request.arguments["to"] == "bob":
+            # Behind the last save of the others: only its own can have this decision.
+            await begun.wait()
+            await anyio.wait_all_tasks_blocked()
         return Deny("too dear") if request.arguments["to"] == "cy" else Approve()
 
     calls = [tool_call("pay", {"to": each}) for each in ("ada", "bob", "cy")]
