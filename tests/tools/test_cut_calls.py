@@ -8,7 +8,14 @@ from typing import Any
 
 import anyio
 import pytest
-from ag_ui.core import Interrupt, RunFinishedInterruptOutcome
+from ag_ui.core import (
+    AssistantMessage,
+    FunctionCall,
+    Interrupt,
+    RunFinishedInterruptOutcome,
+    ToolCall,
+    UserMessage,
+)
 
 from agui_client import (
     ApprovalRequest,
@@ -20,9 +27,11 @@ from agui_client import (
     ToolLimits,
     tool,
 )
+from agui_client._core.conversation.conversation import Conversation
+from agui_client._core.conversation.ledger import AnsweredBy, CallStatus, Ledger, ToolCallRecord
 from agui_client._core.run.continuing import Continuation
 from agui_client.testing import ScriptedAgent, Turn, text, tool_call, turn
-from agui_client.types import Checkpoint
+from agui_client.types import Checkpoint, ToolDecision
 
 pytestmark = pytest.mark.anyio
 
@@ -240,6 +249,39 @@ async def test_a_stop_is_the_last_word_about_calls_that_were_approved_and_not_be
                 await anyio.sleep(0.01)
         agent.abort_run()
     assert [each.decision is not None for each in agent.snapshot().tool_calls] == [True, False]
+
+
+def _decided(name: str = "pay") -> tuple[Conversation, ToolCallRecord]:
+    """A conversation with a call that was approved and not begun."""
+    call = ToolCall(id="c", function=FunctionCall(name=name, arguments='{"to": "ada"}'))
+    conversation = Conversation("t", [UserMessage(id="u", content="Hi"), AssistantMessage(id="m", tool_calls=[call])])
+    made: dict[str, Any] = {"answered_by": AnsweredBy.APPLICATION, "shown": call, "status": CallStatus.WAITING}
+    decision = ToolDecision("approved", "person")
+    conversation.ledger = Ledger([ToolCallRecord(tool_call_id="c", message_id="m", decision=decision, **made)])
+    return conversation, next(iter(conversation.ledger))
+
+
+@pytest.mark.requirement("SEC-3")
+async def test_a_decision_counts_for_the_call_that_was_shown_and_for_no_other() -> None:
+    conversation, record = _decided()
+    assert conversation.decision("c") == record.decision
+    changed = ToolCall(id="c", function=FunctionCall(name="pay", arguments='{"to": "eve"}'))
+    document = conversation.snapshot()
+    document.messages[1] = AssistantMessage(id="m", tool_calls=[changed])
+    world = _World()
+    agent = world.agent(turn(text("Done.")))
+    agent.restore(document)
+    await agent.run_agent()
+    assert (world.asked, world.called) == (Counter({"eve": 1}), Counter({"eve": 1}))
+
+
+@pytest.mark.requirement("SEC-3")
+def test_a_decision_goes_when_the_conversation_goes_on_without_the_call() -> None:
+    conversation, _ = _decided()
+    conversation.ledger.note_placeholder("c")
+    conversation.ledger.lose("c")
+    (record,) = conversation.ledger
+    assert (record.status, record.decision, record.is_decided) == (CallStatus.CUT, None, False)
 
 
 async def test_nothing_is_saved_twice() -> None:
