@@ -284,6 +284,17 @@ def test_a_decision_goes_when_the_conversation_goes_on_without_the_call() -> Non
     assert (record.status, record.decision, record.is_decided) == (CallStatus.CUT, None, False)
 
 
+@pytest.mark.parametrize("name", _STORIES)
+async def test_each_save_of_a_call_that_goes_on_is_a_place_where_another_process_takes_it_up(name: str) -> None:
+    world, places = _World(), list[tuple[bool, bool]]()
+
+    async def save(checkpoint: Checkpoint) -> None:
+        places.append((checkpoint.call_id is not None, checkpoint.is_at_end))
+
+    await world.agent(*_STORIES[name]).save_with(save).run_agent("Hi")
+    assert places == [*[(True, False)] * (len(places) - 1), (False, True)]
+
+
 async def test_nothing_is_saved_twice() -> None:
     for turns in _STORIES.values():
         world = _World()
