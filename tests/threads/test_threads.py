@@ -929,10 +929,11 @@ async def test_a_fork_has_nothing_of_a_thread_that_was_made_anew_meanwhile() -> 
             number: int,
             count: int,
             shared: tuple[str, int] | None = None,
+            **about: Any,
         ) -> bool:
             if shared == ("t", 2):
                 await self.anew(owner)
-            return await super().append(owner, info, entry, number, count, shared)
+            return await super().append(owner, info, entry, number, count, shared, **about)
 
         async def anew(self, owner: str) -> None:
             """Delete the thread, and let another one be made."""

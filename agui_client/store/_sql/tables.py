@@ -38,6 +38,7 @@ THREADS = sa.Table(
     sa.Column("lease", sa.BigInteger, nullable=False),
     sa.Column("leased_until", sa.BigInteger, nullable=False),  # this and all other times in microseconds since 1970
     sa.Column("holder", sa.Text, nullable=False, default=""),  # the process that has the lease as long as it lives
+    sa.Column("taking", sa.Text, nullable=False, default=""),  # the id of the request that took the lease last
     sa.Column("title", sa.Text, nullable=False, default=""),
     sa.Column("created_at", sa.BigInteger, nullable=False, default=0),
     sa.Column("updated_at", sa.BigInteger, nullable=False, default=0),
@@ -60,6 +61,8 @@ ENTRIES = sa.Table(
     sa.Column("owner", sa.Text, primary_key=True),
     sa.Column("line", sa.Text, primary_key=True),
     sa.Column("number", sa.Integer, primary_key=True),  # counted from 1, the shared ones included
+    sa.Column("lease", sa.BigInteger, nullable=False),  # the number of the lease of the block that wrote it
+    sa.Column("write_id", sa.Text, nullable=False),  # by which its writer, and nobody else, knows it again
     sa.Column("body", sa.Text, nullable=False),
 )
 RUN = sa.Table(

@@ -14,12 +14,13 @@ import logging
 import os
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import Enum
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from uuid import uuid4
 
 import anyio
 import anyio.to_thread
@@ -34,7 +35,7 @@ from agui_client._core.protocol.message_text import content_text
 from agui_client._core.protocol.open_items import quoted
 from agui_client._core.run.continuing import READS_ONLY, StoredBeginning, StoredCall, ThreadLog
 from agui_client._core.run.observers import RunObserver
-from agui_client.errors import ThreadBusyError, ThreadStoreError, UsageError
+from agui_client.errors import ThreadBusyError, ThreadStoreError, ThreadStoreUnavailableError, UsageError
 from agui_client.store._threads.entries import (
     CutPlace,
     call_of,
@@ -127,6 +128,16 @@ class _Phase(Enum):
     """Left because its `Store` was closed; leaving the block changes nothing any more."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Unanswered:
+    """A write of which nobody knows yet whether it was carried out."""
+
+    info: ThreadInfo
+    entry: str
+    note: Callable[[], None]
+    write_id: str = field(default_factory=lambda: uuid4().hex)
+
+
 class OpenThread(Generic[AgentT]):
     """A block, for `async with` and `with`, that gives a clone of the agent with the conversation of the thread.
 
@@ -151,7 +162,7 @@ class OpenThread(Generic[AgentT]):
         self._members: Members = empty_members()
         self._past = PastRuns()
         self._entries = 0
-        self._unanswered: list[tuple[str, Callable[[], None]]] = []
+        self._unanswered: _Unanswered | None = None
         self._new_members: Members | None = None
         self._given_last: Members | None = None
         self._usage: list[TokenUsage] = []
@@ -418,36 +429,35 @@ class OpenThread(Generic[AgentT]):
                 message_count=len(members["messages"]),
                 usage=aggregate_token_usage([*before.usage, *usage]),
             )
-            append = self._store.append_and_release if is_last else self._store.append
             note = partial(self._note_written, info, members, len(usage))
-            before_this = list(self._unanswered)
-            self._unanswered.append((entry, note))
-            is_written = self._number is not None and await append(self.owner, info, entry, self._number, self._entries)
-            # One whose answer never came, and that was not there yet, may be the one that this one did not fit behind.
-            self._unanswered = [] if is_written else before_this
-            if not is_written:
-                what = f"thread {self.thread_id!r} was taken over by another block, or deleted"
-                raise ThreadBusyError(f"{what}; nothing more of this side is saved; open the thread again")
-            note()
+            await self._append(_Unanswered(info, entry, note), is_last=is_last)
             if is_last:
                 self._number = None
 
-    async def _settle_unanswered(self) -> None:
-        """Find out whether an entry was written: a connection may break between the commit and the answer.
+    async def _append(self, written: _Unanswered, *, is_last: bool = False) -> None:
+        append = self._store.append_and_release if is_last else self._store.append
+        self._unanswered = written
+        try:
+            is_written = self._number is not None and await append(
+                self.owner, written.info, written.entry, self._number, self._entries, write_id=written.write_id
+            )
+        except ThreadStoreError as error:
+            if not isinstance(error, ThreadStoreUnavailableError):
+                self._unanswered = None  # it was refused
+            raise
+        self._unanswered = None
+        if not is_written:
+            what = f"thread {self.thread_id!r} was taken over by another block, or deleted"
+            raise ThreadBusyError(f"{what}; nothing more of this side is saved; open the thread again")
+        written.note()
 
-        An entry that was written, and then written again, would make the thread unreadable. One that arrives later than
-        this look does not fit behind what is written after it: see `ThreadStore.append`.
+    async def _settle_unanswered(self) -> None:
+        """Repeat a write whose answer never came, as a connection may break between the commit and the answer.
+
+        It is known by its id, so that it is written once. One that arrives later than this does not fit any more.
         """
-        if not self._unanswered or self._number is None:
-            return
-        # It waits for a write that the database is still busy with.
-        await self._store.lease(self.owner, self.thread_id, self._seconds, self._number)
-        with reading(self.thread_id):
-            found = await self._store.read(self.owner, self.thread_id)
-        written: list[str] = [] if found is None else list(found[1][self._entries :])
-        if (note := next((note for entry, note in self._unanswered if [entry] == written), None)) is not None:
-            self._unanswered = []
-            note()
+        if self._unanswered is not None and self._number is not None:
+            await self._append(self._unanswered)
 
     def _note_written(self, info: ThreadInfo, members: Members, usages: int) -> None:
         self.info, self._members, self._entries = info, members, self._entries + 1
