@@ -572,6 +572,11 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
         return self
 
     @property
+    def is_saved(self) -> bool:
+        """Whether a function saves the conversation."""
+        return self._save is not None
+
+    @property
     def is_stored(self) -> bool:
         """Whether the conversation is that of a stored thread, which is open."""
         return self._conversation.past is not None
@@ -936,6 +941,7 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
             options=options,
             is_replay=is_replay,
         )
+        call.leave_agent = partial(self.save_with, None)
         return Engine(call, prompt, loop)
 
 

@@ -48,12 +48,14 @@ class Continuation(BaseModel, RequestSource):
     """The answers to interrupts that the run of the checkpoint carried."""
     is_between_runs: bool
     """Whether tools were at work, rather than a run was about to be sent."""
+    position: int = 0
+    """The number of events that the log of the call had at the place."""
 
     @classmethod
     def of(cls, checkpoint: Checkpoint) -> Continuation:
         """Return the place of a checkpoint."""
-        resume, is_between_runs = list(checkpoint.resume), checkpoint.run_id is None
-        return cls(document=checkpoint.snapshot(), resume=resume, is_between_runs=is_between_runs)
+        about: dict[str, Any] = {"position": checkpoint.position, "is_between_runs": checkpoint.run_id is None}
+        return cls(document=checkpoint.snapshot(), resume=list(checkpoint.resume), **about)
 
     @classmethod
     def behind(cls, input: RunAgentInput, *, begun: Collection[str], waiting: Collection[str]) -> Continuation:
@@ -74,12 +76,6 @@ class Continuation(BaseModel, RequestSource):
         state: Any = {} if input.state is None else input.state
         members: dict[str, Any] = {"messages": input.messages, "state": state, "tool_calls": records}
         return cls(document=document_of({"thread_id": input.thread_id, **members}), is_between_runs=True)
-
-    @property
-    def key(self) -> str:
-        """A text that tells the place from the other places of its run."""
-        begun = [each.tool_call_id for each in self.document.tool_calls if each.is_begun]
-        return f"{len(self.document.messages)} {self.is_between_runs} {' '.join(begun)}"
 
     async def request(self, conversation: Conversation, options: RunOptions) -> RunRequest:
         """Return the request of the call.
@@ -131,7 +127,9 @@ class ContinuedRequest(RunRequest):
 
     def __init__(self, conversation: Conversation, continuation: Continuation, options: RunOptions) -> None:
         self._conversation, self._is_between_runs = conversation, continuation.is_between_runs
-        self.input = composed_input(conversation, options, [*conversation.messages], continuation.resume)
+        # Answers that people gave before the process ended are in the thread, and go with the next run.
+        kept = conversation.kept_answers if self._is_between_runs else ()
+        self.input = composed_input(conversation, options, [*conversation.messages], [*continuation.resume, *kept])
 
     @property
     def undecided(self) -> Sequence[ToolCall]:
@@ -143,7 +141,8 @@ class ContinuedRequest(RunRequest):
     @property
     def is_held_up(self) -> bool:
         """Whether a call of the run before waits for a person, or for the caller."""
-        return self._is_between_runs and bool(self._conversation.waiting_calls)
+        is_waiting = self._conversation.waiting_calls or self._conversation.pending_interrupts
+        return self._is_between_runs and bool(is_waiting)
 
     def check_tools(self, tools: CallTools) -> Mapping[str, Approve | None]:
         """Find out what becomes of the calls of the run before.

@@ -249,9 +249,10 @@ class Checkpoint(Record):
     resume: Sequence[ResumeEntry] = ()
     """The answers to interrupts that the run carries, as long as it is unknown whether the agent got them."""
     call_id: str | None = None
-    """The id of the first run of the call that is going on, while it has a run open, tools that were begun, or
-    results that are saved as its process ends; None otherwise. A program that takes the call up finds its place by
-    it."""
+    """The id of the first run of the call that is going on; None if the call is about to end, or there is none. A
+    program that takes the call up finds its place by it."""
+    position: int = 0
+    """The number of events that the call's log had where the call goes on from this; 0 without a log."""
     is_at_end: bool = False
     """Whether the call is about to end; otherwise it may next send a run, call a function or ask a person."""
 
@@ -302,7 +303,8 @@ class Saving:
         self._next_at = began + SAVE_SECONDS
         try:
             for save in saves:
-                await self._loop.call(save, replace(checkpoint_of(call, following), is_at_end=is_at_end))
+                checkpoint = replace(checkpoint_of(call, following), is_at_end=is_at_end)
+                await self._loop.call(save, replace(checkpoint, call_id=None) if is_at_end else checkpoint)
             # A save is slow where many are made: fewer of them make each one faster, and events wait for none of them
             # longer than a twentieth of the time.
             took = perf_counter() - began
@@ -337,7 +339,8 @@ def checkpoint_of(call: Call, following: str | None = None) -> Checkpoint:
     call_id = call.rounds[0].run_id
     if following is not None:
         conversation.unreceived = None
-        return Checkpoint(conversation.members(), run_id=following, call_id=call_id)
+        position = call.position_of(following)
+        return Checkpoint(conversation.members(), run_id=following, call_id=call_id, position=position)
     has_started = call.round.outcome.started is not None
     if is_run_open and has_started:
         adopt_pending(call, conversation, WarningLog())
@@ -347,13 +350,12 @@ def checkpoint_of(call: Call, following: str | None = None) -> Checkpoint:
     # A tool that has ended while others go on: its result is among the messages only when all have.
     done = [each.message for each in call.executions if each.message is not None]
     results = [message for message in done if conversation.message(message.id) is None]
-    is_at_work = is_run_open or results or any(each.is_begun for each in conversation.open_records)
-    # Where the process is about to end, another one goes on behind the results that were added just now.
-    is_at_work = is_at_work or call.leaving.is_saving
+    run_id = run_input.run_id if is_run_open else None
     return Checkpoint(
         members=conversation.members(),
         results=results,
-        run_id=run_input.run_id if is_run_open else None,
+        run_id=run_id,
         resume=run_input.resume or () if is_run_open and not has_started else (),
-        call_id=call_id if is_at_work else None,
+        call_id=call_id,
+        position=call.position_of(run_id),
     )

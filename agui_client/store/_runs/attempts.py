@@ -72,7 +72,8 @@ class RunAttempt:
         # Numbers of events: before the attempt, that are stored, and before the place where another one would go on.
         self._first = self._stored = self._position = 0
         self._sent_run_id: str | None = None
-        self._has_thread = self._has_ended = self._has_groups = False
+        self._has_thread = self._has_ended = self._has_groups = self._is_certain = False
+        self._saved_run_id: str | None = None
         self.settles: bool = True
         """Whether other runs of the thread may wait for what this one answers or abandons."""
         self._turns = asyncio.Lock()
@@ -90,8 +91,9 @@ class RunAttempt:
     async def begin(self, run: AgentRun) -> None:
         """Have the run saved where it can go on, and its events stored."""
         self._has_thread = run.call.conversation.past is not None
-        run.call.save_also(self._save)
         self._begin_log()
+        run.call.position_of = self._position_of
+        run.call.save_also(self._note_certain if self._has_thread else self._save)
         self._tasks.start_soon(self._write)
 
     def _begin_log(self) -> None:
@@ -135,29 +137,40 @@ class RunAttempt:
             _logger.exception("the end of run %r cannot be stored", self.run.log.key.run_id)
             self.run.give_up()
 
+    def _position_of(self, run_id: str | None) -> int:
+        """Return the number of events where a run was sent, or the present one.
+
+        Members of a team speak side by side, so there is no place between their events where the log could be cut: all
+        of the team's run is, and the conversation that takes its place has what the members have said.
+        """
+        if run_id is None or run_id != self._sent_run_id:
+            self._sent_run_id, self._position = run_id, self.run.log.end.position
+        return self._position
+
+    async def _note_certain(self, checkpoint: Checkpoint) -> None:
+        """Note that the run begins; its thread has all places where it goes on, and says whose they are."""
+        if not self._is_certain and checkpoint.call_id is not None:
+            await self._store_certain({})
+
     async def _save(self, checkpoint: Checkpoint) -> None:
         """Store a checkpoint, if a run can go on from it: before it is sent, and while tools or members are at work."""
-        is_sent = checkpoint.run_id is not None and checkpoint.run_id == self._sent_run_id
-        # The thread has the journal of a team, and leaves the place in the log as it is.
-        if checkpoint.call_id is None or (is_sent and (self._has_thread or not _has_journal(checkpoint))):
+        is_sent = checkpoint.run_id is not None and checkpoint.run_id == self._saved_run_id
+        if checkpoint.call_id is None or (is_sent and not _has_journal(checkpoint)) or _is_only_asking(checkpoint):
             return
-        self._sent_run_id = checkpoint.run_id
-        place, values = Continuation.of(checkpoint), dict[str, Any]()
-        if self._has_thread:
-            values = {"place_key": place.key, "position_before": self._position}
-        else:
-            values["checkpoint"] = place.model_dump_json(by_alias=True)
-        # Members of a team speak side by side, so there is no place between their events where the log could be cut:
-        # all of the team's run is, and the conversation that takes its place has what the members have said.
-        if not is_sent:
-            values["checkpoint_position"] = self._position = self.run.log.end.position
+        self._saved_run_id = checkpoint.run_id
+        place = Continuation.of(checkpoint).model_dump_json(by_alias=True)
+        await self._store_certain({"checkpoint": place, "checkpoint_position": checkpoint.position})
+
+    async def _store_certain(self, values: dict[str, Any]) -> None:
         # The first checkpoint is made when the run is certain: what its thread waited for is answered.
-        answers, self.settles = self.run.log.key if self.settles else None, False
+        answers = self.run.log.key if self.settles and not self._is_certain else None
+        first = {} if self._is_certain else {"has_begun": True}
         try:
-            await self._store(values, answers=answers)
+            await self._store({**values, **first}, answers=answers)
         except RunLostError:
             self.run.give_up()
             raise
+        self._is_certain = True
 
     async def _store(
         self, values: Mapping[str, Any] | None = None, *, last: bytes = b"", answers: RunKey | None = None
@@ -191,6 +204,17 @@ class RunAttempt:
             return None
         messages, state = before
         return [MESSAGES.dump_python([*messages], mode="json", by_alias=True, exclude_none=True), state]
+
+
+def _is_only_asking(checkpoint: Checkpoint) -> bool:
+    """Return whether a call is about to ask a person, and has done nothing else behind its last run."""
+    members = checkpoint.members
+    is_at_work = checkpoint.run_id or checkpoint.results or members["kept_answers"]
+    return bool(members["pending_interrupts"]) and not is_at_work and not any(map(_is_begun, members["tool_calls"]))
+
+
+def _is_begun(record: Any) -> bool:
+    return bool(record.is_begun)
 
 
 def _has_journal(checkpoint: Checkpoint) -> bool:

@@ -240,6 +240,9 @@ class ServerRun:
     def give_up(self) -> None:
         """Leave the run to another process: it is left without an end, and its followers with it."""
         self.is_given_up = True
+        if self._run is not None:
+            # The thread is as another process takes it: an end that is saved here would be the end of the run.
+            self._run.call.leave_as_saved()
         self._scope.cancel()
 
     async def _end_at_once(self, run: AgentRun, stack: AsyncExitStack) -> None:

@@ -87,8 +87,7 @@ RUN = sa.Table(
     sa.Column("left_input", sa.Text),
     sa.Column("checkpoint", sa.Text),
     sa.Column("checkpoint_position", sa.Integer, nullable=False, default=0),
-    sa.Column("place_key", sa.Text),
-    sa.Column("position_before", sa.Integer, nullable=False, default=0),
+    sa.Column("has_begun", sa.Boolean, nullable=False, default=False),  # was sent, or has called tools, or was about to
 )
 GROUP = sa.Table(
     "agui_run_events",

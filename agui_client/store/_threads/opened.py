@@ -342,7 +342,7 @@ class OpenThread(Generic[AgentT]):
 
     def _leaving(self) -> Callable[[], Coroutine[Any, Any, Exception | None]]:
         self._leave_phase()
-        if self._agent is None:
+        if self._agent is None or not self._agent.is_saved:
             return partial(self._leave, None)
         try:
             checkpoint = self._agent.checkpoint()
