@@ -231,7 +231,7 @@ async def test_values_that_runs_and_threads_always_have_are_never_null_and_index
         "agui_entries": [],
         "agui_lines": ["parent"],
         "agui_process": [],
-        "agui_run": ["checkpoint", "ended_at", "left_input", "place_key"],
+        "agui_run": ["checkpoint", "ended_at", "left_input"],
         "agui_run_events": ["beginning"],
         "agui_segment": ["parent"],
         "agui_threads": [],

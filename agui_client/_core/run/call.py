@@ -119,9 +119,9 @@ class Call:
     are yet to be decided about."""
     also_save: Save | None = field(default=None, init=False)
     """Awaited before the agent's own function that saves; None if nothing else is saved."""
-    leave_agent: Callable[[], object] = field(default=lambda: None, init=False)
+    leave_agent: Callable[[], object] = field(default_factory=lambda: lambda: None, init=False)
     """Has the agent save nothing more."""
-    position_of: Callable[[str | None], int] = field(default=lambda _: 0, init=False)
+    position_of: Callable[[str | None], int] = field(default_factory=lambda: lambda _: 0, init=False)
     """Returns the number of events that the log of the call has where a run was sent, or, for None, now."""
     error: Exception | None = field(default=None, init=False)
     """The exception that the call ended with; None while it goes on, or if it did not fail."""

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from uuid import uuid4
 
 import sqlalchemy as sa
 from ag_ui.core import Interrupt, ResumeEntry
@@ -226,6 +227,7 @@ class RunDatabase:
         values: dict[str, Any] = {
             **key._asdict(),
             "row_id": row_id,
+            "write_id": uuid4().hex,
             "agent": stored_request.agent,
             "stored_request": stored_request.as_text(),
             "process_id": "" if is_left else self.lease.process_id,
@@ -238,7 +240,7 @@ class RunDatabase:
             are_waiting = connection.execute(self._insert_run, {**values, **_of(key)}).scalar_one_or_none()
             if are_waiting is None:
                 # It may be there, as the answer to an earlier try was lost.
-                mine = {"of_row": row_id, "of_process": values["process_id"]}
+                mine = {"of_row": row_id, "by_write": values["write_id"]}
                 if connection.execute(_SELECT_MINE, mine).one_or_none() is None:
                     raise RunInProgressError(f"a run is going on in thread {key.thread_id!r}")
                 return True
@@ -419,7 +421,7 @@ _MINE = sa.and_(
 _CHANGE = sa.update(RUN).where(_MINE)
 """Changes the columns that have parameters, if the run is the process's."""
 _SELECT_MINE = sa.select(RUN.c.attempt).where(
-    RUN.c.row_id == sa.bindparam("of_row"), RUN.c.process_id == sa.bindparam("of_process")
+    RUN.c.row_id == sa.bindparam("of_row"), RUN.c.write_id == sa.bindparam("by_write")
 )
 _SELECT_RUN = sa.select(RUN).where(RUN.c.row_id == sa.bindparam("of_row"))
 _IS_RUNNING = RUN.c.status == RunStatus.RUNNING.value
