@@ -130,6 +130,8 @@ class ServerRun:
         """Whether the run only notes that nobody has answered in time: it ends before its agent goes on."""
         self.is_taken_over = False
         """Whether another process began the run."""
+        self.was_accepted = False
+        """Whether a process before this one has begun to carry it out, and so has told its caller that it goes on."""
         self.ends_with: Event | None = None
         """The event with which a run that was taken over ends at once; None if it goes on."""
         self.journal: RunAttempt | None = None
@@ -174,7 +176,13 @@ class ServerRun:
         if self.is_given_up:
             self.log.drop()
         elif self.log.phase is LogPhase.OPENING and refusal is not None and self.ends_with is None:
-            self.log.refuse(refusal)
+            if self.was_accepted:
+                # Its caller was told that it goes on, so it has to have an end; what it answers waits again.
+                self.answered_ids = frozenset()
+                key = self.log.key
+                await self.finish(failure_event(refusal, key.run_id, key.thread_id, expose_errors=self.expose_errors))
+            else:
+                self.log.refuse(refusal)
         elif self.log.is_going_on:
             last = self.ends_with or self._last or (STOPPED if self._scope.cancel_called else SHUTTING_DOWN)
             if refusal is not None and self.ends_with is None:
@@ -330,9 +338,6 @@ def _taken(answered_ids: frozenset[str], run: AgentRun) -> frozenset[str]:
         answered_ids: The interrupts that the run was to answer, with the ids that the caller got.
         run: The run.
     """
-    if run.call.agent.is_team:
-        # What its members have called is not in the conversation.
-        return answered_ids
     own_ids = {each if run.signer is None else run.signer.verified(each): each for each in answered_ids}
     return frozenset(own_ids[each] for each in answered_before(run.call.conversation, own_ids))
 

@@ -125,6 +125,12 @@ class SQLStore(ThreadStore):
         """Delete all threads of an owner, or of everybody, in one transaction."""
         return await self._reach(partial(self._database.write, partial(statements.delete_all, owner=owner)))
 
+    async def check(self) -> None:
+        """Find out whether threads can be written to: the lease of this process is renewed."""
+        assert self.process_lease is not None
+        await self._reach(partial(self._database.write, self.process_lease.renew, is_synced=False))
+        await self.list("", 0)
+
     async def aclose(self) -> None:
         """Give the lease of this process back, and close all connections."""
         for task in self._releasing:

@@ -20,6 +20,7 @@ To change
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 import threading
 from abc import ABC, abstractmethod
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from agui_client.store._sql.lease import ProcessLease
 
 T = TypeVar("T")
+_logger = logging.getLogger("agui_client.store")
 Work = Callable[[sa.Connection], T]
 """The statements of an operation; called again if nothing that they did was kept, and also if that is not known.
 
@@ -113,6 +115,7 @@ class Transactions:
         self._connection: sa.Connection | None = None
         self._is_synced = True
         self._away_at: float | None = None  # since when, as far as it was measured
+        self._is_away = False
         self._queue = SimpleQueue[_Task | None]()
         self._at_work = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -223,11 +226,11 @@ class Transactions:
         batches += [[each] for each in tasks if each.is_alone]
         while batches:
             batch = batches.popleft()
-            was_connected, fault = self._connection is not None, None
+            was_connected, fault, error_of = self._connection is not None, None, None
             try:
                 batches += [[each] for each in self._together(batch)]
             except Exception as error:
-                fault = fault_of(error)
+                fault, error_of = fault_of(error), error
                 if fault is Fault.AWAY:
                     self._disconnect()
                 if fault is Fault.AWAY and was_connected:
@@ -246,6 +249,10 @@ class Transactions:
                     for each in batch:
                         each.is_alone = fault is Fault.CONFLICT
                     batches += [[each] for each in batch]
+            if fault is Fault.AWAY and not self._is_away:
+                why = str(getattr(error_of, "orig", None) or error_of).partition("\n")[0]
+                _logger.warning("the database is away; what is asked for waits: %s", why)
+            self._is_away = fault is Fault.AWAY
             self._measure_outage(is_away=fault is Fault.AWAY)
         return remaining, pause
 

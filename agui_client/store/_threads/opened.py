@@ -106,7 +106,7 @@ class Service:
         """Return whether the store answers within some seconds."""
         with suppress(ThreadStoreError, TimeoutError):
             async with asyncio.timeout(within):
-                await self.store.list("", 0)
+                await self.store.check()
             return True
         return False
 

@@ -211,6 +211,13 @@ class ThreadStore(ABC):
                 deleted += await self.delete(owner, each.thread_id, number)
         return deleted
 
+    async def check(self) -> None:
+        """Find out whether threads can be written to now; raises an exception if not.
+
+        Optional: this method only lists.
+        """
+        await self.list("", 0)
+
     async def aclose(self) -> None:
         """Close connections; does nothing unless a store has some."""
         return
