@@ -589,6 +589,11 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
         """
         return None if self._log is None else await self._log.find_call(call_id)
 
+    @property
+    def thread_log(self) -> ThreadLog | None:
+        """The log of this agent's stored thread; None if no thread is stored."""
+        return self._log
+
     async def stored_beginning(self, message_id: str | None) -> StoredBeginning | None:
         """Return this agent's stored thread up to one of its messages; None if no thread is stored.
 
@@ -941,7 +946,7 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
             options=options,
             is_replay=is_replay,
         )
-        call.leave_agent = partial(self.save_with, None)
+        call.leave_agent, call.thread_log = partial(self.save_with, None), self._log
         return Engine(call, prompt, loop)
 
 

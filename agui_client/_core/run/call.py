@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from agui_client._core.conversation.conversation import Conversation
     from agui_client._core.protocol.prompts import Prompt
+    from agui_client._core.run.continuing import ThreadLog
     from agui_client._core.run.custom_models import CustomModels
     from agui_client._core.run.ending import Save
     from agui_client._core.run.hooks import Subscriber
@@ -119,6 +120,8 @@ class Call:
     are yet to be decided about."""
     also_save: Save | None = field(default=None, init=False)
     """Awaited before the agent's own function that saves; None if nothing else is saved."""
+    thread_log: ThreadLog | None = field(default=None, init=False)
+    """The log of the stored thread of the agent; None without one."""
     leave_agent: Callable[[], object] = field(default_factory=lambda: lambda: None, init=False)
     """Has the agent save nothing more."""
     position_of: Callable[[str | None], int] = field(default_factory=lambda: lambda _: 0, init=False)

@@ -105,6 +105,15 @@ class StoredBeginning(NamedTuple):
     """When the whole thread was saved last, in UTC."""
 
 
+class Carried(NamedTuple):
+    """An operation that is carried out in the transaction of a write to a thread."""
+
+    work: Callable[[Any], object]
+    """Carries it out on a connection; raises an exception to undo both."""
+    done: Callable[[], object]
+    """Called when both are committed, in another thread."""
+
+
 class ThreadLog(NamedTuple):
     """The log of a stored thread, as far as an agent that goes on with the thread asks it."""
 
@@ -114,6 +123,9 @@ class ThreadLog(NamedTuple):
     """Finds a call by the id of its first run; returns None if nothing of it was saved."""
     find_beginning: Callable[[str | None], Awaitable[StoredBeginning]]
     """Returns the thread up to the message of an id; up to its first message if that is None."""
+    carry: Callable[[Carried], bool] = lambda _: False
+    """Has the next write to the thread carry out an operation of its database in the same transaction, both or neither;
+    returns False if the thread is in no database that can do so."""
 
 
 class ContinuedRequest(RunRequest):

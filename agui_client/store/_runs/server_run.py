@@ -142,6 +142,7 @@ class ServerRun:
         self._run: AgentRun | None = None
         self._scope = anyio.CancelScope()
         self._last: RunErrorEvent | None = None
+        self._prepared: tuple[Event, Event] | None = None
 
     async def carry_out(self, before: Iterable[RunLog]) -> None:
         """Carry out the run, and write its events to the log.
@@ -274,7 +275,11 @@ class ServerRun:
             run.cancel()
         # The blocks are left before the run's last event is written: they may save the thread.
         events: AsyncGenerator[Event] = caller_events(
-            run, expose_errors=self.expose_errors, block=aclosing(stack), stopped_with=lambda: self._last
+            run,
+            expose_errors=self.expose_errors,
+            block=aclosing(stack),
+            stopped_with=lambda: self._last,
+            before_end=partial(self._prepare_end, run) if self.journal is not None else None,
         )
         async with aclosing(events):
             number = 0
@@ -298,13 +303,25 @@ class ServerRun:
         # A program gives the answers to the agent itself.
         return not run.call.options.keys().isdisjoint(("resume", "tool_results"))
 
-    async def _finish(self, event: Event, run: AgentRun) -> None:
+    async def _prepare_end(self, run: AgentRun, event: Event) -> None:
+        """Have the end stored with the thread, before its block is left."""
+        if self.journal is not None and self.log.phase is LogPhase.OPEN and not self.is_given_up:
+            last = self._last_of(event, run)
+            self._prepared = event, last
+            await self.journal.prepare_end(last, _left(self.input, run) if interrupts_in(last) else None)
+
+    def _last_of(self, event: Event, run: AgentRun) -> Event:
         if self.answered_ids and status_after(event) in (RunStatus.FAILED, RunStatus.STOPPED):
             self.answered_ids = _taken(self.answered_ids, run)
+        if self._answer_within is None:
+            return event
+        return _expiring(event, datetime.now(UTC) + timedelta(seconds=self._answer_within))
+
+    async def _finish(self, event: Event, run: AgentRun) -> None:
+        prepared = self._prepared[1] if self._prepared is not None and self._prepared[0] is event else None
+        last = prepared or self._last_of(event, run)
         if self.log.phase is LogPhase.OPEN and not self.is_given_up:
-            if self._answer_within is not None:
-                event = _expiring(event, datetime.now(UTC) + timedelta(seconds=self._answer_within))
-            await self.finish(event, _left(self.input, run) if interrupts_in(event) else None)
+            await self.finish(last, _left(self.input, run) if interrupts_in(last) else None)
 
 
 @asynccontextmanager

@@ -302,6 +302,20 @@ class RunDatabase:
             RunLostError: The run is another process's now.
             RunsUnavailableError: The database cannot be reached.
         """
+        write = await self.storing(claim, group, values, answers, replaces_groups=replaces_groups)
+        # If the machine loses power, events without values may be lost, as others are that were not stored yet.
+        await self._write(write, is_synced=bool(values))
+
+    async def storing(
+        self,
+        claim: Claim,
+        group: EventGroup | None,
+        values: Mapping[str, Any],
+        answers: RunKey | None = None,
+        *,
+        replaces_groups: bool = False,
+    ) -> Work[None]:
+        """Return the operation of `store`, which a write to the thread of the run may carry in its transaction."""
         mine = {"of_row": claim.row_id, "of_attempt": claim.attempt, "of_process": self.lease.process_id}
         began = None if group is None or group.beginning is None else await _transcript_of(group.beginning[0])
         left: dict[str, Any] | None = values.get("left_input")
@@ -332,8 +346,7 @@ class RunDatabase:
             if not connection.execute(self._end if is_end else _CHANGE, {**changed, **mine}).rowcount:
                 raise RunLostError(_LOST)
 
-        # If the machine loses power, events without values may be lost, as others are that were not stored yet.
-        await self._write(write, is_synced=bool(values))
+        return write
 
     def _is_over(self, connection: sa.Connection, mine: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
         """Return whether the end of a run is stored: the answer to an earlier try was lost."""

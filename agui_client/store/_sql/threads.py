@@ -24,6 +24,9 @@ from agui_client.store._sql.versions import TablesRefusedError
 from agui_client.store._threads.thread_store import LeasedThread, ThreadInfo, ThreadStore
 
 if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from agui_client._core.run.continuing import Carried
     from agui_client.store._sql.database import Database
     from agui_client.store._sql.lease import ProcessLease
     from agui_client.store._sql.transactions import Work
@@ -44,6 +47,8 @@ class SQLStore(ThreadStore):
     Args:
         database: The database, which this closes.
     """
+
+    carries = True
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -79,12 +84,13 @@ class SQLStore(ThreadStore):
         shared: tuple[str, int] | None = None,
         *,
         write_id: str = "",
+        beside: Sequence[Carried] = (),
     ) -> bool:
         """Append an entry."""
         write_id = write_id or uuid4().hex
         if shared is None:
             write = Write(owner, info.thread_id, number, info, entry, count, write_id=write_id)
-            return await self._written(write) is not None
+            return await self._written(write, beside) is not None
         about: dict[str, Any] = {"owner": owner, "info": info, "entry": entry, "number": number}
         fork = partial(statements.append_to_fork, **about, shared=shared, write_id=write_id)
         return await self._reach(partial(self._database.write, fork))
@@ -106,11 +112,19 @@ class SQLStore(ThreadStore):
             raise
 
     async def append_and_release(
-        self, owner: str, info: ThreadInfo, entry: str, number: int, count: int, *, write_id: str = ""
+        self,
+        owner: str,
+        info: ThreadInfo,
+        entry: str,
+        number: int,
+        count: int,
+        *,
+        write_id: str = "",
+        beside: Sequence[Carried] = (),
     ) -> bool:
         """Append an entry, and give the lease back."""
         write = Write(owner, info.thread_id, number, info, entry, count, seconds=0, write_id=write_id or uuid4().hex)
-        return await self._written(write) is not None
+        return await self._written(write, beside) is not None
 
     async def list(self, owner: str, limit: int, after: ThreadInfo | None = None) -> Sequence[ThreadInfo]:
         """Return a page of descriptions."""
@@ -175,19 +189,28 @@ class SQLStore(ThreadStore):
             partial(self._database.write, take, is_synced=is_synced, lock_patience=_LOCKED_AT_FIRST)
         )
 
-    async def _written(self, write: Write) -> int | None:
+    async def _written(self, write: Write, beside: Sequence[Carried] = ()) -> int | None:
         """Write to a thread; return what the write does."""
         try:
-            return await self._write(write)
+            return await self._write(write, beside)
         except ThreadStoreUnavailableError:
             if write.seconds == 0:
                 self._release_later(partial(self._write, replace(write, info=None, entry=None, count=None)))
             raise
 
-    async def _write(self, write: Write) -> int | None:
+    async def _write(self, write: Write, beside: Sequence[Carried] = ()) -> int | None:
         owner, thread_id, number = write.owner, write.thread_id, write.number
         is_synced = write.entry is not None
-        entries = await self._reach(partial(self._database.write, write, is_synced=is_synced))
+
+        def all_or_none(db: Connection) -> int | None:
+            """Write, and carry out what goes with it, unless the thread is another block's."""
+            if (entries := write(db)) is not None:
+                for each in beside:
+                    each.work(db)
+            return entries
+
+        work: Work[int | None] = all_or_none if beside else write
+        entries = await self._reach(partial(self._database.write, work, is_synced=is_synced))
         if write.seconds == 0 and entries == 0:
             forget = partial(statements.forget, owner=owner, thread_id=thread_id, number=number)
             await self._reach(partial(self._database.write, forget, is_synced=False))

@@ -33,7 +33,7 @@ from agui_client._core.ground.field_docs import Record
 from agui_client._core.ground.plain_text import sendable
 from agui_client._core.protocol.message_text import content_text
 from agui_client._core.protocol.open_items import quoted
-from agui_client._core.run.continuing import READS_ONLY, StoredBeginning, StoredCall, ThreadLog
+from agui_client._core.run.continuing import READS_ONLY, Carried, StoredBeginning, StoredCall, ThreadLog
 from agui_client._core.run.observers import RunObserver
 from agui_client.errors import ThreadBusyError, ThreadStoreError, ThreadStoreUnavailableError, UsageError
 from agui_client.store._threads.entries import (
@@ -135,6 +135,7 @@ class _Unanswered:
     info: ThreadInfo
     entry: str
     note: Callable[[], None]
+    beside: Sequence[Carried] = ()
     write_id: str = field(default_factory=lambda: uuid4().hex)
 
 
@@ -163,6 +164,7 @@ class OpenThread(Generic[AgentT]):
         self._past = PastRuns()
         self._entries = 0
         self._unanswered: _Unanswered | None = None
+        self._beside: list[Carried] = []
         self._new_members: Members | None = None
         self._given_last: Members | None = None
         self._usage: list[TokenUsage] = []
@@ -278,7 +280,7 @@ class OpenThread(Generic[AgentT]):
     def _begin(self, agent: AgentT, *, is_new: bool) -> AgentT:
         """Have the conversation of an agent saved from now on."""
         self._check_open()
-        log = ThreadLog(self._past, self._find_call, self._find_beginning)
+        log = ThreadLog(self._past, self._find_call, self._find_beginning, self._carry)
         if self._reads_only:
             return agent.save_with(None, log=log)
         if is_new:
@@ -300,6 +302,11 @@ class OpenThread(Generic[AgentT]):
         for call in (each for each in agent.unknown_tool_calls if each.id in pending):
             about = quoted(call.function.name), quoted(call.id)
             _logger.warning("thread %s: tool %s was stopped in call %s; its effect is unknown", thread, *about)
+
+    def _carry(self, operation: Carried) -> bool:
+        if self._store.carries:
+            self._beside.append(operation)
+        return self._store.carries
 
     async def _find_call(self, call_id: str) -> StoredCall | None:
         """Find a call in the thread as it is stored."""
@@ -430,7 +437,8 @@ class OpenThread(Generic[AgentT]):
                 usage=aggregate_token_usage([*before.usage, *usage]),
             )
             note = partial(self._note_written, info, members, len(usage))
-            await self._append(_Unanswered(info, entry, note), is_last=is_last)
+            beside, self._beside = self._beside, []
+            await self._append(_Unanswered(info, entry, note, beside), is_last=is_last)
             if is_last:
                 self._number = None
 
@@ -438,18 +446,26 @@ class OpenThread(Generic[AgentT]):
         append = self._store.append_and_release if is_last else self._store.append
         self._unanswered = written
         try:
+            about: dict[str, Any] = {"write_id": written.write_id}
+            about |= {"beside": written.beside} if written.beside else {}
             is_written = self._number is not None and await append(
-                self.owner, written.info, written.entry, self._number, self._entries, write_id=written.write_id
+                self.owner, written.info, written.entry, self._number, self._entries, **about
             )
         except ThreadStoreError as error:
             if not isinstance(error, ThreadStoreUnavailableError):
                 self._unanswered = None  # it was refused
+            raise
+        except Exception:
+            if written.beside:
+                self._unanswered = None  # what goes with it was refused, and both were undone
             raise
         self._unanswered = None
         if not is_written:
             what = f"thread {self.thread_id!r} was taken over by another block, or deleted"
             raise ThreadBusyError(f"{what}; nothing more of this side is saved; open the thread again")
         written.note()
+        for each in written.beside:
+            each.done()
 
     async def _settle_unanswered(self) -> None:
         """Repeat a write whose answer never came, as a connection may break between the commit and the answer.

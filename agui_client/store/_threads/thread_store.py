@@ -57,6 +57,9 @@ class ThreadStore(ABC):
     must pass. Every method sees the threads of one owner only. Those that are not abstract need not be overridden.
     """
 
+    carries = False
+    """Whether a write may carry operations of the same database in its transaction; for `Store(URL)`."""
+
     process_lease: ProcessLease | None = None
     """The lease of the process, if the store has one, which it renews: threads are leased for infinite seconds then."""
 
