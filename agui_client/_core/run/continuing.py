@@ -106,8 +106,10 @@ class StoredBeginning(NamedTuple):
 
 
 class Carried(NamedTuple):
-    """An operation that is carried out in the transaction of a write to a thread."""
+    """An operation that is carried out in the transaction of a write to a thread of the same database."""
 
+    database: object
+    """The database."""
     work: Callable[[Any], object]
     """Carries it out on a connection; raises an exception to undo both."""
     done: Callable[[], object]

@@ -85,7 +85,7 @@ class RunDatabase:
     """
 
     def __init__(self, database: Database) -> None:
-        self._database = database
+        self._database = self.database = database
         self.lease: ProcessLease = self._database.lease
         """The lease of this process."""
         self.now: sa.ColumnElement[Any] = self._database.now

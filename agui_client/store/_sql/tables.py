@@ -74,7 +74,7 @@ RUN = sa.Table(
     sa.Column("run_id", sa.Text, nullable=False),
     sa.Column("agent", sa.Text, nullable=False),
     sa.Column("stored_request", sa.Text, nullable=False),
-    sa.Column("write_id", sa.Text, nullable=False),  # by which the process that added it knows it again
+    sa.Column("write_id", sa.Text, nullable=False, default=""),  # by which the process that added it knows it again
     sa.Column("status", sa.Text, nullable=False, default=RunStatus.RUNNING.value),
     sa.Column("process_id", sa.Text, nullable=False),
     sa.Column("attempt", sa.Integer, nullable=False),

@@ -48,8 +48,6 @@ class SQLStore(ThreadStore):
         database: The database, which this closes.
     """
 
-    carries = True
-
     def __init__(self, database: Database) -> None:
         self._database = database
         self.process_lease: ProcessLease | None = self._database.lease
@@ -138,6 +136,10 @@ class SQLStore(ThreadStore):
     async def delete_all(self, owner: str | None) -> int:
         """Delete all threads of an owner, or of everybody, in one transaction."""
         return await self._reach(partial(self._database.write, partial(statements.delete_all, owner=owner)))
+
+    def carries(self, database: object) -> bool:
+        """Return whether a write may carry operations of a database in its transaction: those of its own."""
+        return database is self._database
 
     async def check(self) -> None:
         """Find out whether threads can be written to: the lease of this process is renewed."""

@@ -304,9 +304,10 @@ class OpenThread(Generic[AgentT]):
             _logger.warning("thread %s: tool %s was stopped in call %s; its effect is unknown", thread, *about)
 
     def _carry(self, operation: Carried) -> bool:
-        if self._store.carries:
+        carries = self._store.carries(operation.database)
+        if carries:
             self._beside.append(operation)
-        return self._store.carries
+        return carries
 
     async def _find_call(self, call_id: str) -> StoredCall | None:
         """Find a call in the thread as it is stored."""

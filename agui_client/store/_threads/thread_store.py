@@ -57,9 +57,6 @@ class ThreadStore(ABC):
     must pass. Every method sees the threads of one owner only. Those that are not abstract need not be overridden.
     """
 
-    carries = False
-    """Whether a write may carry operations of the same database in its transaction; for `Store(URL)`."""
-
     process_lease: ProcessLease | None = None
     """The lease of the process, if the store has one, which it renews: threads are leased for infinite seconds then."""
 
@@ -213,6 +210,10 @@ class ThreadStore(ABC):
                     raise ThreadBusyError(f"thread {each.thread_id!r} is in use elsewhere; {deleted} were deleted")
                 deleted += await self.delete(owner, each.thread_id, number)
         return deleted
+
+    def carries(self, database: object) -> bool:
+        """Return whether a write may carry operations of a database in its transaction; for `Store(URL)`."""
+        return False
 
     async def check(self) -> None:
         """Find out whether threads can be written to now; raises an exception if not.
