@@ -114,6 +114,8 @@ class Carried(NamedTuple):
     """Carries it out on a connection; raises an exception to undo both."""
     done: Callable[[], object]
     """Called when both are committed, in another thread."""
+    undone: Callable[[], object]
+    """Called when both are undone because of an exception of the operation, in another thread."""
 
 
 class ThreadLog(NamedTuple):

@@ -141,7 +141,9 @@ class RunAttempt:
             beginning = None if position else self._beginning()
             group = EventGroup(self.claim.row_id, Place(position, self.claim.attempt), frames, beginning, is_end=True)
             write = await self._database.storing(self.claim, group, values, replaces_groups=self._has_groups)
-            self._log_of_thread.carry(Carried(self._database.database, write, partial(setattr, self, "_carried", last)))
+            done = partial(setattr, self, "_carried", last)
+            undone = partial(asyncio.get_running_loop().call_soon_threadsafe, self.run.give_up)
+            self._log_of_thread.carry(Carried(self._database.database, write, done, undone))
 
     def _values_of_end(self, last: Event, left_input: RunAgentInput | None) -> dict[str, Any]:
         asked = [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in interrupts_in(last)]
@@ -196,7 +198,9 @@ class RunAttempt:
             stored, loop = self._stored + len(frames), asyncio.get_running_loop()
             # Until the thread has carried them, no events behind these are stored.
             done = partial(loop.call_soon_threadsafe, self._note_carried, stored)
-            self._is_carrying = log.carry(Carried(self._database.database, work, done))
+            # The run is lost: this process writes nothing more to the thread, either.
+            undone = partial(loop.call_soon_threadsafe, self.run.give_up)
+            self._is_carrying = log.carry(Carried(self._database.database, work, done, undone))
         if self._is_carrying:
             self._has_groups, self._is_certain = self._has_groups or group is not None, True
         else:

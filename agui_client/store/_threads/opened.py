@@ -459,6 +459,8 @@ class OpenThread(Generic[AgentT]):
         except Exception:
             if written.beside:
                 self._unanswered = None  # what goes with it was refused, and both were undone
+            for each in written.beside:
+                each.undone()
             raise
         self._unanswered = None
         if not is_written:
