@@ -241,7 +241,8 @@ class RunAttempt:
 
     async def _store_in_turn(self, values: Mapping[str, Any], last: bytes, answers: RunKey | None) -> None:
         async with self._turns:
-            if self._has_ended:
+            # Behind the end, which its thread may have carried, nothing of the run is stored.
+            if self._has_ended or (self.is_ending and not last):
                 return
             log, position = self.run.log, self._first if last else self._stored
             frames = [*log.frames_behind(position), *([last] if last else ())]

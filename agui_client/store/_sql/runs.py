@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
-from uuid import uuid4
 
 import sqlalchemy as sa
 from ag_ui.core import Interrupt, ResumeEntry
@@ -36,6 +35,7 @@ from agui_client.store._sql.tables import GROUP, IS_OVER, IS_WAITING, PROCESS, R
 from agui_client.store._sql.transactions import TransactionsClosedError
 from agui_client.store._sql.transcripts import Transcript, packed, remove_unused, unpacked
 from agui_client.store._sql.versions import TablesRefusedError
+from agui_client.store._write_ids import new_write_id
 
 if TYPE_CHECKING:
     from agui_client.store._sql.database import Database
@@ -227,7 +227,7 @@ class RunDatabase:
         values: dict[str, Any] = {
             **key._asdict(),
             "row_id": row_id,
-            "write_id": uuid4().hex,
+            "write_id": new_write_id(),
             "agent": stored_request.agent,
             "stored_request": stored_request.as_text(),
             "process_id": "" if is_left else self.lease.process_id,

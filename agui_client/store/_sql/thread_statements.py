@@ -48,6 +48,7 @@ from agui_client.store._sql.tables import ENTRIES, LINES, PROCESS, THREADS
 from agui_client.store._sql.thread_rows import DESCRIPTION, LATEST, START, columns, described, microseconds, shown
 from agui_client.store._sql.transactions import JoinableWork
 from agui_client.store._threads.thread_store import ThreadInfo
+from agui_client.store._write_ids import new_write_id
 
 if TYPE_CHECKING:
     from agui_client.store._sql.lease import ProcessLease
@@ -198,7 +199,7 @@ class Write(JoinableWork):
     """The number of entries that the thread has; None to renew the lease only."""
     seconds: float | None = None
     """The seconds for which the lease is renewed; 0 gives it back, None leaves it as it is."""
-    write_id: str = field(default_factory=lambda: uuid4().hex)
+    write_id: str = field(default_factory=new_write_id)
     """The id of the write."""
 
     @property

@@ -10,7 +10,6 @@ from dataclasses import replace
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
-from uuid import uuid4
 
 import anyio.to_thread
 
@@ -22,6 +21,7 @@ from agui_client.store._sql.errors import translated
 from agui_client.store._sql.thread_statements import Taken, Taking, Write
 from agui_client.store._sql.versions import TablesRefusedError
 from agui_client.store._threads.thread_store import LeasedThread, ThreadInfo, ThreadStore
+from agui_client.store._write_ids import new_write_id
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -85,7 +85,7 @@ class SQLStore(ThreadStore):
         beside: Sequence[Carried] = (),
     ) -> bool:
         """Append an entry."""
-        write_id = write_id or uuid4().hex
+        write_id = write_id or new_write_id()
         if shared is None:
             write = Write(owner, info.thread_id, number, info, entry, count, write_id=write_id)
             return await self._written(write, beside) is not None
@@ -121,7 +121,7 @@ class SQLStore(ThreadStore):
         beside: Sequence[Carried] = (),
     ) -> bool:
         """Append an entry, and give the lease back."""
-        write = Write(owner, info.thread_id, number, info, entry, count, seconds=0, write_id=write_id or uuid4().hex)
+        write = Write(owner, info.thread_id, number, info, entry, count, seconds=0, write_id=write_id or new_write_id())
         return await self._written(write, beside) is not None
 
     async def list(self, owner: str, limit: int, after: ThreadInfo | None = None) -> Sequence[ThreadInfo]:
@@ -169,7 +169,7 @@ class SQLStore(ThreadStore):
 
     async def _taken(self, owner: str, thread_id: str, seconds: float) -> Taken | None:
         """Take the lease of a thread, and return the thread; None if another block has it."""
-        taking = uuid4().hex
+        taking = new_write_id()
         try:
             taken = await self._take(owner, thread_id, seconds, taking)
         except (ThreadStoreUnavailableError, asyncio.CancelledError):

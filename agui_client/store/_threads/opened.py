@@ -20,7 +20,6 @@ from enum import Enum
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
-from uuid import uuid4
 
 import anyio
 import anyio.to_thread
@@ -49,6 +48,7 @@ from agui_client.store._threads.entries import (
 from agui_client.store._threads.leases import take
 from agui_client.store._threads.thread_store import ThreadInfo, ThreadStore
 from agui_client.store._threads.worker import StoreLoop
+from agui_client.store._write_ids import new_write_id
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager, AsyncExitStack
@@ -136,7 +136,7 @@ class _Unanswered:
     entry: str
     note: Callable[[], None]
     beside: Sequence[Carried] = ()
-    write_id: str = field(default_factory=lambda: uuid4().hex)
+    write_id: str = field(default_factory=new_write_id)
 
 
 class OpenThread(Generic[AgentT]):
