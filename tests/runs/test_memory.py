@@ -574,7 +574,7 @@ async def test_an_exception_in_the_block_of_a_run_is_logged_and_ends_the_run(cap
 class _FullAtTheEnd(MemoryStore):
     """Has no room for what is saved as a block is left."""
 
-    async def append_and_release(self, owner: str, info: ThreadInfo, entry: str, number: int, count: int) -> bool:
+    async def append_and_release(self, *args: Any, **options: Any) -> bool:
         raise ThreadStoreUnavailableError("the disk is full")
 
 

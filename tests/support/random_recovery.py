@@ -163,11 +163,11 @@ class _Connection(ThreadStore):
         return await self._store.read(owner, thread_id)
 
     async def append(
-        self, owner: str, info: ThreadInfo, entry: str, number: int, count: int, shared: tuple[str, int] | None = None
+        self, owner: str, info: ThreadInfo, entry: str, number: int, count: int, shared: tuple[str, int] | None = None, **about: Any
     ) -> bool:
         if not self._process.goes_on():
             raise ThreadStoreError("killed")
-        is_written = await self._store.append(owner, info, entry, number, count, shared)
+        is_written = await self._store.append(owner, info, entry, number, count, shared, **about)
         if not self._process.goes_on():
             raise ThreadStoreError("killed")
         return is_written

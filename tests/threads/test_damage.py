@@ -229,8 +229,8 @@ async def test_a_write_that_fails_undoes_itself_and_none_of_those_in_its_transac
         threads = store.threads
         await _make(threads, *names)
     # The next entry of this thread is there already.
-    stray = "select owner, line, entries + 1, 'stray' from agui_threads where thread_id = 'bad'"
-    _change(file, f"insert into agui_entries (owner, line, number, body) {stray}")
+    stray = "select owner, line, entries + 1, 1, 'stray', 'stray' from agui_threads where thread_id = 'bad'"
+    _change(file, f"insert into agui_entries (owner, line, number, lease, write_id, body) {stray}")
     threads_of_file = sql_store(f"sqlite:///{file}")
     taken = [await threads_of_file.lease_and_read("", name, 30) for name in names]
     found = [(each.number, each.found[0]) for each in taken if each is not None and each.found is not None]

@@ -192,15 +192,15 @@ class _LateStore(MemoryStore):
     """Loses its connection with a write in it, when it is told to; the write arrives when the next one does."""
 
     is_late = False
-    _late: tuple[Any, ...] | None = None
+    _late: tuple[Any, Any] | None = None
 
     async def append(self, *args: Any, **options: Any) -> bool:
         late, self._late = self._late, None
         if self.is_late:
-            self.is_late, self._late = False, args
+            self.is_late, self._late = False, (args, options)
             raise ThreadStoreUnavailableError("the connection broke")
         if late is not None:
-            assert await super().append(*late)
+            assert await super().append(*late[0], **late[1])
         return await super().append(*args, **options)
 
 

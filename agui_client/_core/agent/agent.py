@@ -572,6 +572,11 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
         return self
 
     @property
+    def is_saved(self) -> bool:
+        """Whether a function saves the conversation."""
+        return self._save is not None
+
+    @property
     def is_stored(self) -> bool:
         """Whether the conversation is that of a stored thread, which is open."""
         return self._conversation.past is not None
@@ -583,6 +588,11 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
             call_id: The id of the call's first run.
         """
         return None if self._log is None else await self._log.find_call(call_id)
+
+    @property
+    def thread_log(self) -> ThreadLog | None:
+        """The log of this agent's stored thread; None if no thread is stored."""
+        return self._log
 
     async def stored_beginning(self, message_id: str | None) -> StoredBeginning | None:
         """Return this agent's stored thread up to one of its messages; None if no thread is stored.
@@ -936,6 +946,7 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
             options=options,
             is_replay=is_replay,
         )
+        call.leave_agent, call.thread_log = partial(self.save_with, None), self._log
         return Engine(call, prompt, loop)
 
 

@@ -41,11 +41,11 @@ from agui_client._core.protocol.schema import successor
 from agui_client.errors import ThreadStoreError, UsageError
 
 Members = dict[str, Any]
-"""The members of a `ConversationSnapshot` without thread and version, with "results", "run" and "call_id" of a
-`Checkpoint`."""
+"""The members of a `ConversationSnapshot` without thread and version, with "results", "run", "call_id" and
+"position" of a `Checkpoint`."""
 
 _NEW = ConversationSnapshot(thread_id="")
-BETWEEN_CALLS: Members = {"results": [], "run": None, "call_id": None}
+BETWEEN_CALLS: Members = {"results": [], "run": None, "call_id": None, "position": 0}
 """The members that say what a call has in progress, of a conversation in which none has anything."""
 _STATES = 50
 """The number of states that are remembered of a log."""
@@ -73,6 +73,7 @@ class _Values(TypedDict, total=False):
     approved_tools: list[str]
     run: LoggedRun | None
     call_id: str | None
+    position: int
 
 
 class Entry(TypedDict, total=False):

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from agui_client._core.conversation.conversation import Conversation
     from agui_client._core.protocol.prompts import Prompt
+    from agui_client._core.run.continuing import ThreadLog
     from agui_client._core.run.custom_models import CustomModels
     from agui_client._core.run.ending import Save
     from agui_client._core.run.hooks import Subscriber
@@ -115,6 +116,12 @@ class Call:
     """The ids of the messages that existed before the first run."""
     also_save: Save | None = field(default=None, init=False)
     """Awaited before the agent's own function that saves; None if nothing else is saved."""
+    thread_log: ThreadLog | None = field(default=None, init=False)
+    """The log of the stored thread of the agent; None without one."""
+    leave_agent: Callable[[], object] = field(default_factory=lambda: lambda: None, init=False)
+    """Has the agent save nothing more."""
+    position_of: Callable[[str | None], int] = field(default_factory=lambda: lambda _: 0, init=False)
+    """Returns the number of events that the log of the call has where a run was sent, or, for None, now."""
     error: Exception | None = field(default=None, init=False)
     """The exception that the call ended with; None while it goes on, or if it did not fail."""
     state: CallState = field(default_factory=CallState, init=False)
@@ -246,6 +253,11 @@ class Call:
         # The first run was made when the block was entered, before a feature had the call.
         for run in self.rounds:
             run.is_saved = True
+
+    def leave_as_saved(self) -> None:
+        """Save nothing more, as another process goes on with the call from what was saved last."""
+        self.save = self.also_save = None
+        self.leave_agent()
 
     @property
     def is_saved(self) -> bool:

@@ -49,12 +49,14 @@ class Continuation(BaseModel, RequestSource):
     """The answers to interrupts that the run of the checkpoint carried."""
     is_between_runs: bool
     """Whether tools were at work, rather than a run was about to be sent."""
+    position: int = 0
+    """The number of events that the log of the call had at the place."""
 
     @classmethod
     def of(cls, checkpoint: Checkpoint) -> Continuation:
         """Return the place of a checkpoint."""
-        resume, is_between_runs = list(checkpoint.resume), checkpoint.run_id is None
-        return cls(document=checkpoint.snapshot(), resume=resume, is_between_runs=is_between_runs)
+        about: dict[str, Any] = {"position": checkpoint.position, "is_between_runs": checkpoint.run_id is None}
+        return cls(document=checkpoint.snapshot(), resume=list(checkpoint.resume), **about)
 
     @classmethod
     def behind(cls, input: RunAgentInput, *, begun: Collection[str], waiting: Collection[str]) -> Continuation:
@@ -75,13 +77,6 @@ class Continuation(BaseModel, RequestSource):
         state: Any = {} if input.state is None else input.state
         members: dict[str, Any] = {"messages": input.messages, "state": state, "tool_calls": records}
         return cls(document=document_of({"thread_id": input.thread_id, **members}), is_between_runs=True)
-
-    @property
-    def key(self) -> str:
-        """A text that tells the place from the other places of its run."""
-        done = [each.tool_call_id for each in self.document.tool_calls if each.is_begun or each.is_decided]
-        said = [each.interrupt_id for each in self.document.kept_answers]
-        return f"{len(self.document.messages)} {self.is_between_runs} {' '.join([*done, *said])}"
 
     async def request(self, conversation: Conversation, options: RunOptions) -> RunRequest:
         """Return the request of the call.
@@ -111,6 +106,19 @@ class StoredBeginning(NamedTuple):
     """When the whole thread was saved last, in UTC."""
 
 
+class Carried(NamedTuple):
+    """An operation that is carried out in the transaction of a write to a thread of the same database."""
+
+    database: object
+    """The database."""
+    work: Callable[[Any], object]
+    """Carries it out on a connection; raises an exception to undo both."""
+    done: Callable[[], object]
+    """Called when both are committed, in another thread."""
+    undone: Callable[[], object]
+    """Called when both are undone because of an exception of the operation, in another thread."""
+
+
 class ThreadLog(NamedTuple):
     """The log of a stored thread, as far as an agent that goes on with the thread asks it."""
 
@@ -120,6 +128,9 @@ class ThreadLog(NamedTuple):
     """Finds a call by the id of its first run; returns None if nothing of it was saved."""
     find_beginning: Callable[[str | None], Awaitable[StoredBeginning]]
     """Returns the thread up to the message of an id; up to its first message if that is None."""
+    carry: Callable[[Carried], bool] = lambda _: False
+    """Has the next write to the thread carry out an operation of its database in the same transaction, both or neither;
+    returns False if the thread is in no database that can do so."""
 
 
 class ContinuedRequest(RunRequest):

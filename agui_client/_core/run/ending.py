@@ -254,9 +254,10 @@ class Checkpoint(Record):
     resume: Sequence[ResumeEntry] = ()
     """The answers to interrupts that the run carries, as long as it is unknown whether the agent got them."""
     call_id: str | None = None
-    """The id of the first run of the call that is going on, while it has a run open, tools that were begun, or
-    results that are saved as its process ends; None otherwise. A program that takes the call up finds its place by
-    it."""
+    """The id of the first run of the call that is going on; None if the call is about to end, or there is none. A
+    program that takes the call up finds its place by it."""
+    position: int = 0
+    """The number of events that the call's log had where the call goes on from this; 0 without a log."""
     is_at_end: bool = False
     """Whether the call is about to end; otherwise it may next send a run, call a function or ask a person."""
 
@@ -306,7 +307,8 @@ class Saving:
             return
         began = perf_counter()
         self._next_at = began + SAVE_SECONDS
-        checkpoint = replace(checkpoint_of(call, following, is_at_end=is_at_end), is_at_end=is_at_end)
+        checkpoint = replace(checkpoint_of(call, following), is_at_end=is_at_end)
+        checkpoint = replace(checkpoint, call_id=None) if is_at_end else checkpoint
         # Nearly always a run is sent, and the block left, with what the last save has. While events arrive they change
         # state and messages in place, so that two checkpoints of that time cannot be compared.
         is_changing = call.state.is_run_open and call.round.outcome.first_event_at is not None
@@ -332,7 +334,7 @@ class Saving:
             await self.save()
 
 
-def checkpoint_of(call: Call, following: str | None = None, *, is_at_end: bool = True) -> Checkpoint:
+def checkpoint_of(call: Call, following: str | None = None) -> Checkpoint:
     """Return the conversation as it would be if the program ended now: a run that is going on is cut off.
 
     Args:
@@ -350,7 +352,8 @@ def checkpoint_of(call: Call, following: str | None = None, *, is_at_end: bool =
     call_id = call.rounds[0].run_id
     if following is not None:
         conversation.unreceived = None
-        return Checkpoint(conversation.members(), run_id=following, call_id=call_id)
+        position = call.position_of(following)
+        return Checkpoint(conversation.members(), run_id=following, call_id=call_id, position=position)
     has_started = call.round.outcome.started is not None
     if is_run_open and has_started:
         adopt_pending(call, conversation, WarningLog())
@@ -360,15 +363,12 @@ def checkpoint_of(call: Call, following: str | None = None, *, is_at_end: bool =
     # A tool that has ended while others go on: its result is among the messages only when all have.
     done = [each.message for each in call.executions if each.message is not None]
     results = [message for message in done if conversation.message(message.id) is None]
-    # What people have said is not asked of them again, also where no function was called yet.
-    has_said = bool(conversation.kept_answers) or any(each.is_decided for each in conversation.open_records)
-    is_at_work = is_run_open or bool(results) or has_said or any(each.is_begun for each in conversation.open_records)
-    # Where the process is about to end, another one goes on behind the results that were added just now.
-    is_at_work = is_at_work or call.leaving.is_saving or not is_at_end
+    run_id = run_input.run_id if is_run_open else None
     return Checkpoint(
         members=conversation.members(),
         results=tuple(results),
-        run_id=run_input.run_id if is_run_open else None,
+        run_id=run_id,
         resume=run_input.resume or () if is_run_open and not has_started else (),
-        call_id=call_id if is_at_work else None,
+        call_id=call_id,
+        position=call.position_of(run_id),
     )

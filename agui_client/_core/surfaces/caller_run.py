@@ -7,7 +7,7 @@ declared stay pending in its run.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -81,6 +81,7 @@ async def caller_events(
     expose_errors: bool = False,
     block: AbstractAsyncContextManager[object] | None = None,
     stopped_with: Callable[[], RunErrorEvent | None] | None = None,
+    before_end: Callable[[Event], Awaitable[None]] | None = None,
 ) -> AsyncGenerator[Event]:
     """Iterate a call as one run of its caller, whatever number of rounds it takes.
 
@@ -90,6 +91,7 @@ async def caller_events(
         block: Left when the run is over and its last event is not sent yet; a failure of it is one of the run.
         stopped_with: Returns the last event of a run that the server has stopped for a reason of its own, such as its
             own end; None if its caller or the application has.
+        before_end: Called with the last event before the block is left, whose failure is another end of the run.
 
     Yields:
         One RUN_STARTED, the events of all rounds, and one RUN_FINISHED or RUN_ERROR. What a run that was stopped has
@@ -97,7 +99,7 @@ async def caller_events(
     """
     usage: list[TokenUsage] = []
     last: RunFinishedEvent | RunErrorEvent | None = None
-    thread_id, run_id, has_started = "", "", False
+    thread_id, run_id, has_started, end = "", "", False, None
     one = OneRun()
     try:
         async with (
@@ -124,6 +126,14 @@ async def caller_events(
                 yield one.feed(each)
             error = stopped_with() if stopped_with else None
             last = error if error and _is_cut(run) else caller_end(run, last, takes_custom_events=True)
+            if before_end is not None:
+                *ends, end = map(one.feed, _last_events(run, last, usage, {"thread_id": thread_id, "run_id": run_id}))
+                for event in ends:
+                    yield event
+                await before_end(end)
+        if end is not None:
+            yield end
+            return
     except Exception as error:
         last = _failure(error, last, run, run_id, thread_id, expose_errors=expose_errors)
     for event in _last_events(run, last, usage, {"thread_id": thread_id, "run_id": run_id}):

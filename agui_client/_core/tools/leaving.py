@@ -32,11 +32,6 @@ class Leaving:
         """Whether the call is being left."""
         return self._leave is not None or (self._team is not None and self._team.has_begun)
 
-    @property
-    def is_saving(self) -> bool:
-        """Whether the call is being left, as soon as the results of its functions are saved."""
-        return self.has_begun and self._at_work > 0
-
     async def hold(self) -> None:
         """Wait for the end of the call if it is being left; a member's goes on until its team has nothing at work."""
         if self.has_begun:

@@ -6,12 +6,13 @@ import asyncio
 import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
 
 from agui_client._core.agent.run_records import Place, RunsUnavailableError
-from agui_client._core.run.continuing import Continuation
+from agui_client._core.run.continuing import Carried, Continuation
 from agui_client._core.run.subagents import JOURNAL
 from agui_client._core.surfaces.sse import frame_of
 from agui_client.store._runs.remote_runs import MESSAGES
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from agui_client._core.agent.run_records import RunKey
     from agui_client._core.plugs import AttemptSpan
+    from agui_client._core.run.continuing import ThreadLog
     from agui_client._core.run.ending import Checkpoint
     from agui_client._core.surfaces.async_run import AgentRun
     from agui_client.store._runs.server_run import ServerRun
@@ -72,7 +74,10 @@ class RunAttempt:
         # Numbers of events: before the attempt, that are stored, and before the place where another one would go on.
         self._first = self._stored = self._position = 0
         self._sent_run_id: str | None = None
-        self._has_thread = self._has_ended = self._has_groups = False
+        self._has_thread = self._has_ended = self._has_groups = self._is_certain = self._is_carrying = False
+        self._saved_run_id: str | None = None
+        self._log_of_thread: ThreadLog | None = None
+        self._carried: Event | None = None
         self.settles: bool = True
         """Whether other runs of the thread may wait for what this one answers or abandons."""
         self._turns = asyncio.Lock()
@@ -90,8 +95,10 @@ class RunAttempt:
     async def begin(self, run: AgentRun) -> None:
         """Have the run saved where it can go on, and its events stored."""
         self._has_thread = run.call.conversation.past is not None
-        run.call.save_also(self._save)
+        self._log_of_thread = run.call.thread_log
         self._begin_log()
+        run.call.position_of = self._position_of
+        run.call.save_also(self._note_certain if self._has_thread else self._save)
         self._tasks.start_soon(self._write)
 
     def _begin_log(self) -> None:
@@ -108,56 +115,120 @@ class RunAttempt:
             while await log.has_more(self._stored) and not self.is_ending:
                 if log.is_going_on:
                     await asyncio.sleep(_SECONDS)
-                await self._store()
+                if not self._is_carrying:
+                    await self._store()
         except RunLostError:
             self.run.give_up()
         except Exception:
             _logger.exception("the events of run %r cannot be stored; it is left to another process", log.key)
             self.run.give_up()
 
-    async def end(self, last: Event, left_input: RunAgentInput | None) -> None:
-        """Store the end of the run; if that fails, the run is left to another process."""
+    async def prepare_end(self, last: Event, left_input: RunAgentInput | None) -> None:
+        """Have the end of the run stored with the last write to its thread, both or neither.
+
+        Args:
+            last: The last event; the others are in the log.
+            left_input: The conversation that the run leaves, for answers; None if it waits for none.
+        """
+        if self._log_of_thread is None or not self._has_thread:
+            return
         self.is_ending = True
+        async with self._turns:
+            log, frame = self.run.log, frame_of(last)
+            values = self._values_of_end(last, left_input)
+            position = self._first
+            frames = [*log.frames_behind(position), frame]
+            beginning = None if position else self._beginning()
+            group = EventGroup(self.claim.row_id, Place(position, self.claim.attempt), frames, beginning, is_end=True)
+            write = await self._database.storing(self.claim, group, values, replaces_groups=self._has_groups)
+            done = partial(setattr, self, "_carried", last)
+            undone = partial(asyncio.get_running_loop().call_soon_threadsafe, self.run.give_up)
+            self._log_of_thread.carry(Carried(self._database.database, write, done, undone))
+
+    def _values_of_end(self, last: Event, left_input: RunAgentInput | None) -> dict[str, Any]:
+        asked = [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in interrupts_in(last)]
+        values: dict[str, Any] = {"status": status_after(last).value, "interrupts": json.dumps(asked)}
+        values["event_count"] = self.run.log.end.position + 1
+        values["answers"] = json.dumps(sorted(self.run.answered_ids))
+        left = left_input and left_input.model_dump(mode="json", by_alias=True, exclude_none=True)
+        assert self.run.stored_request is not None
+        values |= {"left_input": left, "stored_request": self.run.stored_request.of_ended_run().as_text()}
+        return {**values, "checkpoint": None}
+
+    async def end(self, last: Event, left_input: RunAgentInput | None) -> None:
+        """Store the end of the run, unless its thread has done so; if it fails, the run is left to another process."""
+        self.is_ending = True
+        if self._carried is last:
+            self._has_ended = True
+            return
         try:
             with anyio.CancelScope(shield=True):
                 self._begin_log()
-                asked = [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in interrupts_in(last)]
-                values: dict[str, Any] = {"status": status_after(last).value, "interrupts": json.dumps(asked)}
-                values["event_count"] = self.run.log.end.position + 1
-                values["answers"] = json.dumps(sorted(self.run.answered_ids))
-                left = left_input and left_input.model_dump(mode="json", by_alias=True, exclude_none=True)
-                assert self.run.stored_request is not None
-                values |= {"left_input": left, "stored_request": self.run.stored_request.of_ended_run().as_text()}
-                await self._store({**values, "checkpoint": None}, last=frame_of(last))
+                await self._store(self._values_of_end(last, left_input), last=frame_of(last))
         except (RunLostError, RunsUnavailableError):
             self.run.give_up()
         except Exception:
             _logger.exception("the end of run %r cannot be stored", self.run.log.key.run_id)
             self.run.give_up()
 
+    def _position_of(self, run_id: str | None) -> int:
+        """Return the number of events where a run was sent, or the present one.
+
+        Members of a team speak side by side, so there is no place between their events where the log could be cut: all
+        of the team's run is, and the conversation that takes its place has what the members have said.
+        """
+        if run_id is None or run_id != self._sent_run_id:
+            self._sent_run_id, self._position = run_id, self.run.log.end.position
+        return self._position
+
+    async def _note_certain(self, checkpoint: Checkpoint) -> None:
+        """Have the thread, which gets the place where the run goes on, carry the events before that place.
+
+        With the first one, what the thread waited for is answered.
+        """
+        log = self._log_of_thread
+        if log is None or checkpoint.call_id is None or (self._is_certain and checkpoint.position <= self._stored):
+            return
+        async with self._turns:
+            frames = self.run.log.frames_behind(self._stored)
+            place, first = Place(self._stored, self.claim.attempt), {} if self._is_certain else {"has_begun": True}
+            group = EventGroup(self.claim.row_id, place, frames, None, is_end=False) if frames else None
+            answers = self.run.log.key if self.settles and not self._is_certain else None
+            work = await self._database.storing(self.claim, group, first, answers)
+            stored, loop = self._stored + len(frames), asyncio.get_running_loop()
+            # Until the thread has carried them, no events behind these are stored.
+            done = partial(loop.call_soon_threadsafe, self._note_carried, stored)
+            # The run is lost: this process writes nothing more to the thread, either.
+            undone = partial(loop.call_soon_threadsafe, self.run.give_up)
+            self._is_carrying = log.carry(Carried(self._database.database, work, done, undone))
+        if self._is_carrying:
+            self._has_groups, self._is_certain = self._has_groups or group is not None, True
+        else:
+            await self._store_certain({})
+
+    def _note_carried(self, stored: int) -> None:
+        self._is_carrying, self._stored = False, stored
+        self.run.log.show(stored)
+
     async def _save(self, checkpoint: Checkpoint) -> None:
         """Store a checkpoint, if a run can go on from it: before it is sent, and while tools or members are at work."""
-        is_sent = checkpoint.run_id is not None and checkpoint.run_id == self._sent_run_id
-        # The thread has the journal of a team, and leaves the place in the log as it is.
-        if checkpoint.call_id is None or (is_sent and (self._has_thread or not _has_journal(checkpoint))):
+        is_sent = checkpoint.run_id is not None and checkpoint.run_id == self._saved_run_id
+        if checkpoint.call_id is None or (is_sent and not _has_journal(checkpoint)) or _is_only_asking(checkpoint):
             return
-        self._sent_run_id = checkpoint.run_id
-        place, values = Continuation.of(checkpoint), dict[str, Any]()
-        if self._has_thread:
-            values = {"place_key": place.key, "position_before": self._position}
-        else:
-            values["checkpoint"] = place.model_dump_json(by_alias=True)
-        # Members of a team speak side by side, so there is no place between their events where the log could be cut:
-        # all of the team's run is, and the conversation that takes its place has what the members have said.
-        if not is_sent:
-            values["checkpoint_position"] = self._position = self.run.log.end.position
+        self._saved_run_id = checkpoint.run_id
+        place = Continuation.of(checkpoint).model_dump_json(by_alias=True)
+        await self._store_certain({"checkpoint": place, "checkpoint_position": checkpoint.position})
+
+    async def _store_certain(self, values: dict[str, Any]) -> None:
         # The first checkpoint is made when the run is certain: what its thread waited for is answered.
-        answers, self.settles = self.run.log.key if self.settles else None, False
+        answers = self.run.log.key if self.settles and not self._is_certain else None
+        first = {} if self._is_certain else {"has_begun": True}
         try:
-            await self._store(values, answers=answers)
+            await self._store({**values, **first}, answers=answers)
         except RunLostError:
             self.run.give_up()
             raise
+        self._is_certain = True
 
     async def _store(
         self, values: Mapping[str, Any] | None = None, *, last: bytes = b"", answers: RunKey | None = None
@@ -170,7 +241,8 @@ class RunAttempt:
 
     async def _store_in_turn(self, values: Mapping[str, Any], last: bytes, answers: RunKey | None) -> None:
         async with self._turns:
-            if self._has_ended:
+            # Behind the end, which its thread may have carried, nothing of the run is stored.
+            if self._has_ended or (self.is_ending and not last):
                 return
             log, position = self.run.log, self._first if last else self._stored
             frames = [*log.frames_behind(position), *([last] if last else ())]
@@ -191,6 +263,17 @@ class RunAttempt:
             return None
         messages, state = before
         return [MESSAGES.dump_python([*messages], mode="json", by_alias=True, exclude_none=True), state]
+
+
+def _is_only_asking(checkpoint: Checkpoint) -> bool:
+    """Return whether a call is about to ask a person, and has done nothing else behind its last run."""
+    members = checkpoint.members
+    is_at_work = checkpoint.run_id or checkpoint.results or members["kept_answers"]
+    return bool(members["pending_interrupts"]) and not is_at_work and not any(map(_is_begun, members["tool_calls"]))
+
+
+def _is_begun(record: Any) -> bool:
+    return bool(record.is_begun)
 
 
 def _has_journal(checkpoint: Checkpoint) -> bool:

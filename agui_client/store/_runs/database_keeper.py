@@ -48,6 +48,7 @@ from agui_client._core.agent.run_records import (
     WaitingRun,
 )
 from agui_client._core.plugs import ATTEMPT_SPANS, counted, measure
+from agui_client._core.protocol.open_items import quoted
 from agui_client._core.run.continuing import Continuation
 from agui_client._serving.caller_input import CutRun
 from agui_client._serving.stopping import STOP_WITHIN
@@ -248,6 +249,7 @@ class DatabaseKeeper:
         cut = CutRun(row.key.run_id, place)
         run = self._rebuild(row, log, cut, ServerRun)
         run.is_taken_over, run.ends_with = True, _last_of(row, log)
+        run.was_accepted = row.attempt > 1
         self._registry.add(run)
         claim, back = Claim(row.row_id, row.attempt), partial(go_back, log, row, cut)
         span = _span_of(claim, run)
@@ -268,10 +270,14 @@ class DatabaseKeeper:
     async def _clean(self) -> None:
         """Remove runs whose time has passed, in sets between which other work has its turn; measure what is left."""
         while True:
-            with suppress(RunsUnavailableError):  # it is looked at again, and `_live` says so
+            try:
                 while await self._database.remove_ended(older_than=self._keep):
                     """There may be more."""
                 measure("agui.store.size", await self._database.size())
+            except RunsUnavailableError:
+                """It is looked at again, and `_live` says so."""
+            except Exception:
+                _logger.exception("ended runs cannot be removed now")
             await asyncio.sleep(_BETWEEN_CLEANINGS)
 
     # --- runs
@@ -346,6 +352,8 @@ class DatabaseKeeper:
             with attempt.span or nullcontext():
                 await attempt.carry_out()
             if not run.is_given_up and run.log.refusal is not None:
+                what = "run %s of thread %s was refused, and is removed: %s"
+                _logger.warning(what, quoted(run.log.key.run_id), quoted(run.log.key.thread_id), run.log.refusal)
                 await self._database.remove(attempt.claim.row_id)
         except Exception:
             _logger.exception("an attempt at a run failed; it is left to another one")

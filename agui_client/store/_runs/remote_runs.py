@@ -225,9 +225,9 @@ def go_back(log: RunLog, row: StoredRun, cut: CutRun) -> int:
     if log.phase is LogPhase.OPENING:
         log.attempt = row.attempt
         return 0
-    # The place of a run in a stored thread was stored here before it was there, or was about to be.
-    is_there = row.place_key is None or (cut.place is not None and cut.place.key == row.place_key)
-    position = max(1, row.checkpoint_position if is_there else row.position_before)
+    # The place in a stored thread may be behind events that were not stored; snapshots have what they said.
+    place = row.checkpoint_position if row.checkpoint is not None or cut.place is None else cut.place.position
+    position = max(1, min(place, log.end.position))
     taken_back = {json.loads(each) for each in _MESSAGE_ID.findall(b"".join(log.frames_behind(position)))}
     log.begin_again(row.attempt, position)
     log.before = cut.beginning or log.before

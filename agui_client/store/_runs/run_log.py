@@ -32,7 +32,7 @@ from ag_ui.core import (
 )
 from pydantic_core import to_json
 
-from agui_client._core.agent.run_records import Place, RunInfo, RunKey, RunStatus
+from agui_client._core.agent.run_records import Place, RunInfo, RunKey, RunsClosedError, RunStatus
 from agui_client._core.protocol.events import WireEvent
 from agui_client._core.protocol.outcome import ThreadFacts
 from agui_client._core.surfaces.sse import event_of, frame_of
@@ -252,10 +252,14 @@ class RunLog:
 
         Raises:
             Exception: It was refused.
+            RunsClosedError: It was left to another process meanwhile, where it is to be followed.
         """
+        is_new = self.phase is LogPhase.OPENING
         await self.is_followable()
         if self.refusal is not None:
             raise self.refusal
+        if is_new and self.phase is LogPhase.DROPPED:
+            raise RunsClosedError(f"run {self.key.run_id!r} is left to another process")
 
     async def is_followable(self) -> bool:
         """Wait until the run has begun or was refused; return whether it goes on."""

@@ -130,6 +130,8 @@ class ServerRun:
         """Whether the run only notes that nobody has answered in time: it ends before its agent goes on."""
         self.is_taken_over = False
         """Whether another process began the run."""
+        self.was_accepted = False
+        """Whether a process before this one has begun to carry it out, and so has told its caller that it goes on."""
         self.ends_with: Event | None = None
         """The event with which a run that was taken over ends at once; None if it goes on."""
         self.journal: RunAttempt | None = None
@@ -140,6 +142,7 @@ class ServerRun:
         self._run: AgentRun | None = None
         self._scope = anyio.CancelScope()
         self._last: RunErrorEvent | None = None
+        self._prepared: tuple[Event, Event] | None = None
 
     async def carry_out(self, before: Iterable[RunLog]) -> None:
         """Carry out the run, and write its events to the log.
@@ -174,7 +177,13 @@ class ServerRun:
         if self.is_given_up:
             self.log.drop()
         elif self.log.phase is LogPhase.OPENING and refusal is not None and self.ends_with is None:
-            self.log.refuse(refusal)
+            if self.was_accepted:
+                # Its caller was told that it goes on, so it has to have an end; what it answers waits again.
+                self.answered_ids = frozenset()
+                key = self.log.key
+                await self.finish(failure_event(refusal, key.run_id, key.thread_id, expose_errors=self.expose_errors))
+            else:
+                self.log.refuse(refusal)
         elif self.log.is_going_on:
             last = self.ends_with or self._last or (STOPPED if self._scope.cancel_called else SHUTTING_DOWN)
             if refusal is not None and self.ends_with is None:
@@ -240,6 +249,9 @@ class ServerRun:
     def give_up(self) -> None:
         """Leave the run to another process: it is left without an end, and its followers with it."""
         self.is_given_up = True
+        if self._run is not None:
+            # The thread is as another process takes it: an end that is saved here would be the end of the run.
+            self._run.call.leave_as_saved()
         self._scope.cancel()
 
     async def _end_at_once(self, run: AgentRun, stack: AsyncExitStack) -> None:
@@ -263,7 +275,11 @@ class ServerRun:
             run.cancel()
         # The blocks are left before the run's last event is written: they may save the thread.
         events: AsyncGenerator[Event] = caller_events(
-            run, expose_errors=self.expose_errors, block=aclosing(stack), stopped_with=lambda: self._last
+            run,
+            expose_errors=self.expose_errors,
+            block=aclosing(stack),
+            stopped_with=lambda: self._last,
+            before_end=partial(self._prepare_end, run) if self.journal is not None else None,
         )
         async with aclosing(events):
             number = 0
@@ -287,13 +303,25 @@ class ServerRun:
         # A program gives the answers to the agent itself.
         return not run.call.options.keys().isdisjoint(("resume", "tool_results"))
 
-    async def _finish(self, event: Event, run: AgentRun) -> None:
+    async def _prepare_end(self, run: AgentRun, event: Event) -> None:
+        """Have the end stored with the thread, before its block is left."""
+        if self.journal is not None and self.log.phase is LogPhase.OPEN and not self.is_given_up:
+            last = self._last_of(event, run)
+            self._prepared = event, last
+            await self.journal.prepare_end(last, _left(self.input, run) if interrupts_in(last) else None)
+
+    def _last_of(self, event: Event, run: AgentRun) -> Event:
         if self.answered_ids and status_after(event) in (RunStatus.FAILED, RunStatus.STOPPED):
             self.answered_ids = _taken(self.answered_ids, run)
+        if self._answer_within is None:
+            return event
+        return _expiring(event, datetime.now(UTC) + timedelta(seconds=self._answer_within))
+
+    async def _finish(self, event: Event, run: AgentRun) -> None:
+        prepared = self._prepared[1] if self._prepared is not None and self._prepared[0] is event else None
+        last = prepared or self._last_of(event, run)
         if self.log.phase is LogPhase.OPEN and not self.is_given_up:
-            if self._answer_within is not None:
-                event = _expiring(event, datetime.now(UTC) + timedelta(seconds=self._answer_within))
-            await self.finish(event, _left(self.input, run) if interrupts_in(event) else None)
+            await self.finish(last, _left(self.input, run) if interrupts_in(last) else None)
 
 
 @asynccontextmanager
@@ -327,9 +355,6 @@ def _taken(answered_ids: frozenset[str], run: AgentRun) -> frozenset[str]:
         answered_ids: The interrupts that the run was to answer, with the ids that the caller got.
         run: The run.
     """
-    if run.call.agent.is_team:
-        # What its members have called is not in the conversation.
-        return answered_ids
     own_ids = {each if run.signer is None else run.signer.verified(each): each for each in answered_ids}
     return frozenset(own_ids[each] for each in answered_before(run.call.conversation, own_ids))
 

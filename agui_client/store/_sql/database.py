@@ -96,22 +96,17 @@ class Database:
         while not self._has_tables:
             self._has_tables = await self._writes.do(advance, patience=0.0, lock_patience=self._lock_patience)
 
-    async def write(
-        self, work: Work[T], *, again: Work[T] | None = None, is_synced: bool = True, lock_patience: float | None = None
-    ) -> T:
+    async def write(self, work: Work[T], *, is_synced: bool = True, lock_patience: float | None = None) -> T:
         """Carry out an operation that writes: see `Transactions.do`.
 
         Args:
             work: The operation.
-            again: What takes its place if it may have been carried out.
             is_synced: Whether SQLite writes to the disk before this returns.
             lock_patience: The seconds for which it waits for a lock; None for the usual ones.
         """
         waits, begun_at = lock_patience or self._lock_patience, monotonic()
         try:
-            return await self._writes.do(
-                work, again=again, is_synced=is_synced, patience=self._patience, lock_patience=waits
-            )
+            return await self._writes.do(work, is_synced=is_synced, patience=self._patience, lock_patience=waits)
         finally:
             measure("agui.store.write.duration", monotonic() - begun_at)
 

@@ -16,10 +16,10 @@ from sqlalchemy.exc import DataError, DBAPIError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 _LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-_AWAY = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
-# Connection exceptions; no room for another connection or on the disk; shutting down, starting up or cancelled; the
-# disk of the server fails.
-_AWAY_STATES = ("08", "53", "57", "58")
+_AWAY = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY)
+# What the statement itself is to blame for, and would be again: features, syntax, tables and columns, rights, views.
+# Anything else is about the database, such as one that is read-only, and may pass.
+_FAILED_STATES = ("0A", "20", "21", "34", "3D", "3F", "42", "44", "XX")
 _CONFLICT_STATES = ("40001", "40P01", "55P03")
 # Data exceptions, broken constraints, and limits of the database.
 _REFUSED_STATES = ("22", "23", "54")
@@ -54,7 +54,7 @@ def fault_of(error: Exception) -> Fault | None:
         return Fault.CONFLICT
     if isinstance(error, UnicodeEncodeError | DataError) or state.startswith(_REFUSED_STATES):
         return Fault.REFUSED
-    is_away = state.startswith(_AWAY_STATES) if state else _is_without_connection(error, reason)
+    is_away = not state.startswith(_FAILED_STATES) if state else _is_without_connection(error, reason)
     return Fault.AWAY if is_away or getattr(error, "connection_invalidated", False) else Fault.FAILED
 
 

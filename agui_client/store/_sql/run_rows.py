@@ -52,17 +52,10 @@ class StoredRun:
     """The place where it goes on, as JSON; None if it has not begun, or its thread is stored, and has the place."""
     checkpoint_position: int
     """The number of events before the place."""
-    place_key: str | None
-    """The key of the place that the stored thread of the run has, or was about to get; None of any other run."""
-    position_before: int
-    """The number of events before the place that the thread had until then."""
+    has_begun: bool
+    """Whether the run was sent, or has called tools, or was about to."""
     is_queued: bool
     """In descriptions, whether it is going on, and no living process has it; elsewhere False."""
-
-    @property
-    def has_begun(self) -> bool:
-        """Whether the run was sent, or has called tools, or was about to."""
-        return self.checkpoint is not None or self.place_key is not None
 
     @classmethod
     def of(cls, row: sa.RowMapping) -> StoredRun:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import sqlalchemy as sa
 from ag_ui.core import Interrupt, ResumeEntry
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 
 from agui_client._core.agent.run_records import (
@@ -34,6 +35,7 @@ from agui_client.store._sql.tables import GROUP, IS_OVER, IS_WAITING, PROCESS, R
 from agui_client.store._sql.transactions import TransactionsClosedError
 from agui_client.store._sql.transcripts import Transcript, packed, remove_unused, unpacked
 from agui_client.store._sql.versions import TablesRefusedError
+from agui_client.store._write_ids import new_write_id
 
 if TYPE_CHECKING:
     from agui_client.store._sql.database import Database
@@ -44,6 +46,7 @@ T = TypeVar("T")
 
 _logger = logging.getLogger("agui_client.runs")
 _TAKEN = {"agui.kind": "run"}
+_LOST = "another process has taken the run over, as this one gave no sign of life in time"
 _MOST_GROUPS = 500
 """The groups of events that are read in one go."""
 _MOST_REMOVED = 1000
@@ -82,12 +85,13 @@ class RunDatabase:
     """
 
     def __init__(self, database: Database) -> None:
-        self._database = database
+        self._database = self.database = database
         self.lease: ProcessLease = self._database.lease
         """The lease of this process."""
         self.now: sa.ColumnElement[Any] = self._database.now
         is_sqlite = self._database.is_sqlite
-        self._insert_run = sa.insert(RUN).values(begun_at=self.now).returning(_ARE_WAITING)
+        insert = (sqlite if is_sqlite else postgresql).insert(RUN).values(begun_at=self.now)
+        self._insert_run = insert.on_conflict_do_nothing().returning(_ARE_WAITING)
         # The lock lets a process that takes the run over wait for the events, or lets these events find it gone.
         self._insert_group = sa.text(_INSERT_GROUP.format(lock="" if is_sqlite else "for share"))
         if is_sqlite:
@@ -120,9 +124,9 @@ class RunDatabase:
         except TablesRefusedError as error:
             raise UsageError(str(error)) from None
 
-    async def _write(self, work: Work[T], *, again: Work[T] | None = None, is_synced: bool = True) -> T:
+    async def _write(self, work: Work[T], *, is_synced: bool = True) -> T:
         with _translated():
-            return await self._database.write(work, again=again, is_synced=is_synced)
+            return await self._database.write(work, is_synced=is_synced)
 
     async def _read(self, work: Work[T]) -> T:
         with _translated():
@@ -223,6 +227,7 @@ class RunDatabase:
         values: dict[str, Any] = {
             **key._asdict(),
             "row_id": row_id,
+            "write_id": new_write_id(),
             "agent": stored_request.agent,
             "stored_request": stored_request.as_text(),
             "process_id": "" if is_left else self.lease.process_id,
@@ -232,21 +237,19 @@ class RunDatabase:
 
         def insert(connection: sa.Connection) -> bool:
             """Add the row, and take it back if the answers were given before."""
-            are_waiting = bool(connection.execute(self._insert_run, {**values, **_of(key)}).scalar_one())
+            are_waiting = connection.execute(self._insert_run, {**values, **_of(key)}).scalar_one_or_none()
+            if are_waiting is None:
+                # It may be there, as the answer to an earlier try was lost.
+                mine = {"of_row": row_id, "by_write": values["write_id"]}
+                if connection.execute(_SELECT_MINE, mine).one_or_none() is None:
+                    raise RunInProgressError(f"a run is going on in thread {key.thread_id!r}")
+                return True
             # Behind that: of two processes with the same answer, the second one now sees the run of the first.
             if resume:
                 _refuse_answered(connection, key, resume)
-            return are_waiting
+            return bool(are_waiting)
 
-        def insert_again(connection: sa.Connection) -> bool:
-            """Add the row unless it is there, as this process has it already."""
-            mine = {"of_row": row_id, "of_process": values["process_id"]}
-            return bool(connection.execute(_SELECT_MINE, mine).all()) or insert(connection)
-
-        try:
-            return await self._write(insert, again=insert_again)
-        except IntegrityError:
-            raise RunInProgressError(f"a run is going on in thread {key.thread_id!r}") from None
+        return await self._write(insert)
 
     async def remove(self, row_id: str) -> None:
         """Remove a run and its events."""
@@ -299,36 +302,51 @@ class RunDatabase:
             RunLostError: The run is another process's now.
             RunsUnavailableError: The database cannot be reached.
         """
+        write = await self.storing(claim, group, values, answers, replaces_groups=replaces_groups)
+        # If the machine loses power, events without values may be lost, as others are that were not stored yet.
+        await self._write(write, is_synced=bool(values))
+
+    async def storing(
+        self,
+        claim: Claim,
+        group: EventGroup | None,
+        values: Mapping[str, Any],
+        answers: RunKey | None = None,
+        *,
+        replaces_groups: bool = False,
+    ) -> Work[None]:
+        """Return the operation of `store`, which a write to the thread of the run may carry in its transaction."""
         mine = {"of_row": claim.row_id, "of_attempt": claim.attempt, "of_process": self.lease.process_id}
         began = None if group is None or group.beginning is None else await _transcript_of(group.beginning[0])
         left: dict[str, Any] | None = values.get("left_input")
         left_messages = None if left is None else await _transcript_of(left["messages"])
 
-        def write(connection: sa.Connection, *, is_repeated: bool = False) -> bool:
-            """Write; return whether the run is this process's."""
+        def write(connection: sa.Connection) -> None:
+            """Write; undone as a whole if the run is another process's."""
             if group is not None:
                 beginning = None
                 if began is not None and group.beginning is not None:
                     beginning = json.dumps([packed(connection, claim.row_id, began), group.beginning[1]])
                 columns = {**group.columns, "beginning": beginning}
                 if not connection.execute(self._insert_group, {**columns, **mine}).rowcount:
-                    return is_repeated and self._is_over(connection, mine, values)
+                    if not self._is_over(connection, mine, values):
+                        raise RunLostError(_LOST)
+                    return
                 if replaces_groups:
                     connection.execute(_DELETE_GROUPS, mine)
             if answers is not None:
                 _settle(connection, answers)
             if not values:
-                return True
+                return
             changed = dict(values)
             if left is not None and left_messages is not None:
                 kept = packed(connection, claim.row_id, left_messages)
                 changed["left_input"] = json.dumps({**left, "messages": kept})
             is_end = group is not None and group.is_end
-            return bool(connection.execute(self._end if is_end else _CHANGE, {**changed, **mine}).rowcount)
+            if not connection.execute(self._end if is_end else _CHANGE, {**changed, **mine}).rowcount:
+                raise RunLostError(_LOST)
 
-        # If the machine loses power, events without values may be lost, as others are that were not stored yet.
-        if not await self._write(write, again=partial(write, is_repeated=True), is_synced=bool(values)):
-            raise RunLostError("another process has taken the run over, as this one gave no sign of life in time")
+        return write
 
     def _is_over(self, connection: sa.Connection, mine: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
         """Return whether the end of a run is stored: the answer to an earlier try was lost."""
@@ -416,7 +434,7 @@ _MINE = sa.and_(
 _CHANGE = sa.update(RUN).where(_MINE)
 """Changes the columns that have parameters, if the run is the process's."""
 _SELECT_MINE = sa.select(RUN.c.attempt).where(
-    RUN.c.row_id == sa.bindparam("of_row"), RUN.c.process_id == sa.bindparam("of_process")
+    RUN.c.row_id == sa.bindparam("of_row"), RUN.c.write_id == sa.bindparam("by_write")
 )
 _SELECT_RUN = sa.select(RUN).where(RUN.c.row_id == sa.bindparam("of_row"))
 _IS_RUNNING = RUN.c.status == RunStatus.RUNNING.value

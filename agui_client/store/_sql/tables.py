@@ -38,6 +38,7 @@ THREADS = sa.Table(
     sa.Column("lease", sa.BigInteger, nullable=False),
     sa.Column("leased_until", sa.BigInteger, nullable=False),  # this and all other times in microseconds since 1970
     sa.Column("holder", sa.Text, nullable=False, default=""),  # the process that has the lease as long as it lives
+    sa.Column("taking", sa.Text, nullable=False, default=""),  # the id of the request that took the lease last
     sa.Column("title", sa.Text, nullable=False, default=""),
     sa.Column("created_at", sa.BigInteger, nullable=False, default=0),
     sa.Column("updated_at", sa.BigInteger, nullable=False, default=0),
@@ -60,6 +61,8 @@ ENTRIES = sa.Table(
     sa.Column("owner", sa.Text, primary_key=True),
     sa.Column("line", sa.Text, primary_key=True),
     sa.Column("number", sa.Integer, primary_key=True),  # counted from 1, the shared ones included
+    sa.Column("lease", sa.BigInteger, nullable=False),  # the number of the lease of the block that wrote it
+    sa.Column("write_id", sa.Text, nullable=False),  # by which its writer, and nobody else, knows it again
     sa.Column("body", sa.Text, nullable=False),
 )
 RUN = sa.Table(
@@ -71,6 +74,7 @@ RUN = sa.Table(
     sa.Column("run_id", sa.Text, nullable=False),
     sa.Column("agent", sa.Text, nullable=False),
     sa.Column("stored_request", sa.Text, nullable=False),
+    sa.Column("write_id", sa.Text, nullable=False, default=""),  # by which the process that added it knows it again
     sa.Column("status", sa.Text, nullable=False, default=RunStatus.RUNNING.value),
     sa.Column("process_id", sa.Text, nullable=False),
     sa.Column("attempt", sa.Integer, nullable=False),
@@ -84,8 +88,7 @@ RUN = sa.Table(
     sa.Column("left_input", sa.Text),
     sa.Column("checkpoint", sa.Text),
     sa.Column("checkpoint_position", sa.Integer, nullable=False, default=0),
-    sa.Column("place_key", sa.Text),
-    sa.Column("position_before", sa.Integer, nullable=False, default=0),
+    sa.Column("has_begun", sa.Boolean, nullable=False, default=False),  # was sent, or has called tools, or was about to
 )
 GROUP = sa.Table(
     "agui_run_events",

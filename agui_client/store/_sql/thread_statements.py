@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
@@ -48,6 +48,7 @@ from agui_client.store._sql.tables import ENTRIES, LINES, PROCESS, THREADS
 from agui_client.store._sql.thread_rows import DESCRIPTION, LATEST, START, columns, described, microseconds, shown
 from agui_client.store._sql.transactions import JoinableWork
 from agui_client.store._threads.thread_store import ThreadInfo
+from agui_client.store._write_ids import new_write_id
 
 if TYPE_CHECKING:
     from agui_client.store._sql.lease import ProcessLease
@@ -57,9 +58,10 @@ _IS_THREAD = and_(THREADS.c.owner == _OWNER, THREADS.c.thread_id == bindparam("i
 _IS_OURS = and_(_IS_THREAD, THREADS.c.lease == bindparam("lease_number"))
 _UNTIL, _HOLDER = bindparam("until", type_=BigInteger), bindparam("held_by", type_=Text)
 _IS_OVER = or_(THREADS.c.leased_until <= bindparam("now"), THREADS.c.leased_until > LATEST)
-# What the store has forgotten, such as a thread whose lease was taken while the connection broke, is taken again.
-_IS_FREE = and_(_IS_OVER, THREADS.c.holder.in_(["", bindparam("of_process")]))
-_TAKEN: dict[str, Any] = {"lease": THREADS.c.lease + 1, "leased_until": _UNTIL, "holder": _HOLDER}
+# A request whose answer was lost takes again what it has taken, and nobody else does.
+_TAKING = bindparam("by_taking", type_=Text)
+_IS_FREE = or_(and_(_IS_OVER, THREADS.c.holder == ""), THREADS.c.taking == _TAKING)
+_TAKEN: dict[str, Any] = {"lease": THREADS.c.lease + 1, "leased_until": _UNTIL, "holder": _HOLDER, "taking": _TAKING}
 _TAKE = update(THREADS).where(_IS_THREAD, _IS_FREE).values(**_TAKEN).returning(*THREADS.c)
 _MAKE = {
     each.__name__.rpartition(".")[2]: each.insert(THREADS).on_conflict_do_nothing().returning(THREADS.c.lease)
@@ -71,6 +73,9 @@ _LEASE: dict[str, Any] = {
 }
 _RENEW = update(THREADS).where(_IS_OURS).values(**_LEASE).returning(THREADS.c.entries)
 _FORGET = delete(THREADS).where(_IS_OURS, THREADS.c.entries == 0)
+_IS_OF_TAKING = and_(_IS_THREAD, THREADS.c.taking == _TAKING)
+_GIVE_UP = update(THREADS).where(_IS_OF_TAKING).values(leased_until=0, holder="")
+_FORGET_TAKING = delete(THREADS).where(_IS_OF_TAKING, THREADS.c.entries == 0)
 _THREAD = select(THREADS).where(_IS_THREAD, THREADS.c.entries > 0)
 _IS_LINE = and_(LINES.c.owner == _OWNER, LINES.c.line == bindparam("on"))
 _LINE = select(LINES.c.parent, LINES.c.shared).where(_IS_LINE)
@@ -106,7 +111,7 @@ _IS_THERE = select(THREADS.c.entries).where(
     ENTRIES.c.owner == THREADS.c.owner,
     ENTRIES.c.line == THREADS.c.line,
     ENTRIES.c.number == bindparam("number"),
-    ENTRIES.c.body == bindparam("body"),
+    ENTRIES.c.write_id == bindparam("by_write"),
 )
 
 
@@ -119,7 +124,12 @@ def _writing_to_many(*, waits: bool) -> Executable:
         waits: Whether it waits for a thread that another transaction is writing to, or leaves it out.
     """
     kinds: dict[str, Any] = {"owner": Text, "thread_id": Text, "lease_number": BigInteger, "count": Integer}
-    kinds |= {"until": BigInteger, "body": Text, **{each.name: type(each.type) for each in DESCRIPTION}}
+    kinds |= {
+        "until": BigInteger,
+        "write_id": Text,
+        "body": Text,
+        **{each.name: type(each.type) for each in DESCRIPTION},
+    }
     arrays = [bindparam(f"{name}s", type_=postgresql.ARRAY(kind)) for name, kind in kinds.items()]
     rows = func.unnest(*arrays).table_valued(
         *(column(name, kind) for name, kind in kinds.items()), with_ordinality="place", name="given"
@@ -143,12 +153,20 @@ def _writing_to_many(*, waits: bool) -> Executable:
             leased_until=func.coalesce(locked.c.until, THREADS.c.leased_until),
             holder=case((locked.c.until == 0, ""), else_=THREADS.c.holder),
         )
-        .returning(THREADS.c.owner, THREADS.c.line, THREADS.c.entries, locked.c.body, locked.c.place)
+        .returning(
+            THREADS.c.owner,
+            THREADS.c.line,
+            THREADS.c.entries,
+            THREADS.c.lease,
+            locked.c.write_id,
+            locked.c.body,
+            locked.c.place,
+        )
         .cte("written")
     )
     appended = select(written).where(written.c.body.is_not(None)).subquery()
     first = select(appended.c.owner, appended.c.line, null(), literal(0)).where(appended.c.entries == 1)
-    entries = select(appended.c.owner, appended.c.line, appended.c.entries, appended.c.body)
+    entries = select(*(appended.c[name] for name in ("owner", "line", "entries", "lease", "write_id", "body")))
     return select(written.c.place, written.c.entries).add_cte(
         insert(LINES).from_select(LINES.c.keys(), first).cte("first_lines"),
         insert(ENTRIES).from_select(ENTRIES.c.keys(), entries).cte("new_entries"),
@@ -160,10 +178,11 @@ _WRITE_TO_MANY = {waits: _writing_to_many(waits=waits) for waits in (False, True
 
 @dataclass(frozen=True, slots=True)
 class Write(JoinableWork):
-    """A write to a thread by the block that has its lease.
+    """A write to a thread by the block that has its lease; carried out twice, it writes once.
 
     It returns the number of entries that the thread has then; None if it had another lease or number of entries than
-    was expected.
+    was expected. One that does not fit may be there already: then the entry behind the expected ones has its id, which
+    no other write has, whatever is in them.
     """
 
     owner: str
@@ -180,6 +199,8 @@ class Write(JoinableWork):
     """The number of entries that the thread has; None to renew the lease only."""
     seconds: float | None = None
     """The seconds for which the lease is renewed; 0 gives it back, None leaves it as it is."""
+    write_id: str = field(default_factory=new_write_id)
+    """The id of the write."""
 
     @property
     def until(self) -> int | None:
@@ -189,7 +210,9 @@ class Write(JoinableWork):
         return _now() + _microseconds(self.seconds) if self.seconds else 0
 
     def __call__(self, db: Connection) -> int | None:
-        """Write, on SQLite."""
+        """Write."""
+        if db.dialect.name != "sqlite":
+            return self.together(db, [self], waits=True).get(0)
         owner = self.owner
         values: dict[str, Any] = {"of": owner, "id": self.thread_id, "lease_number": self.number, "until": self.until}
         if self.info is None:
@@ -197,21 +220,17 @@ class Write(JoinableWork):
             return renewed
         new = {**values, **_described_as(self.info), "count": self.count}
         if (row := db.execute(_WRITE, new).one_or_none()) is None:
-            return None
+            return self._written_before(db)
         if row.entries == 1:
             db.execute(_NEW_LINE, {"owner": owner, "line": row.line, "parent": None, "shared": 0})
-        db.execute(_NEW_ENTRY, {"owner": owner, "line": row.line, "number": row.entries, "body": self.entry})
+        by = {"lease": self.number, "write_id": self.write_id}
+        db.execute(_NEW_ENTRY, {"owner": owner, "line": row.line, "number": row.entries, "body": self.entry, **by})
         entries: int = row.entries
         return entries
 
-    def again(self, db: Connection) -> int | None:
-        """Write what may have been written already, as the connection broke then."""
-        if self.count is not None:
-            this = {"of": self.owner, "id": self.thread_id, "number": self.count + 1, "body": self.entry}
-            written: int | None = db.execute(_IS_THERE, this).scalar_one_or_none()
-            if written is not None:
-                return written
-        return self(db) if db.dialect.name == "sqlite" else self.together(db, [self], waits=True).get(0)
+    def _written_before(self, db: Connection) -> int | None:
+        """Return the number of entries of the thread if this was written before, as the answer was lost."""
+        return None if self.count is None else written_before(db, self.owner, self.thread_id, self.count, self.write_id)
 
     def together(self, db: Connection, works: Sequence[Any], *, waits: bool) -> dict[int, int]:
         """Write to threads of PostgreSQL, to each of which once."""
@@ -228,10 +247,16 @@ class Write(JoinableWork):
             "lease_numbers": [each.number for each in chosen],
             "counts": [each.count for each in chosen],
             "untils": [each.until for each in chosen],
+            "write_ids": [each.write_id for each in chosen],
             "bodys": [each.entry for each in chosen],
         }
         values |= {f"{each.name}s": [one.get(each.name) for one in described] for each in DESCRIPTION}
-        return {indices[place - 1]: entries for place, entries in db.execute(_WRITE_TO_MANY[waits], values)}
+        done = {indices[place - 1]: entries for place, entries in db.execute(_WRITE_TO_MANY[waits], values)}
+        # One that was left out is asked for once more, and waits then.
+        for index in (each for each in indices if waits and each not in done):
+            if (entries := writes[index]._written_before(db)) is not None:
+                done[index] = entries
+        return done
 
 
 class Taken(NamedTuple):
@@ -262,7 +287,7 @@ class Taking:
             .where(_IS_THREAD)
         )
 
-    def take(self, db: Connection, owner: str, thread_id: str, seconds: float, *, is_forgotten: bool) -> Taken | None:
+    def take(self, db: Connection, owner: str, thread_id: str, seconds: float, taking: str) -> Taken | None:
         """Take the lease of a thread: for some seconds, or, if they are infinite, as long as the process lives.
 
         Args:
@@ -270,19 +295,18 @@ class Taking:
             owner: The owner.
             thread_id: The thread.
             seconds: The seconds.
-            is_forgotten: Whether no block of this process has the thread, whatever the database says.
+            taking: The id of the request, which takes the lease once, however often it is carried out.
         """
         process_id, now = self._lease.process_id, _now()
         leased: dict[str, Any] = {"until": 0, "held_by": process_id}
         if seconds < inf:
             leased = {"until": now + _microseconds(seconds), "held_by": ""}
-        values = {"of": owner, "id": thread_id, "now": now, **leased}
-        of_process = process_id if is_forgotten else ""
-        if (row := db.execute(_TAKE, {**values, "of_process": of_process}).one_or_none()) is not None:
+        values = {"of": owner, "id": thread_id, "now": now, "by_taking": taking, **leased}
+        if (row := db.execute(_TAKE, values).one_or_none()) is not None:
             return Taken(row.lease, row)
         # A thread that is made again after it was deleted gets higher numbers than before.
         first = {"owner": owner, "thread_id": thread_id, "line": uuid4().hex, "entries": 0, "lease": now}
-        first |= {"leased_until": leased["until"], "holder": leased["held_by"]}
+        first |= {"leased_until": leased["until"], "holder": leased["held_by"], "taking": taking}
         if (number := db.execute(_MAKE[db.dialect.name], first).scalar_one_or_none()) is not None:
             return Taken(number)
         row = db.execute(self._take_of_dead, values).one_or_none() if self._lease.may_judge else None
@@ -303,6 +327,20 @@ def _now() -> int:
 
 def _microseconds(seconds: float) -> int:
     return int(seconds * 1_000_000)
+
+
+def written_before(db: Connection, owner: str, thread_id: str, count: int, write_id: str) -> int | None:
+    """Return the number of entries of a thread if the one behind some of them has the id of a write; None otherwise."""
+    this = {"of": owner, "id": thread_id, "number": count + 1, "by_write": write_id}
+    entries: int | None = db.execute(_IS_THERE, this).scalar_one_or_none()
+    return entries
+
+
+def give_up_taking(db: Connection, owner: str, thread_id: str, taking: str) -> None:
+    """Give back a lease that a request may have taken, unless another one has taken it since."""
+    this = {"of": owner, "id": thread_id, "by_taking": taking}
+    if not db.execute(_FORGET_TAKING, this).rowcount:
+        db.execute(_GIVE_UP, this)
 
 
 def forget(db: Connection, owner: str, thread_id: str, number: int) -> None:
@@ -347,17 +385,18 @@ def found(db: Connection, owner: str, row: Row[Any]) -> tuple[ThreadInfo, Sequen
 
 
 def append_to_fork(
-    db: Connection, owner: str, info: ThreadInfo, entry: str, number: int, shared: tuple[str, int]
+    db: Connection, owner: str, info: ThreadInfo, entry: str, number: int, shared: tuple[str, int], write_id: str
 ) -> bool:
-    """Append the first entry of a thread that shares the first ones of another."""
+    """Append the first entry of a thread that shares the first ones of another; carried out twice, it does so once."""
     thread_id, count = shared
     if not count or (parent := _shared_line(db, owner, thread_id, count)) is None:
         return False
     values = {**_described_as(info), "of": owner, "id": info.thread_id, "lease_number": number, "count": count + 1}
     if (line := db.execute(_WRITE_FORK, values).scalar_one_or_none()) is None:
-        return False
+        return written_before(db, owner, info.thread_id, count, write_id) is not None
     db.execute(_NEW_LINE, {"owner": owner, "line": line, "parent": parent, "shared": count})
-    db.execute(_NEW_ENTRY, {"owner": owner, "line": line, "number": count + 1, "body": entry})
+    by = {"lease": number, "write_id": write_id}
+    db.execute(_NEW_ENTRY, {"owner": owner, "line": line, "number": count + 1, "body": entry, **by})
     return True
 
 

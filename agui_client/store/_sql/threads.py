@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -20,8 +21,12 @@ from agui_client.store._sql.errors import translated
 from agui_client.store._sql.thread_statements import Taken, Taking, Write
 from agui_client.store._sql.versions import TablesRefusedError
 from agui_client.store._threads.thread_store import LeasedThread, ThreadInfo, ThreadStore
+from agui_client.store._write_ids import new_write_id
 
 if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from agui_client._core.run.continuing import Carried
     from agui_client.store._sql.database import Database
     from agui_client.store._sql.lease import ProcessLease
     from agui_client.store._sql.transactions import Work
@@ -30,8 +35,6 @@ T = TypeVar("T")
 
 _LOCKED_AT_FIRST = 0.25
 """The seconds that a new lease waits for a lock; its caller tries again as long as it wants to wait."""
-_ASKED = -1
-"""The number of a lease that is asked for, and not taken yet."""
 _BETWEEN_RELEASES = 1.0
 """Seconds between two attempts to give back a lease that no block has."""
 _TAKEN = {"agui.kind": "thread"}
@@ -55,7 +58,6 @@ class SQLStore(ThreadStore):
     def _reset(self) -> None:
         # Locks belong to the event loop that first waits for them, and a child has another loop.
         self._lock = asyncio.Lock()
-        self._held: dict[tuple[str, str], int] = {}
         self._releasing: set[asyncio.Task[None]] = set()
 
     async def lease(self, owner: str, thread_id: str, seconds: float, number: int | None = None) -> int | None:
@@ -71,12 +73,24 @@ class SQLStore(ThreadStore):
         return await self._read(partial(statements.read, owner=owner, thread_id=thread_id))
 
     async def append(
-        self, owner: str, info: ThreadInfo, entry: str, number: int, count: int, shared: tuple[str, int] | None = None
+        self,
+        owner: str,
+        info: ThreadInfo,
+        entry: str,
+        number: int,
+        count: int,
+        shared: tuple[str, int] | None = None,
+        *,
+        write_id: str = "",
+        beside: Sequence[Carried] = (),
     ) -> bool:
         """Append an entry."""
+        write_id = write_id or new_write_id()
         if shared is None:
-            return await self._written(Write(owner, info.thread_id, number, info, entry, count)) is not None
-        fork = partial(statements.append_to_fork, owner=owner, info=info, entry=entry, number=number, shared=shared)
+            write = Write(owner, info.thread_id, number, info, entry, count, write_id=write_id)
+            return await self._written(write, beside) is not None
+        about: dict[str, Any] = {"owner": owner, "info": info, "entry": entry, "number": number}
+        fork = partial(statements.append_to_fork, **about, shared=shared, write_id=write_id)
         return await self._reach(partial(self._database.write, fork))
 
     async def lease_left(self, owner: str, thread_id: str) -> float | None:
@@ -95,9 +109,20 @@ class SQLStore(ThreadStore):
             await self.lease(owner, thread_id, 0, taken.number)
             raise
 
-    async def append_and_release(self, owner: str, info: ThreadInfo, entry: str, number: int, count: int) -> bool:
+    async def append_and_release(
+        self,
+        owner: str,
+        info: ThreadInfo,
+        entry: str,
+        number: int,
+        count: int,
+        *,
+        write_id: str = "",
+        beside: Sequence[Carried] = (),
+    ) -> bool:
         """Append an entry, and give the lease back."""
-        return await self._written(Write(owner, info.thread_id, number, info, entry, count, seconds=0)) is not None
+        write = Write(owner, info.thread_id, number, info, entry, count, seconds=0, write_id=write_id or new_write_id())
+        return await self._written(write, beside) is not None
 
     async def list(self, owner: str, limit: int, after: ThreadInfo | None = None) -> Sequence[ThreadInfo]:
         """Return a page of descriptions."""
@@ -106,13 +131,21 @@ class SQLStore(ThreadStore):
     async def delete(self, owner: str, thread_id: str, number: int) -> bool:
         """Delete a thread, and the entries that no other thread shares."""
         deleted = partial(statements.delete_thread, owner=owner, thread_id=thread_id, number=number)
-        is_deleted = await self._reach(partial(self._database.write, deleted))
-        self._let_go(owner, thread_id, number)
-        return is_deleted
+        return await self._reach(partial(self._database.write, deleted))
 
     async def delete_all(self, owner: str | None) -> int:
         """Delete all threads of an owner, or of everybody, in one transaction."""
         return await self._reach(partial(self._database.write, partial(statements.delete_all, owner=owner)))
+
+    def carries(self, database: object) -> bool:
+        """Return whether a write may carry operations of a database in its transaction: those of its own."""
+        return database is self._database
+
+    async def check(self) -> None:
+        """Find out whether threads can be written to: the lease of this process is renewed."""
+        assert self.process_lease is not None
+        await self._reach(partial(self._database.write, self.process_lease.renew, is_synced=False))
+        await self.list("", 0)
 
     async def aclose(self) -> None:
         """Give the lease of this process back, and close all connections."""
@@ -136,81 +169,71 @@ class SQLStore(ThreadStore):
 
     async def _taken(self, owner: str, thread_id: str, seconds: float) -> Taken | None:
         """Take the lease of a thread, and return the thread; None if another block has it."""
+        taking = new_write_id()
         try:
-            taken = await self._take(owner, thread_id, seconds)
-        except ThreadStoreUnavailableError:
-            self._release_later(owner, thread_id)
+            taken = await self._take(owner, thread_id, seconds, taking)
+        except (ThreadStoreUnavailableError, asyncio.CancelledError):
+            # It may have been taken all the same.
+            give_up = partial(statements.give_up_taking, owner=owner, thread_id=thread_id, taking=taking)
+            self._release_later(partial(self._reach, partial(self._database.write, give_up, is_synced=False)))
             raise
         if taken is not None and taken.is_of_dead:
             _logger.warning("thread %s was taken over from a process that gave no sign of life", quoted(thread_id))
             measure("agui.store.take_overs", attributes=_TAKEN)
         return taken
 
-    async def _take(self, owner: str, thread_id: str, seconds: float) -> Taken | None:
-        key, is_forgotten = (owner, thread_id), (owner, thread_id) not in self._held
-        take = partial(self._taking.take, owner=owner, thread_id=thread_id, seconds=seconds, is_forgotten=is_forgotten)
-        if seconds < inf:
-            return await self._reach(partial(self._database.write, take, lock_patience=_LOCKED_AT_FIRST))
-        # Noted before it is asked for, so that a second block of this process, which asks meanwhile, does not get it.
-        self._held.setdefault(key, _ASKED)
-        taken: Taken | None = None
-        try:
+    async def _take(self, owner: str, thread_id: str, seconds: float, taking: str) -> Taken | None:
+        take = partial(self._taking.take, owner=owner, thread_id=thread_id, seconds=seconds, taking=taking)
+        if seconds == inf:
             await self._reach(partial(self._database.hold_lease, _LOCKED_AT_FIRST))
-            write = partial(self._database.write, take, is_synced=False, lock_patience=_LOCKED_AT_FIRST)
-            taken = await self._reach(write)
-        finally:
-            if taken is not None:
-                self._held[key] = taken.number
-            elif is_forgotten:
-                self._let_go(owner, thread_id, _ASKED)
-        return taken
+        is_synced = seconds < inf
+        return await self._reach(
+            partial(self._database.write, take, is_synced=is_synced, lock_patience=_LOCKED_AT_FIRST)
+        )
 
-    async def _written(self, write: Write) -> int | None:
+    async def _written(self, write: Write, beside: Sequence[Carried] = ()) -> int | None:
         """Write to a thread; return what the write does."""
         try:
-            return await self._write(write)
+            return await self._write(write, beside)
         except ThreadStoreUnavailableError:
             if write.seconds == 0:
-                self._release_later(write.owner, write.thread_id, write.number)
+                self._release_later(partial(self._write, replace(write, info=None, entry=None, count=None)))
             raise
 
-    async def _write(self, write: Write) -> int | None:
+    async def _write(self, write: Write, beside: Sequence[Carried] = ()) -> int | None:
         owner, thread_id, number = write.owner, write.thread_id, write.number
         is_synced = write.entry is not None
-        entries = await self._reach(partial(self._database.write, write, again=write.again, is_synced=is_synced))
-        if write.seconds == 0:
-            self._let_go(owner, thread_id, number)
-            if entries == 0:
-                forget = partial(statements.forget, owner=owner, thread_id=thread_id, number=number)
-                await self._reach(partial(self._database.write, forget, is_synced=False))
+
+        def all_or_none(db: Connection) -> int | None:
+            """Write, and carry out what goes with it, unless the thread is another block's."""
+            if (entries := write(db)) is not None:
+                for each in beside:
+                    each.work(db)
+            return entries
+
+        work: Work[int | None] = all_or_none if beside else write
+        entries = await self._reach(partial(self._database.write, work, is_synced=is_synced))
+        if write.seconds == 0 and entries == 0:
+            forget = partial(statements.forget, owner=owner, thread_id=thread_id, number=number)
+            await self._reach(partial(self._database.write, forget, is_synced=False))
         return entries
 
-    def _let_go(self, owner: str, thread_id: str, number: int) -> None:
-        if self._held.get((owner, thread_id)) == number:
-            del self._held[owner, thread_id]
-
-    def _release_later(self, owner: str, thread_id: str, number: int | None = None) -> None:
+    def _release_later(self, release: Callable[[], Coroutine[Any, Any, object]]) -> None:
         """Give back a lease that no block has, when the database is back: it would last as long as this process.
 
         Args:
-            owner: The owner.
-            thread_id: The thread.
-            number: The number of the lease; None if nobody knows whether it was taken.
+            release: Gives it back, unless another block has it.
         """
 
-        async def release() -> None:
+        async def released() -> None:
             """Try until the lease was given back, or another block has it."""
-            known = number
             while True:
                 await asyncio.sleep(_BETWEEN_RELEASES)
                 with suppress(ThreadStoreUnavailableError):
-                    if known is None and (taken := await self._take(owner, thread_id, inf)) is not None:
-                        known = taken.number
-                    if known is not None:
-                        await self._write(Write(owner, thread_id, known, seconds=0))
+                    await release()
                     return
 
-        task = asyncio.get_running_loop().create_task(release())
+        task = asyncio.get_running_loop().create_task(released())
         self._releasing.add(task)
         task.add_done_callback(self._releasing.discard)
 

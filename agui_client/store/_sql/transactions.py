@@ -20,6 +20,7 @@ To change
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 import threading
 from abc import ABC, abstractmethod
@@ -41,8 +42,13 @@ if TYPE_CHECKING:
     from agui_client.store._sql.lease import ProcessLease
 
 T = TypeVar("T")
+_logger = logging.getLogger("agui_client.store")
 Work = Callable[[sa.Connection], T]
-"""The statements of an operation; called again if nothing that they did was kept."""
+"""The statements of an operation; called again if nothing that they did was kept, and also if that is not known.
+
+So an operation that is carried out twice has to do what it does once: it asks the database whether it is there by an id
+of its own, never by values that another process may have written.
+"""
 _LOCKED_PAUSE, _AWAY_PAUSE = 0.02, 0.25
 """The longest pause between two attempts on a database that is locked, and on one that is away, in seconds."""
 _inherited: list[object] = []
@@ -79,7 +85,6 @@ class _Task:
     """An operation that waits to be carried out."""
 
     work: Work[Any]
-    again: Work[Any]
     future: asyncio.Future[Any] | None
     note: Callable[[object], None] | None
     is_synced: bool
@@ -110,6 +115,7 @@ class Transactions:
         self._connection: sa.Connection | None = None
         self._is_synced = True
         self._away_at: float | None = None  # since when, as far as it was measured
+        self._is_away = False
         self._queue = SimpleQueue[_Task | None]()
         self._at_work = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -119,7 +125,6 @@ class Transactions:
         self,
         work: Work[T],
         *,
-        again: Work[T] | None = None,
         note: Callable[[object], None] | None = None,
         is_synced: bool = True,
         patience: float,
@@ -131,8 +136,6 @@ class Transactions:
 
         Args:
             work: The operation.
-            again: What takes its place if it may have been committed, as the connection broke then; None if it may be
-                carried out twice.
             note: Called in the thread with the result, or the exception.
             is_synced: Whether SQLite writes to the disk before this returns. Otherwise a machine that loses power may
                 lose the transaction, but none that is synced after it; the end of a process loses nothing.
@@ -146,7 +149,7 @@ class Transactions:
             raise TransactionsClosedError
         done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         now, lock_patience = monotonic(), patience if lock_patience is None else lock_patience
-        self._queue.put(_Task(work, again or work, done, note, is_synced, now + patience, now + lock_patience))
+        self._queue.put(_Task(work, done, note, is_synced, now + patience, now + lock_patience))
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name="agui_client.database", daemon=True)
             self._thread.start()
@@ -190,7 +193,7 @@ class Transactions:
             resumes_at = monotonic() + pause
         if self._lease is not None and self._lease.is_current:
             with suppress(Exception):  # it passes
-                _ = self._together([_Task(self._lease.give_back, self._lease.give_back, None, None, is_synced=True)])
+                _ = self._together([_Task(self._lease.give_back, None, None, is_synced=True)])
         self._disconnect()
         # Operations that were asked for just before the end come in front of the last `None`, or are alone.
         with suppress(Empty):
@@ -216,18 +219,18 @@ class Transactions:
     def _carry_out(self, tasks: list[_Task]) -> tuple[list[_Task], float]:
         """Carry out operations; return those that are tried again, and the pause before that."""
         if self._lease is not None and self._lease.is_due():
-            tasks.insert(0, _Task(self._lease.renew, self._lease.renew, None, self._lease.note(), is_synced=False))
+            tasks.insert(0, _Task(self._lease.renew, None, self._lease.note(), is_synced=False))
         remaining, pause = list[_Task](), 0.0
         joined = [each for each in tasks if not each.is_alone]
         batches = deque([joined] if joined else [])
         batches += [[each] for each in tasks if each.is_alone]
         while batches:
             batch = batches.popleft()
-            was_connected, fault = self._connection is not None, None
+            was_connected, fault, error_of = self._connection is not None, None, None
             try:
                 batches += [[each] for each in self._together(batch)]
             except Exception as error:
-                fault = fault_of(error)
+                fault, error_of = fault_of(error), error
                 if fault is Fault.AWAY:
                     self._disconnect()
                 if fault is Fault.AWAY and was_connected:
@@ -246,6 +249,10 @@ class Transactions:
                     for each in batch:
                         each.is_alone = fault is Fault.CONFLICT
                     batches += [[each] for each in batch]
+            if fault is Fault.AWAY and not self._is_away:
+                why = str(getattr(error_of, "orig", None) or error_of).partition("\n")[0]
+                _logger.warning("the database is away; what is asked for waits: %s", why)
+            self._is_away = fault is Fault.AWAY
             self._measure_outage(is_away=fault is Fault.AWAY)
         return remaining, pause
 
@@ -272,9 +279,6 @@ class Transactions:
                 transaction.rollback()
                 is_whole = True
                 raise
-            for each in batch:
-                # Whether a commit that fails was carried out is unknown.
-                each.work = each.again
             transaction.commit()
             is_whole = True
         finally:
@@ -282,7 +286,10 @@ class Transactions:
             if not is_whole:
                 self._disconnect()
         _deliver([(each, results[each]) for each in batch if each in results])
-        return [each for each in batch if each not in results]
+        left = [each for each in batch if each not in results]
+        for each in left:
+            each.is_alone = True  # and waits for the lock
+        return left
 
     def _results(self, db: sa.Connection, batch: Sequence[_Task]) -> dict[_Task, Any]:
         """Call operations; return their values, none for one that waits for a lock."""

@@ -79,7 +79,7 @@ def members_of(checkpoint: Checkpoint) -> Members:
     """Return the members to save of a checkpoint."""
     run = checkpoint.run_id and {"run_id": checkpoint.run_id, "resume": list(checkpoint.resume)}
     in_progress = {"results": list(checkpoint.results), "run": run or None, "call_id": checkpoint.call_id}
-    return {**checkpoint.members, **in_progress}
+    return {**checkpoint.members, **in_progress, "position": checkpoint.position if checkpoint.call_id else 0}
 
 
 def is_identical(one: Members, other: Members) -> bool:
@@ -109,7 +109,7 @@ def checkpoint_of(thread_id: str, members: Members) -> Checkpoint:
     """Return the checkpoint that was saved as some members."""
     inner = {name: value for name, value in members.items() if name not in BETWEEN_CALLS}
     run: LoggedRun = members["run"] or {"run_id": "", "resume": []}
-    about = run["run_id"] or None, run["resume"], members["call_id"]
+    about = run["run_id"] or None, run["resume"], members["call_id"], members["position"]
     return Checkpoint({**inner, "thread_id": thread_id}, members["results"], *about)
 
 
@@ -121,13 +121,17 @@ def document_of(thread_id: str, members: Members) -> ConversationSnapshot:
 def call_of(thread_id: str, entries: Sequence[str], call_id: str) -> StoredCall | None:
     """Return a call of a thread; None if nothing of it was saved.
 
-    Its place is the last save before a run of it was sent, or, behind that, one with begun tools or their results; of a
-    team that is at work also one with its journal, which says what its members have done.
+    Its place is the end of the thread: what was saved is never taken back. Only what the agent has said since a run was
+    sent is, as the run is sent again; of a team that is at work not even that, as its journal says what its members
+    have done. A call that was about to end, or to ask a person here, goes back to before its last run.
 
     Args:
         thread_id: The id of the thread.
         entries: The thread.
         call_id: The id of the call's first run.
+
+    Raises:
+        UsageError: The thread has gone on with another call.
     """
     log, first, place, run_id = Log(), 0, 0, None
     for number, entry in enumerate(read_entries(entries), 1):
@@ -135,16 +139,29 @@ def call_of(thread_id: str, entries: Sequence[str], call_id: str) -> StoredCall 
         members = log.latest
         if members["call_id"] != call_id:
             run_id = None
+            if place and members["call_id"] is not None:
+                raise UsageError(f"thread {thread_id!r} has gone on with another run since run {call_id!r} was cut")
             continue
         before, run_id = run_id, members["run"] and members["run"]["run_id"]
         first = first or number
-        if run_id is None or run_id != before or has_journal(members["state"]):
+        is_place = run_id != before if run_id is not None else not _is_only_asking(entry, log)
+        if is_place or has_journal(members["state"]):
             place = number
     if not place:
         return None
     beginning = add_up(entries[:first])
     going_on = Continuation.of(checkpoint_of(thread_id, add_up(entries[:place])))
     return StoredCall((beginning["messages"], beginning["state"]), going_on)
+
+
+def _is_only_asking(entry: Entry, log: Log) -> bool:
+    """Return whether a save has nothing but the end of a run that asks people here: the run is sent again."""
+    return (
+        bool(log.latest["pending_interrupts"])
+        and "results" not in entry
+        and "kept_answers" not in entry.get("values", {})
+        and not any(each.is_begun for each in log.members["tool_calls"])
+    )
 
 
 def cut(entries: Sequence[str], at: str | Branch | CutPlace) -> Cut:
@@ -168,7 +185,7 @@ def cut(entries: Sequence[str], at: str | Branch | CutPlace) -> Cut:
         _note_origins(origins, number, entry)
     if at is CutPlace.END:
         members = whole.members
-        return Cut(len(read), members, {**members, "run": None, "call_id": None, "unreceived_ids": None})
+        return Cut(len(read), members, {**members, "run": None, "call_id": None, "position": 0, "unreceived_ids": None})
     there: Sequence[Message] = whole.members["messages"]
     end = _up_to(there, at)
     # Before the first message, the thread has the state that was saved with it.
@@ -183,7 +200,7 @@ def cut(entries: Sequence[str], at: str | Branch | CutPlace) -> Cut:
     before = log.members
     # Results that came later stand before messages that were there already, so this is not their number in the whole.
     messages = before["messages"][: _up_to(before["messages"], at)]
-    members = {**before, "messages": messages, "run": None, "call_id": None, "unreceived_ids": None}
+    members = {**before, "messages": messages, "run": None, "call_id": None, "position": 0, "unreceived_ids": None}
     if beyond:
         # The message was never the end of the thread at a save: what was pending then belongs to later messages.
         pending = ("pending_interrupts", "answered_interrupts", "kept_answers", "abandoned")

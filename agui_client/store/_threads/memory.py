@@ -16,6 +16,7 @@ class _Thread:
     leased_until: float
     info: ThreadInfo | None = None
     entries: list[str] = field(default_factory=list[str])
+    write_id: str = ""
 
 
 class MemoryStore(ThreadStore):
@@ -54,10 +55,20 @@ class MemoryStore(ThreadStore):
         return None if thread is None or thread.info is None else (thread.info, list(thread.entries))
 
     async def append(
-        self, owner: str, info: ThreadInfo, entry: str, number: int, count: int, shared: tuple[str, int] | None = None
+        self,
+        owner: str,
+        info: ThreadInfo,
+        entry: str,
+        number: int,
+        count: int,
+        shared: tuple[str, int] | None = None,
+        *,
+        write_id: str = "",
     ) -> bool:
         """Append an entry."""
         thread = self._threads.get((owner, info.thread_id))
+        if thread is not None and write_id and thread.write_id == write_id:
+            return True
         if thread is None or thread.number != number or len(thread.entries) != count:
             return False
         if shared is not None:
@@ -66,7 +77,7 @@ class MemoryStore(ThreadStore):
                 return False
             thread.entries += source.entries[: shared[1]]
         thread.entries.append(entry)
-        thread.info = info
+        thread.info, thread.write_id = info, write_id
         return True
 
     async def list(self, owner: str, limit: int, after: ThreadInfo | None = None) -> Sequence[ThreadInfo]:

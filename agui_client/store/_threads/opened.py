@@ -14,7 +14,7 @@ import logging
 import os
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import Enum
 from functools import partial
@@ -32,9 +32,9 @@ from agui_client._core.ground.field_docs import Record
 from agui_client._core.ground.plain_text import sendable
 from agui_client._core.protocol.message_text import content_text
 from agui_client._core.protocol.open_items import quoted
-from agui_client._core.run.continuing import READS_ONLY, StoredBeginning, StoredCall, ThreadLog
+from agui_client._core.run.continuing import READS_ONLY, Carried, StoredBeginning, StoredCall, ThreadLog
 from agui_client._core.run.observers import RunObserver
-from agui_client.errors import ThreadBusyError, ThreadStoreError, UsageError
+from agui_client.errors import ThreadBusyError, ThreadStoreError, ThreadStoreUnavailableError, UsageError
 from agui_client.store._threads.entries import (
     CutPlace,
     call_of,
@@ -48,6 +48,7 @@ from agui_client.store._threads.entries import (
 from agui_client.store._threads.leases import take
 from agui_client.store._threads.thread_store import ThreadInfo, ThreadStore
 from agui_client.store._threads.worker import StoreLoop
+from agui_client.store._write_ids import new_write_id
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager, AsyncExitStack
@@ -105,7 +106,7 @@ class Service:
         """Return whether the store answers within some seconds."""
         with suppress(ThreadStoreError, TimeoutError):
             async with asyncio.timeout(within):
-                await self.store.list("", 0)
+                await self.store.check()
             return True
         return False
 
@@ -125,6 +126,17 @@ class _Phase(Enum):
     """Left, or not opened because an exception came first."""
     CLOSED = "closed"
     """Left because its `Store` was closed; leaving the block changes nothing any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Unanswered:
+    """A write of which nobody knows yet whether it was carried out."""
+
+    info: ThreadInfo
+    entry: str
+    note: Callable[[], None]
+    beside: Sequence[Carried] = ()
+    write_id: str = field(default_factory=new_write_id)
 
 
 class OpenThread(Generic[AgentT]):
@@ -151,7 +163,8 @@ class OpenThread(Generic[AgentT]):
         self._members: Members = empty_members()
         self._past = PastRuns()
         self._entries = 0
-        self._unanswered: list[tuple[str, Callable[[], None]]] = []
+        self._unanswered: _Unanswered | None = None
+        self._beside: list[Carried] = []
         self._new_members: Members | None = None
         self._given_last: Members | None = None
         self._usage: list[TokenUsage] = []
@@ -267,7 +280,7 @@ class OpenThread(Generic[AgentT]):
     def _begin(self, agent: AgentT, *, is_new: bool) -> AgentT:
         """Have the conversation of an agent saved from now on."""
         self._check_open()
-        log = ThreadLog(self._past, self._find_call, self._find_beginning)
+        log = ThreadLog(self._past, self._find_call, self._find_beginning, self._carry)
         if self._reads_only:
             return agent.save_with(None, log=log)
         if is_new:
@@ -289,6 +302,12 @@ class OpenThread(Generic[AgentT]):
         for call in (each for each in agent.unknown_tool_calls if each.id in pending):
             about = quoted(call.function.name), quoted(call.id)
             _logger.warning("thread %s: tool %s was stopped in call %s; its effect is unknown", thread, *about)
+
+    def _carry(self, operation: Carried) -> bool:
+        carries = self._store.carries(operation.database)
+        if carries:
+            self._beside.append(operation)
+        return carries
 
     async def _find_call(self, call_id: str) -> StoredCall | None:
         """Find a call in the thread as it is stored."""
@@ -331,7 +350,7 @@ class OpenThread(Generic[AgentT]):
 
     def _leaving(self) -> Callable[[], Coroutine[Any, Any, Exception | None]]:
         self._leave_phase()
-        if self._agent is None:
+        if self._agent is None or not self._agent.is_saved:
             return partial(self._leave, None)
         try:
             checkpoint = self._agent.checkpoint()
@@ -418,36 +437,46 @@ class OpenThread(Generic[AgentT]):
                 message_count=len(members["messages"]),
                 usage=aggregate_token_usage([*before.usage, *usage]),
             )
-            append = self._store.append_and_release if is_last else self._store.append
             note = partial(self._note_written, info, members, len(usage))
-            before_this = list(self._unanswered)
-            self._unanswered.append((entry, note))
-            is_written = self._number is not None and await append(self.owner, info, entry, self._number, self._entries)
-            # One whose answer never came, and that was not there yet, may be the one that this one did not fit behind.
-            self._unanswered = [] if is_written else before_this
-            if not is_written:
-                what = f"thread {self.thread_id!r} was taken over by another block, or deleted"
-                raise ThreadBusyError(f"{what}; nothing more of this side is saved; open the thread again")
-            note()
+            beside, self._beside = self._beside, []
+            await self._append(_Unanswered(info, entry, note, beside), is_last=is_last)
             if is_last:
                 self._number = None
 
-    async def _settle_unanswered(self) -> None:
-        """Find out whether an entry was written: a connection may break between the commit and the answer.
+    async def _append(self, written: _Unanswered, *, is_last: bool = False) -> None:
+        append = self._store.append_and_release if is_last else self._store.append
+        self._unanswered = written
+        try:
+            about: dict[str, Any] = {"write_id": written.write_id}
+            about |= {"beside": written.beside} if written.beside else {}
+            is_written = self._number is not None and await append(
+                self.owner, written.info, written.entry, self._number, self._entries, **about
+            )
+        except ThreadStoreError as error:
+            if not isinstance(error, ThreadStoreUnavailableError):
+                self._unanswered = None  # it was refused
+            raise
+        except Exception:
+            if written.beside:
+                self._unanswered = None  # what goes with it was refused, and both were undone
+            for each in written.beside:
+                each.undone()
+            raise
+        self._unanswered = None
+        if not is_written:
+            what = f"thread {self.thread_id!r} was taken over by another block, or deleted"
+            raise ThreadBusyError(f"{what}; nothing more of this side is saved; open the thread again")
+        written.note()
+        for each in written.beside:
+            each.done()
 
-        An entry that was written, and then written again, would make the thread unreadable. One that arrives later than
-        this look does not fit behind what is written after it: see `ThreadStore.append`.
+    async def _settle_unanswered(self) -> None:
+        """Repeat a write whose answer never came, as a connection may break between the commit and the answer.
+
+        It is known by its id, so that it is written once. One that arrives later than this does not fit any more.
         """
-        if not self._unanswered or self._number is None:
-            return
-        # It waits for a write that the database is still busy with.
-        await self._store.lease(self.owner, self.thread_id, self._seconds, self._number)
-        with reading(self.thread_id):
-            found = await self._store.read(self.owner, self.thread_id)
-        written: list[str] = [] if found is None else list(found[1][self._entries :])
-        if (note := next((note for entry, note in self._unanswered if [entry] == written), None)) is not None:
-            self._unanswered = []
-            note()
+        if self._unanswered is not None and self._number is not None:
+            await self._append(self._unanswered)
 
     def _note_written(self, info: ThreadInfo, members: Members, usages: int) -> None:
         self.info, self._members, self._entries = info, members, self._entries + 1

@@ -80,7 +80,15 @@ class ThreadStore(ABC):
 
     @abstractmethod
     async def append(
-        self, owner: str, info: ThreadInfo, entry: str, number: int, count: int, shared: tuple[str, int] | None = None
+        self,
+        owner: str,
+        info: ThreadInfo,
+        entry: str,
+        number: int,
+        count: int,
+        shared: tuple[str, int] | None = None,
+        *,
+        write_id: str = "",
     ) -> bool:
         """Append an entry and replace the description, both or neither; create the thread if there is none.
 
@@ -93,10 +101,11 @@ class ThreadStore(ABC):
                 after others; the number keeps it from being put behind them.
             shared: For a new thread only: the id of another thread of the owner, and the number of its entries that the
                 new thread begins with. They outlive the other thread.
+            write_id: The id of the write, which no other write has; kept with the entry. A write whose answer was lost
+                is repeated with its id: it has been written if the entry behind the expected ones has it.
 
-        Returns:
-            Whether it was written; not if the lease has another number, the thread has another number of entries, or
-            the thread to share with is gone.
+        Returns: Whether it was written, now or before; not if the lease has another number, the thread has another
+        number of entries, or the thread to share with is gone.
         """
 
     async def lease_left(self, owner: str, thread_id: str) -> float | None:
@@ -131,7 +140,9 @@ class ThreadStore(ABC):
             await self.lease(owner, thread_id, 0, number)
             raise
 
-    async def append_and_release(self, owner: str, info: ThreadInfo, entry: str, number: int, count: int) -> bool:
+    async def append_and_release(
+        self, owner: str, info: ThreadInfo, entry: str, number: int, count: int, *, write_id: str = ""
+    ) -> bool:
         """Append an entry to a thread, and give its lease back.
 
         Optional, for stores that can do both in one step.
@@ -142,12 +153,12 @@ class ThreadStore(ABC):
             entry: The entry.
             number: The number of the lease of the thread.
             count: The number of entries that the thread has.
+            write_id: The id of the write.
 
-        Returns:
-            Whether it was written; not if the lease has another number, or the thread another number of entries. Then
-            the lease may be given back or not.
+        Returns: Whether it was written, now or before; not if the lease has another number, or the thread another
+        number of entries. Then the lease may be given back or not.
         """
-        is_written = await self.append(owner, info, entry, number, count)
+        is_written = await self.append(owner, info, entry, number, count, write_id=write_id)
         await self.lease(owner, info.thread_id, 0, number)
         return is_written
 
@@ -199,6 +210,17 @@ class ThreadStore(ABC):
                     raise ThreadBusyError(f"thread {each.thread_id!r} is in use elsewhere; {deleted} were deleted")
                 deleted += await self.delete(owner, each.thread_id, number)
         return deleted
+
+    def carries(self, database: object) -> bool:
+        """Return whether a write may carry operations of a database in its transaction; for `Store(URL)`."""
+        return False
+
+    async def check(self) -> None:
+        """Find out whether threads can be written to now; raises an exception if not.
+
+        Optional: this method only lists.
+        """
+        await self.list("", 0)
 
     async def aclose(self) -> None:
         """Close connections; does nothing unless a store has some."""

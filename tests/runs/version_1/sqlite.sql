@@ -2,6 +2,8 @@ CREATE TABLE agui_entries (
 	owner TEXT NOT NULL,
 	line TEXT NOT NULL,
 	number INTEGER NOT NULL,
+	lease BIGINT NOT NULL,
+	write_id TEXT NOT NULL,
 	body TEXT NOT NULL,
 	PRIMARY KEY (owner, line, number)
 );
@@ -25,6 +27,7 @@ CREATE TABLE agui_run (
 	run_id TEXT NOT NULL,
 	agent TEXT NOT NULL,
 	stored_request TEXT NOT NULL,
+	write_id TEXT NOT NULL,
 	status TEXT NOT NULL,
 	process_id TEXT NOT NULL,
 	attempt INTEGER NOT NULL,
@@ -38,8 +41,7 @@ CREATE TABLE agui_run (
 	left_input TEXT,
 	checkpoint TEXT,
 	checkpoint_position INTEGER NOT NULL,
-	place_key TEXT,
-	position_before INTEGER NOT NULL,
+	has_begun BOOLEAN NOT NULL,
 	PRIMARY KEY (row_id)
 );
 CREATE INDEX agui_run_begun ON agui_run (owner, begun_at, row_id);
@@ -74,6 +76,7 @@ CREATE TABLE agui_threads (
 	lease BIGINT NOT NULL,
 	leased_until BIGINT NOT NULL,
 	holder TEXT NOT NULL,
+	taking TEXT NOT NULL,
 	title TEXT NOT NULL,
 	created_at BIGINT NOT NULL,
 	updated_at BIGINT NOT NULL,
