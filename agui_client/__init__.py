@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from agui_client._core.run.hooks import HookContext, Mutation, Subscriber
     from agui_client._core.run.observers import EventLog, RunObserver
     from agui_client._core.run.result import RunResult
-    from agui_client._core.surfaces.async_run import AgentRun, StreamedToolCall
-    from agui_client._core.surfaces.sync_run import SyncAgentRun
     from agui_client._core.tools.answer_models import answer_model
     from agui_client._core.tools.approval import ApprovalRequest, Approve, Deny
     from agui_client._core.tools.context import ToolContext, ToolExecution
@@ -43,6 +41,8 @@ if TYPE_CHECKING:
     from agui_client._core.tools.toolset import FunctionToolset, Toolset
     from agui_client._core.transport.retry import RetryPolicy
     from agui_client._core.transport.timeouts import Timeouts
+    from agui_client._core.verbs.async_run import AgentRun, StreamedToolCall
+    from agui_client._core.verbs.sync_run import SyncAgentRun
     from agui_client.errors import (
         AGUIError,
         CannotWaitError,
@@ -159,11 +159,11 @@ _MODULES = {
     "_core.protocol.events": ("UnrecognizedEvent",),
     "_core.protocol.reduce": ("Change", "Reducer"),
     "_core.protocol.warnings": ("ProtocolWarning",),
-    "_core.surfaces.async_run": ("AgentRun", "StreamedToolCall"),
+    "_core.verbs.async_run": ("AgentRun", "StreamedToolCall"),
     "_core.run.hooks": ("HookContext", "Mutation", "Subscriber"),
     "_core.run.observers": ("EventLog", "RunObserver"),
     "_core.run.result": ("RunResult",),
-    "_core.surfaces.sync_run": ("SyncAgentRun",),
+    "_core.verbs.sync_run": ("SyncAgentRun",),
     "_core.tools.approval": ("ApprovalRequest", "Approve", "Deny"),
     "_core.tools.context": ("ToolContext", "ToolExecution"),
     "_core.tools.function": ("FunctionTool", "tool"),

@@ -21,7 +21,6 @@ from agui_client._core.run.scope import AgentInfo as AgentInfo
 from agui_client._core.run.scope import AgentOptions as AgentOptions
 from agui_client._core.run.scope import RunScope as RunScope
 from agui_client._core.run.subagents import SubagentResult as SubagentResult
-from agui_client._core.surfaces.async_run import ToolCalls as ToolCalls
 from agui_client._core.tools.approval import ApprovalRule as ApprovalRule
 from agui_client._core.tools.approval import Approver as Approver
 from agui_client._core.tools.approval import Decision as Decision
@@ -38,3 +37,4 @@ from agui_client._core.transport.credentials import HeaderSource as HeaderSource
 from agui_client._core.transport.credentials import Refresh as Refresh
 from agui_client._core.transport.credentials import UnauthorizedContext as UnauthorizedContext
 from agui_client._core.transport.response import ResponseInfo as ResponseInfo
+from agui_client._core.verbs.async_run import ToolCalls as ToolCalls

@@ -37,9 +37,9 @@ from agui_client import (
     RunResult,
     tool,
 )
-from agui_client._core.surfaces.async_run import AgentRun
 from agui_client._core.tools.approval import ApprovalRequest
 from agui_client._core.tools.working_time import PeopleTime, person_asked
+from agui_client._core.verbs.async_run import AgentRun
 from agui_client.inspector import inspector_page
 from agui_client.inspector._summary import summary_of
 from agui_client.notebook._content import bundle_of

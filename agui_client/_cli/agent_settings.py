@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from agui_client._core.agent.agent import AbstractAgent
     from agui_client._core.protocol.prompts import MediaPart
     from agui_client._core.run.scope import AgentOptions
-    from agui_client._core.surfaces.async_run import AgentRun
     from agui_client._core.tools.approval import Approver
     from agui_client._core.tools.interrupts import Answerer
     from agui_client._core.tools.toolset import ToolSource
+    from agui_client._core.verbs.async_run import AgentRun
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _SUFFIXES_OF_DATABASES = (".db", ".sqlite", ".sqlite3")

@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from agui_client._core.protocol.prompts import MediaPart, Prompt
     from agui_client._core.run.result import RunResult
     from agui_client._core.run.scope import RunScope
-    from agui_client._core.surfaces.async_run import AgentRun
     from agui_client._core.tools.context import ToolExecution
     from agui_client._core.tools.toolset import ToolSource
+    from agui_client._core.verbs.async_run import AgentRun
 
     View = LiveRun | PlainRun
     Lines = TypedLines | GivenLines

@@ -23,10 +23,10 @@ from agui_client._core.ground.files import write_private
 from agui_client._core.ground.secrets import address_of
 from agui_client._core.protocol.patch import parse_json
 from agui_client._core.run.middleware import ObservedSource
-from agui_client._core.surfaces.sse import KEEP_ALIVE
 from agui_client._core.transport.http_source import HttpSource
 from agui_client._core.transport.source import as_source
 from agui_client._core.transport.timeouts import Timeouts
+from agui_client._core.verbs.sse import KEEP_ALIVE
 from agui_client.asgi import AgentApp, RequestRefusedError, ServedRequest
 from agui_client.asgi._app import begin_response, cancel_on_disconnect
 from agui_client.errors import AGUIError, HTTPStatusError

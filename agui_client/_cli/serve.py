@@ -30,7 +30,7 @@ from agui_client._cli.own_names import OwnNamesOnly, is_loopback
 from agui_client._cli.tool_loading import load_tools
 from agui_client._core.agent.agent import AbstractAgent
 from agui_client._core.agent.function_agent import FunctionAgent
-from agui_client._core.surfaces.signer import key_of
+from agui_client._core.verbs.signer import key_of
 from agui_client.asgi import AgentApp, agent_app
 from agui_client.asgi._uvicorn import BackgroundServer
 from agui_client.errors import UsageError

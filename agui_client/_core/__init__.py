@@ -1,5 +1,5 @@
 """The client: a folder for each layer.
 
 From low to high: `plugs` (where features plug in), `ground`, `protocol`, `transport`, `tools`, `conversation`, `run`,
-`surfaces` and `agent`.
+`verbs` and `agent`.
 """

@@ -27,7 +27,7 @@ from agui_client._rendering.story import CallStage, ToolCallStory, read_json
 from agui_client.errors import UsageError
 
 if TYPE_CHECKING:
-    from agui_client._core.surfaces.async_run import RunView
+    from agui_client._core.verbs.async_run import RunView
 
 CallViewT = TypeVar("CallViewT", bound=Callable[["ShownCall"], object])
 ActivityViewT = TypeVar("ActivityViewT", bound=Callable[[ActivityMessage], object])

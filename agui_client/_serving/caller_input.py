@@ -4,9 +4,9 @@ The input is the whole conversation, so that a server needs to keep nothing.
 
 To change
 
-- the events that a caller of a served agent gets: this module makes the run of an input, `_core/surfaces/caller_run.py`
-  one run of several rounds, with the ids, owners and messages of `_core/surfaces/one_run.py`; `_serving/connecting.py`
-  sends a thread again, and a stored one itself; `_core/surfaces/sse.py` makes frames, and the body that `run.sse()`
+- the events that a caller of a served agent gets: this module makes the run of an input, `_core/verbs/caller_run.py`
+  one run of several rounds, with the ids, owners and messages of `_core/verbs/one_run.py`; `_serving/connecting.py`
+  sends a thread again, and a stored one itself; `_core/verbs/sse.py` makes frames, and the body that `run.sse()`
   returns
 - what a stored thread takes of a caller's input: `StoredThreadRequest` here
 """
@@ -33,10 +33,10 @@ from agui_client._core.protocol.schema import is_object
 from agui_client._core.run.continuing import StoredBeginning
 from agui_client._core.run.run_request import RequestSource, RunRequest
 from agui_client._core.run.subagents import NO_JOURNAL, has_journal, with_journal_of
-from agui_client._core.surfaces.caller_interrupts import CallerAnswers
-from agui_client._core.surfaces.signer import Signing
 from agui_client._core.tools.approval import Deny
 from agui_client._core.tools.toolset import Toolset, chooses_tools, tool_list
+from agui_client._core.verbs.caller_interrupts import CallerAnswers
+from agui_client._core.verbs.signer import Signing
 from agui_client._serving.caller_state import merged_state
 from agui_client._serving.divergence import COMPARED, check_on_divergence, kept_count
 from agui_client._serving.repetition import refuse_answered, refuse_approvals_of_answered_calls, refuse_repeated_run
@@ -52,10 +52,10 @@ if TYPE_CHECKING:
     from agui_client._core.protocol.warnings import WarningLog
     from agui_client._core.run.continuing import Continuation
     from agui_client._core.run.options import RunOptions
-    from agui_client._core.surfaces.async_run import AgentRun
-    from agui_client._core.surfaces.signer import Signer
-    from agui_client._core.surfaces.sync_run import SyncAgentRun
     from agui_client._core.tools.toolset import CallTools, ToolSource
+    from agui_client._core.verbs.async_run import AgentRun
+    from agui_client._core.verbs.signer import Signer
+    from agui_client._core.verbs.sync_run import SyncAgentRun
     from agui_client._serving.divergence import OnDivergence
 
 _PROCESS_KEY = token_bytes(32)

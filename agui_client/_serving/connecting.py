@@ -19,10 +19,10 @@ from ag_ui.core import (
 from agui_client._core.agent.agent import AbstractAgent
 from agui_client._core.conversation.state_base import split_base
 from agui_client._core.protocol.outcome import ThreadFacts
-from agui_client._core.surfaces.caller_interrupts import stored_interrupts
-from agui_client._core.surfaces.caller_run import failure_event, reported_error
 from agui_client._core.tools.toolset import known_functions
 from agui_client._core.transport.client import CONNECT_HEADER
+from agui_client._core.verbs.caller_interrupts import stored_interrupts
+from agui_client._core.verbs.caller_run import failure_event, reported_error
 from agui_client._serving.caller_input import clone_for
 from agui_client._serving.refusals import RequestRefusedError
 from agui_client.errors import RunFailedError
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from ag_ui.core import Message, RunAgentInput
 
     from agui_client._core.conversation.snapshot import ConversationSnapshot
-    from agui_client._core.surfaces.async_run import AgentRun
-    from agui_client._core.surfaces.signer import Signer, Signing
     from agui_client._core.tools.toolset import OfferedTool
+    from agui_client._core.verbs.async_run import AgentRun
+    from agui_client._core.verbs.signer import Signer, Signing
     from agui_client._serving.served_request import ServedRequest
 
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from agui_client._core.protocol.message_text import answered_ids
 from agui_client._core.protocol.open_items import quoted
-from agui_client._core.surfaces.caller_interrupts import (
+from agui_client._core.tools.interrupts import is_expired
+from agui_client._core.verbs.caller_interrupts import (
     APPROVAL,
     PASSED_ON,
     QUESTION,
@@ -21,7 +22,6 @@ from agui_client._core.surfaces.caller_interrupts import (
     open_interrupts,
     unpacked,
 )
-from agui_client._core.tools.interrupts import is_expired
 from agui_client.errors import RequestExpiredError, RequestRepeatedError
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ from ag_ui.core import RunErrorEvent
 from agui_client._core.ground.concurrency import LoopThread
 
 if TYPE_CHECKING:
-    from agui_client._core.surfaces.async_run import AgentRun
+    from agui_client._core.verbs.async_run import AgentRun
 
 SHUTTING_DOWN = RunErrorEvent(message="The server is shutting down, and has stopped this run.", code="shutting_down")
 """The last event of a run that was stopped because its server stops."""

@@ -29,13 +29,13 @@ from agui_client._core.conversation.state_base import STATE_BASE_HEADER
 from agui_client._core.plugs import INCOMING_TRACES
 from agui_client._core.protocol.schema import is_a
 from agui_client._core.run.hooks import takes_two
-from agui_client._core.surfaces.caller_run import caller_events
-from agui_client._core.surfaces.signed_journal import UnverifiedError
-from agui_client._core.surfaces.signer import Signing
-from agui_client._core.surfaces.sse import KEEP_ALIVE, frame_of, frames_of, sse_headers
 from agui_client._core.transport.client import RUNS_HEADER
 from agui_client._core.transport.in_process import Receive, Send
 from agui_client._core.transport.timeouts import check_number, check_seconds
+from agui_client._core.verbs.caller_run import caller_events
+from agui_client._core.verbs.signed_journal import UnverifiedError
+from agui_client._core.verbs.signer import Signing
+from agui_client._core.verbs.sse import KEEP_ALIVE, frame_of, frames_of, sse_headers
 from agui_client._serving.caller_input import CutRun, answering_run, continued_run
 from agui_client._serving.connecting import check_wants_run, connected_run, replayed_events
 from agui_client._serving.divergence import check_on_divergence
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
     from agui_client._core.agent.run_records import OnCrash, WhenLeft
     from agui_client._core.protocol.events import WireEvent
-    from agui_client._core.surfaces.async_run import AgentRun
+    from agui_client._core.verbs.async_run import AgentRun
     from agui_client._serving.divergence import OnDivergence
     from agui_client.asgi._run_addresses import Command, RunAddresses
     from agui_client.store import Store

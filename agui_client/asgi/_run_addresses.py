@@ -46,7 +46,7 @@ from agui_client._core.agent.run_records import (
 from agui_client._core.protocol.fail_fast import failing_fast
 from agui_client._core.protocol.open_items import quoted
 from agui_client._core.run.continuing import READS_ONLY
-from agui_client._core.surfaces.sse import frames_of
+from agui_client._core.verbs.sse import frames_of
 from agui_client._serving.connecting import check_wants_run
 from agui_client._serving.refusals import RequestRefusedError
 from agui_client._serving.served_request import ServedRequest

@@ -31,7 +31,7 @@ from agui_client.notebook._inert_markdown import InertMarkdown
 
 if TYPE_CHECKING:
     from agui_client._core.agent.agent import AbstractAgent
-    from agui_client._core.surfaces.async_run import AgentRun
+    from agui_client._core.verbs.async_run import AgentRun
 
 _SECONDS_APART = 0.1
 

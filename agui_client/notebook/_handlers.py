@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from agui_client._core.ground.secrets import is_secret_schema
 from agui_client._core.protocol.patch import is_same_json
-from agui_client._core.surfaces.async_run import SYNC_CALLER
 from agui_client._core.tools.approval import NOBODY_TO_ASK, Approve, Deny
 from agui_client._core.tools.interrupts import Answer, Cancel, Resolve, cover, is_expired
 from agui_client._core.tools.people import AtScreen
+from agui_client._core.verbs.async_run import SYNC_CALLER
 from agui_client._rendering.escaping import json_text, sentence
 from agui_client._rendering.forms import AnswerForm, FormError, decision_form, read_arguments
 from agui_client._rendering.story import as_json

@@ -28,7 +28,7 @@ from ag_ui.core import (
     ToolCallArgsEvent,
 )
 
-from agui_client._core.surfaces.async_run import AgentRun
+from agui_client._core.verbs.async_run import AgentRun
 from agui_client._rendering.drawing import Drawings
 from agui_client._rendering.story import Speakers, calls_in, time_text
 from agui_client.notebook._cell_widget import CellWidget, has_widgets
@@ -38,9 +38,9 @@ from agui_client.notebook._elements import ROOT_CLASSES, Line, bundle, typeset
 if TYPE_CHECKING:
     from ag_ui.core import CustomEvent, Event, Message
 
-    from agui_client._core.surfaces.sync_run import SyncAgentRun
     from agui_client._core.tools.context import ToolExecution
     from agui_client._core.tools.interrupts import AnsweredInterrupt
+    from agui_client._core.verbs.sync_run import SyncAgentRun
     from agui_client.notebook._elements import Element
 
     Run = AgentRun | SyncAgentRun

@@ -9,8 +9,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, overload
 
 from agui_client._core.ground.display import in_notebook
-from agui_client._core.surfaces.async_run import AgentRun
-from agui_client._core.surfaces.sync_run import SyncAgentRun
+from agui_client._core.verbs.async_run import AgentRun
+from agui_client._core.verbs.sync_run import SyncAgentRun
 from agui_client._rendering.views import warn_of_unknown
 from agui_client.notebook._content import bundle_of, closing_lines, elements_of
 from agui_client.notebook._elements import bundle, typeset

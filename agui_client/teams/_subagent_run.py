@@ -43,7 +43,7 @@ from agui_client._core.protocol.message_text import tool_calls_in
 from agui_client._core.protocol.placeholders import EXTENSION, without_mark
 from agui_client._core.run.scope import CURRENT_SCOPE
 from agui_client._core.run.subagents import SubagentResult, name_member, usage_of
-from agui_client._core.surfaces.caller_run import caller_end
+from agui_client._core.verbs.caller_run import caller_end
 from agui_client._serving.caller_input import TRUSTING, continued_run, served_run
 from agui_client.errors import ParseError, RunFailedError
 from agui_client.teams._event_forwarder import EventForwarder, Owners, Whole, as_partial, is_partial, journal_operations
@@ -56,7 +56,7 @@ from agui_client.teams._transcript import TeamTranscript
 
 if TYPE_CHECKING:
     from agui_client._core.protocol.prompts import Part
-    from agui_client._core.surfaces.async_run import AgentRun
+    from agui_client._core.verbs.async_run import AgentRun
     from agui_client.teams._call_journal import CallRecord
     from agui_client.teams._in_flight_tools import Keep
 

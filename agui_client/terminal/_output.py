@@ -31,7 +31,7 @@ from ag_ui.core import (
 )
 
 from agui_client._core.protocol.traits import STATE_EVENTS
-from agui_client._core.surfaces.async_run import AnswerText
+from agui_client._core.verbs.async_run import AnswerText
 from agui_client._rendering.drawing import draw, drawn_text
 from agui_client._rendering.story import (
     EventStory,

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from agui_client._core.run.result import RunResult
-    from agui_client._core.surfaces.async_run import AgentRun, RunView
+    from agui_client._core.verbs.async_run import AgentRun, RunView
     from agui_client.terminal._live_run import LiveRun
     from agui_client.terminal._plain_view import PlainRun
 

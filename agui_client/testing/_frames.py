@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ag_ui.core import RunAgentInput
 
 from agui_client._checking.texts import SSE_BLOCK, SSE_DATA
-from agui_client._core.surfaces.sse import frame_of
+from agui_client._core.verbs.sse import frame_of
 from agui_client.testing._steps import Gate, Pause, Scene, play
 
 if TYPE_CHECKING:

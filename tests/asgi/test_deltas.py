@@ -31,7 +31,7 @@ from pydantic_core import PydanticSerializationError
 from agui_client import FunctionAgent, HttpAgent, InvalidEventError, UsageError
 from agui_client._core.protocol.delta_json import delta_json
 from agui_client._core.protocol.plain_json import write
-from agui_client._core.surfaces.sse import frame_of
+from agui_client._core.verbs.sse import frame_of
 from agui_client.asgi import agent_app
 from agui_client.store import Store
 from agui_client.testing import Gate

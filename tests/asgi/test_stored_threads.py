@@ -35,8 +35,8 @@ from agui_client import (
 )
 from agui_client._core.conversation.state_base import state_hash
 from agui_client._core.protocol.placeholders import marked
-from agui_client._core.surfaces import signer
-from agui_client._core.surfaces.caller_interrupts import APPROVAL
+from agui_client._core.verbs import signer
+from agui_client._core.verbs.caller_interrupts import APPROVAL
 from agui_client.asgi import ASGITransport, agent_app
 from agui_client.store import MemoryStore, Store, Threads
 from agui_client.teams import Member, SequentialAgent

@@ -29,7 +29,7 @@ from agui_client import (
     tool,
 )
 from agui_client.asgi import ASGITransport, RequestRefusedError, agent_app
-from agui_client.store import MemoryStore, RunStatus, RunsUnavailableError, Store, ThreadInfo, Threads, WaitingRun
+from agui_client.store import MemoryStore, RunStatus, RunsUnavailableError, Store, Threads, WaitingRun
 from agui_client.store._runs import run_log
 from agui_client.teams import ParallelAgent, SequentialAgent
 from agui_client.testing import Gate, ScriptedAgent, interrupt, text, tool_call, turn

@@ -163,7 +163,14 @@ class _Connection(ThreadStore):
         return await self._store.read(owner, thread_id)
 
     async def append(
-        self, owner: str, info: ThreadInfo, entry: str, number: int, count: int, shared: tuple[str, int] | None = None, **about: Any
+        self,
+        owner: str,
+        info: ThreadInfo,
+        entry: str,
+        number: int,
+        count: int,
+        shared: tuple[str, int] | None = None,
+        **about: Any,
     ) -> bool:
         if not self._process.goes_on():
             raise ThreadStoreError("killed")

@@ -121,7 +121,7 @@ async def test_looking_after_every_delta_reads_a_long_call_only_so_often(monkeyp
         read.append(len(text))
         return from_json(text, **options)
 
-    monkeypatch.setattr("agui_client._core.surfaces.async_run.from_json", counting)
+    monkeypatch.setattr("agui_client._core.verbs.async_run.from_json", counting)
     pieces = ['{"text": "', *["x" * 10] * 4000, '"}']
     async with ScriptedAgent(turn(*streamed(*pieces))).stream("Hi") as run:
         async for call in run.tool_call_stream:

@@ -22,7 +22,6 @@ from agui_client import (
 from agui_client._core.tools.execute import ToolExecutor
 from agui_client._core.tools.interrupts import answer_question
 from agui_client._core.tools.tool_limits import RoundLimits
-from agui_client._core.tools.toolset import OfferedTool
 from agui_client.types import Approver, ToolDecision
 from support.tool_calls import offered
 from support.waiting import LIMIT

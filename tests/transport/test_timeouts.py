@@ -28,7 +28,7 @@ from agui_client import (
     Timeouts,
     TransportError,
 )
-from agui_client._core.surfaces import sync_run
+from agui_client._core.verbs import sync_run
 from agui_client.testing import Reply, pause, serve_bytes, sse, text, turn
 from agui_client.types import Middleware, Next
 from support.bodies import URL, Body, memory_agent, response

@@ -57,12 +57,12 @@ if TYPE_CHECKING:
     from agui_client._core.run.middleware import Middleware
     from agui_client._core.run.result import RunResult
     from agui_client._core.run.run_loop import RunLoop
-    from agui_client._core.surfaces.async_run import AgentRun, Start
-    from agui_client._core.surfaces.sync_run import SyncAgentRun
     from agui_client._core.tools.approval import ApprovalRule, Approver
     from agui_client._core.tools.function import FunctionTool, NamedToolOptions
     from agui_client._core.tools.interrupts import Answerer
     from agui_client._core.tools.toolset import ToolSource
+    from agui_client._core.verbs.async_run import AgentRun, Start
+    from agui_client._core.verbs.sync_run import SyncAgentRun
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -92,7 +92,7 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
         TypeError: There is no such option.
     """
 
-    _needs: tuple[str, ...] = ("agui_client._core.surfaces.async_run", "agui_client._core.run.engine")
+    _needs: tuple[str, ...] = ("agui_client._core.verbs.async_run", "agui_client._core.run.engine")
     """The modules that the runs of this kind of agent need."""
     _max_protocol_version: str | None = None
     """The newest version that the agent is known to speak, if that is older than 1.0."""
@@ -249,7 +249,7 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
         Returns:
             The run, as an async context manager; nothing is sent before the first event is requested.
         """
-        from agui_client._core.surfaces.async_run import AgentRun
+        from agui_client._core.verbs.async_run import AgentRun
 
         return AgentRun(self._starting(prompt, options))
 
@@ -290,7 +290,7 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
         Returns:
             The run, as a context manager; nothing is sent before the first event is requested.
         """
-        from agui_client._core.surfaces.sync_run import SyncAgentRun
+        from agui_client._core.verbs.sync_run import SyncAgentRun
 
         return SyncAgentRun(self._starting(prompt, options))
 
@@ -308,7 +308,7 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
         Returns:
             An observable of events; an exception that `run_agent` would raise goes to `on_error`.
         """
-        from agui_client._core.surfaces.observable import observe_run
+        from agui_client._core.verbs.observable import observe_run
 
         # Here, and not at the subscription: a misspelled keyword is the fault of this line.
         checked_options(options, RunOptions, f"{type(self).__name__}.observe")
@@ -343,7 +343,7 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
         Returns:
             The run, as an async context manager.
         """
-        from agui_client._core.surfaces.async_run import AgentRun
+        from agui_client._core.verbs.async_run import AgentRun
 
         return AgentRun(self._starting(None, options, is_replay=True))
 
@@ -371,7 +371,7 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
         Returns:
             The run, as a context manager.
         """
-        from agui_client._core.surfaces.sync_run import SyncAgentRun
+        from agui_client._core.verbs.sync_run import SyncAgentRun
 
         return SyncAgentRun(self._starting(None, options, is_replay=True))
 
@@ -649,7 +649,7 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
 
     def observe_messages(self) -> Observable[list[Message]]:
         """Return the messages as a hot RxPY observable: the present ones, then every change, across runs."""
-        from agui_client._core.surfaces.observable import observe_changes
+        from agui_client._core.verbs.observable import observe_changes
 
         return observe_changes(self._conversation.listen, Change.MESSAGES, lambda: self.messages)
 
@@ -667,7 +667,7 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
             from agui_client._core.agent.state_watching import observe_places
 
             return observe_places(self._conversation, path)
-        from agui_client._core.surfaces.observable import observe_changes
+        from agui_client._core.verbs.observable import observe_changes
 
         return observe_changes(self._conversation.listen, Change.STATE, lambda: self.state)
 

@@ -34,12 +34,12 @@ from pydantic_core import to_jsonable_python
 from agui_client._core.conversation.snapshot import ConversationSnapshot
 from agui_client._core.protocol.placeholders import EXTENSION
 from agui_client._core.run.meter import meter_of_tool
-from agui_client._core.surfaces.async_run import AnswerText
-from agui_client._core.surfaces.caller_interrupts import APPROVAL, CallerAnswers
-from agui_client._core.surfaces.caller_run import caller_end
 from agui_client._core.tools.context import ToolContext
 from agui_client._core.tools.function import FunctionTool
 from agui_client._core.tools.questions import NOBODY, DeclinedError, UnansweredError
+from agui_client._core.verbs.async_run import AnswerText
+from agui_client._core.verbs.caller_interrupts import APPROVAL, CallerAnswers
+from agui_client._core.verbs.caller_run import caller_end
 from agui_client.errors import AGUIError, RunFailedError, ToolError
 
 if TYPE_CHECKING:

@@ -150,7 +150,7 @@ def observe_places(conversation: Conversation, path: str) -> Observable[Any]:
     Raises:
         UsageError: The path is no JSON pointer.
     """
-    from agui_client._core.surfaces.observable import observe_values
+    from agui_client._core.verbs.observable import observe_values
 
     places = Places(path)
     return observe_values(

@@ -20,7 +20,7 @@ To change
   new one, or which fact about it, is missing. `Conversation.settle` says what a run leaves, `reconcile` here what
   becomes of a record when the messages change, `withheld_calls` in `_core/conversation/answer_checks.py` which calls
   are not executed; `_as_they_went_on` in `store/_threads/entries.py` what a fork keeps, `_takes_results` in
-  `_serving/caller_input.py` and `stored_interrupts` in `_core/surfaces/caller_interrupts.py` what a caller may answer,
+  `_serving/caller_input.py` and `stored_interrupts` in `_core/verbs/caller_interrupts.py` what a caller may answer,
   `check_tools` in `_core/run/continuing.py` and `_in_flight_at` in `teams/_in_flight_tools.py` which calls are made
   after a crash. Older code refuses a status that it does not know, in documents and in stored threads
 - who may answer a tool call: `ToolCallRecord.answered_by` and `AnsweredBy` here; `_answered_by` in

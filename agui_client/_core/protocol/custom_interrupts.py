@@ -9,7 +9,7 @@ To change
 - how interrupts in custom events are read and answered: `outcome_of` here makes the outcome for
   `_core/protocol/outcome.py`, and `with_answers` here the input that `_core/protocol/request.py` sends;
   `resume_entries` in `_core/conversation/answer_checks.py` lets a run go without an answer, `caller_end` in
-  `_core/surfaces/caller_run.py` keeps the outcome from callers. A server's bytes stand in
+  `_core/verbs/caller_run.py` keeps the outcome from callers. A server's bytes stand in
   `tests/interop/test_langgraph.py`
 """
 

@@ -3,7 +3,7 @@
 To change
 
 - how deltas are written to responses and recordings: `delta_json` here, for events that are an id and a text;
-  `frame_of` in `_core/surfaces/sse.py` and `_event_json` in `recording/_recorder.py` for all others
+  `frame_of` in `_core/verbs/sse.py` and `_event_json` in `recording/_recorder.py` for all others
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ To change
   the call without a result, `Conversation.note_execution` keeps the question, `RunRequest` takes the answers out of
   `resume=` and executes the calls again; a tool that left something with `ctx.leave` goes on from there, as
   `_core/agent/agent_tool.py` does; a served agent packs the question into the id of its caller's interrupt
-  (`_core/surfaces/caller_interrupts.py`, `_serving/caller_input.py`)
+  (`_core/verbs/caller_interrupts.py`, `_serving/caller_input.py`)
 """
 
 from __future__ import annotations

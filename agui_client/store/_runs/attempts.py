@@ -14,7 +14,7 @@ import anyio
 from agui_client._core.agent.run_records import Place, RunsUnavailableError
 from agui_client._core.run.continuing import Carried, Continuation
 from agui_client._core.run.subagents import JOURNAL
-from agui_client._core.surfaces.sse import frame_of
+from agui_client._core.verbs.sse import frame_of
 from agui_client.store._runs.remote_runs import MESSAGES
 from agui_client.store._runs.run_log import interrupts_in, status_after
 from agui_client.store._sql.run_rows import EventGroup
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from agui_client._core.plugs import AttemptSpan
     from agui_client._core.run.continuing import ThreadLog
     from agui_client._core.run.ending import Checkpoint
-    from agui_client._core.surfaces.async_run import AgentRun
+    from agui_client._core.verbs.async_run import AgentRun
     from agui_client.store._runs.server_run import ServerRun
 
 _SECONDS = 0.05

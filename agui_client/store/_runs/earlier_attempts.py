@@ -17,7 +17,7 @@ from ag_ui.core import SubagentErrorEvent, SubagentStartedEvent
 from agui_client._core.agent.run_records import Place
 from agui_client._core.protocol.open_items import OpenRun
 from agui_client._core.protocol.warnings import WarningLog
-from agui_client._core.surfaces.sse import event_of, frame_of
+from agui_client._core.verbs.sse import event_of, frame_of
 
 _SUBAGENT = b'data: {"type":"SUBAGENT_'
 """The beginning of a frame with the beginning or the end of a subagent."""

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from contextlib import AsyncExitStack
 
     from agui_client._core.agent.run_records import RunInfo, RunKey, WhenLeft
-    from agui_client._core.surfaces.async_run import AgentRun
     from agui_client._core.tools.interrupts import Resume
+    from agui_client._core.verbs.async_run import AgentRun
     from agui_client._serving.caller_input import CutRun
     from agui_client.store._runs.database_keeper import DatabaseKeeper
     from agui_client.store._runs.server_run import Enter, NamedAgent, Reenter

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from agui_client._core.agent.run_records import OnCrash, StoredRequest
     from agui_client._core.protocol.prompts import Prompt
     from agui_client._core.run.options import RunOptions
-    from agui_client._core.surfaces.async_run import AgentRun
+    from agui_client._core.verbs.async_run import AgentRun
     from agui_client.store._runs.server_run import Enter, Reenter
 
 Agent: TypeAlias = AbstractAgent[Any]

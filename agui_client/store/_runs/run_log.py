@@ -35,7 +35,7 @@ from pydantic_core import to_json
 from agui_client._core.agent.run_records import Place, RunInfo, RunKey, RunsClosedError, RunStatus
 from agui_client._core.protocol.events import WireEvent
 from agui_client._core.protocol.outcome import ThreadFacts
-from agui_client._core.surfaces.sse import event_of, frame_of
+from agui_client._core.verbs.sse import event_of, frame_of
 from agui_client.errors import UsageError
 from agui_client.store._runs.earlier_attempts import EarlierAttempts
 

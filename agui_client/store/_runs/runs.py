@@ -26,7 +26,7 @@ from agui_client._core.agent.run_records import (
 from agui_client._core.protocol.prompts import prompt_messages
 from agui_client._core.protocol.schema import is_a
 from agui_client._core.run.options import RunOptions, lists_keywords
-from agui_client._core.surfaces.sse import event_of
+from agui_client._core.verbs.sse import event_of
 from agui_client.errors import UsageError
 from agui_client.store._runs.kept_runs import KeptRuns
 from agui_client.store._runs.program_runs import AgentSource, NamedOpener, ProgramRun, input_of, opener_of

@@ -30,8 +30,8 @@ from ag_ui.core import (
 from agui_client._core.agent.run_records import RunStatus, StoredRequest, WhenLeft
 from agui_client._core.plugs import counted
 from agui_client._core.protocol.open_items import quoted
-from agui_client._core.surfaces.caller_run import beginning_of, caller_events, failure_event
 from agui_client._core.tools.interrupts import expires_before
+from agui_client._core.verbs.caller_run import beginning_of, caller_events, failure_event
 from agui_client._serving.caller_input import StoredThreadRequest
 from agui_client._serving.repetition import answered_before
 from agui_client._serving.stopping import SHUTTING_DOWN
@@ -39,7 +39,7 @@ from agui_client.errors import ThreadBusyError
 from agui_client.store._runs.run_log import STOPPED, LogPhase, RunLog, interrupts_in, status_after
 
 if TYPE_CHECKING:
-    from agui_client._core.surfaces.async_run import AgentRun
+    from agui_client._core.verbs.async_run import AgentRun
     from agui_client._serving.caller_input import CutRun
     from agui_client.store._runs.attempts import RunAttempt
 

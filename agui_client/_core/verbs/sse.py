@@ -14,14 +14,14 @@ from ag_ui.encoder import EventEncoder
 from agui_client._core.ground.concurrency import spawn
 from agui_client._core.protocol.delta_json import delta_json
 from agui_client._core.protocol.events import VALIDATOR, UnrecognizedEvent
-from agui_client._core.surfaces.caller_run import caller_events
 from agui_client._core.transport.timeouts import check_seconds
+from agui_client._core.verbs.caller_run import caller_events
 
 if TYPE_CHECKING:
     from ag_ui.core import Event
 
     from agui_client._core.protocol.events import WireEvent
-    from agui_client._core.surfaces.async_run import AgentRun
+    from agui_client._core.verbs.async_run import AgentRun
 
 KEEP_ALIVE = b": keep-alive\n\n"
 """The comment that keeps a silent connection open; clients ignore it (SSE-8)."""

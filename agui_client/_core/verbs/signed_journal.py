@@ -11,7 +11,7 @@ A signature is not fresh: nothing here knows whether a later journal was handed 
 To change
 
 - the journal of a team as a caller has it who holds the conversation: `SignedJournal` here: `signed` for its events,
-  `opened` for its input; `_signed_events` in `_core/surfaces/caller_run.py` and `_answering` in
+  `opened` for its input; `_signed_events` in `_core/verbs/caller_run.py` and `_answering` in
   `_serving/caller_input.py` call them
 """
 

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from agui_client._core.conversation.conversation import Conversation
     from agui_client._core.conversation.snapshot import ConversationSnapshot
     from agui_client._core.run.options import RunOptions
-    from agui_client._core.surfaces.async_run import AgentRun
-    from agui_client._core.surfaces.signer import Signer
     from agui_client._core.tools.toolset import OfferedTool
+    from agui_client._core.verbs.async_run import AgentRun
+    from agui_client._core.verbs.signer import Signer
 
 APPROVAL = "approval:"
 """The prefix of the ids of interrupts that ask for the approval of a tool call."""

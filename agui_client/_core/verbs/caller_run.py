@@ -34,8 +34,8 @@ from agui_client._core.protocol.patch import is_same_json
 from agui_client._core.protocol.placeholders import EXTENSION
 from agui_client._core.protocol.traits import STATE_EVENTS
 from agui_client._core.run.run_request import event_of_result
-from agui_client._core.surfaces.caller_interrupts import interrupts_of
-from agui_client._core.surfaces.one_run import OneRun
+from agui_client._core.verbs.caller_interrupts import interrupts_of
+from agui_client._core.verbs.one_run import OneRun
 from agui_client.errors import (
     ConnectTimeoutError,
     HTTPStatusError,
@@ -52,8 +52,8 @@ from agui_client.errors import (
 if TYPE_CHECKING:
     from ag_ui.core import Event, Message, TokenUsage
 
-    from agui_client._core.surfaces.async_run import AgentRun
-    from agui_client._core.surfaces.signed_journal import SignedJournal
+    from agui_client._core.verbs.async_run import AgentRun
+    from agui_client._core.verbs.signed_journal import SignedJournal
 
 Failure = TypeVar("Failure", bound=RunErrorEvent | SubagentErrorEvent)
 

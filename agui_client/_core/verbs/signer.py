@@ -3,7 +3,7 @@
 To change
 
 - the signature of interrupts: `Signing` says when and for whom, `Signer` how, both here; `interrupts_of` in
-  `_core/surfaces/caller_interrupts.py` signs, `_answering` in `_serving/caller_input.py` checks; `secret=` in
+  `_core/verbs/caller_interrupts.py` signs, `_answering` in `_serving/caller_input.py` checks; `secret=` in
   `asgi/_app.py`, `AGUI_SECRET` in `_cli/serve.py`
 """
 
@@ -17,7 +17,7 @@ from functools import cache, partial
 
 from agui_client._core.ground.field_docs import Record
 from agui_client._core.protocol.open_items import quoted
-from agui_client._core.surfaces.signed_journal import SignedJournal, UnverifiedError
+from agui_client._core.verbs.signed_journal import SignedJournal, UnverifiedError
 from agui_client.errors import UsageError
 
 _SHORTEST = 16

@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from agui_client._core.run.call import Call
     from agui_client._core.run.engine import Engine
     from agui_client._core.run.result import RunResult
-    from agui_client._core.surfaces.signer import Signer
     from agui_client._core.tools.context import ToolExecution
+    from agui_client._core.verbs.signer import Signer
 
 SYNC_CALLER: ContextVar[Thread | None] = ContextVar("SYNC_CALLER", default=None)
 """The thread that waits for the work that is going on; None if the work is awaited."""
@@ -292,7 +292,7 @@ class AgentRun(RunView[StateT]):
         Raises:
             UsageError: The keep-alive is no number of seconds above zero.
         """
-        from agui_client._core.surfaces.sse import sse_body
+        from agui_client._core.verbs.sse import sse_body
 
         return sse_body(self, keep_alive, expose_errors=expose_errors)
 

@@ -30,8 +30,8 @@ from agui_client._core.ground.display import in_notebook
 from agui_client._core.run.run_loop import RunLoop
 from agui_client._core.run.scope import StateT
 from agui_client._core.run.subagents import SubagentText
-from agui_client._core.surfaces.async_run import SYNC_CALLER, AgentRun, AnswerText, RunView
 from agui_client._core.transport.source import Source
+from agui_client._core.verbs.async_run import SYNC_CALLER, AgentRun, AnswerText, RunView
 from agui_client.errors import IncompleteRunError, UsageError
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from agui_client._core.protocol.events import WireEvent
     from agui_client._core.run.engine import Engine
     from agui_client._core.run.result import RunResult, Snapshot
-    from agui_client._core.surfaces.async_run import Start, StreamedToolCall
+    from agui_client._core.verbs.async_run import Start, StreamedToolCall
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from agui_client._core.conversation.conversation import Conversation
     from agui_client._core.protocol.reduce import Change
-    from agui_client._core.surfaces.async_run import AgentRun
+    from agui_client._core.verbs.async_run import AgentRun
 
 T = TypeVar("T")
 
