@@ -39,7 +39,7 @@ def soak(session: nox.Session) -> None:
     session.install(".[dev]")
     session.run("pytest", "-m", "", *session.posargs, env=_SOAK)
     session.run("pytest", "-m", "", "--hypothesis-profile=soak", "tests/properties")
-    session.run("python", "tests/properties/soak.py")
+    session.run("python", "tests/programs/soak.py")
 
 
 @nox.session(venv_backend="none")
@@ -58,7 +58,7 @@ def wheel(session: nox.Session) -> None:
 def frameworks(session: nox.Session) -> None:
     """Run against real servers, each framework in an environment of its own, and behind a proxy that cuts them off."""
     session.install(".[dev]")
-    for program in ("tests.interop", "tests.interop.mounting", "tests.interop.cuts"):
+    for program in ("tests.programs.interop", "tests.programs.interop.mounting", "tests.programs.interop.cuts"):
         session.run("python", "-m", program)
 
 
@@ -66,37 +66,37 @@ def frameworks(session: nox.Session) -> None:
 def engines(session: nox.Session) -> None:
     """Kill an application with a workflow engine of its own, and the server that its steps ask."""
     session.install(".[dev]", "dbos")
-    session.run("python", "-m", "tests.engines", env={"PYTHONPATH": "tests:."})
+    session.run("python", "-m", "tests.programs.engines", env={"PYTHONPATH": "tests:."})
 
 
 @nox.session
 def typescript(session: nox.Session) -> None:
     """Have the official TypeScript client and CopilotKit's runtime read what is served; needs npm."""
     session.install(".[dev]")
-    session.run("python", "tests/properties/against_typescript.py")
-    session.run("python", "tests/runs/against_typescript.py")
+    session.run("python", "tests/programs/streams_against_typescript.py")
+    session.run("python", "tests/programs/runs_against_typescript.py")
 
 
 @nox.session
 def browsers(session: nox.Session) -> None:
     """Touch pages and notebooks with a browser; needs Chromium, PostgreSQL and npm."""
     session.install(".[dev]")
-    session.run("python", "-m", "tests.service_browser")
-    session.run("python", "-m", "tests.notebook_browser")
-    session.run("python", "-m", "tests.pages_browser")
+    session.run("python", "-m", "tests.programs.service_browser")
+    session.run("python", "-m", "tests.programs.notebook_browser")
+    session.run("python", "-m", "tests.programs.pages_browser")
 
 
 @nox.session
 def costs(session: nox.Session) -> None:
     """Measure what runs cost, and serve many streams with a deploy in the middle; needs PostgreSQL."""
     session.install(".[dev]")
-    session.run("python", "-m", "tests.benchmarks.run")
-    session.run("python", "-m", "tests.load", "--streams", "500")
+    session.run("python", "-m", "tests.programs.benchmarks.run")
+    session.run("python", "-m", "tests.programs.load", "--streams", "500")
 
 
 @nox.session
 def mutation(session: nox.Session) -> None:
     """Draw mutants, and see whether a test fails: `nox -s mutation -- --module agui_client/_protocol --sample 20`."""
     session.install(".[dev]", "mutmut>=3.8")
-    session.run("python", "-m", "tests.mutation", "--learn", "tests")
-    session.run("python", "-m", "tests.mutation", *session.posargs)
+    session.run("python", "-m", "tests.programs.mutation", "--learn", "tests")
+    session.run("python", "-m", "tests.programs.mutation", *session.posargs)

@@ -18,7 +18,7 @@ from support.postgres import PostgresServer, postgres_server
 # The machines that run this are small and shared: a slow example is no failure.
 # Where a submission is judged, the same examples are drawn each time.
 settings.register_profile("usual", deadline=None, derandomize="CI" in os.environ, max_examples=15)
-# `pytest --hypothesis-profile=soak tests/properties` takes its time; tests/properties/soak.py makes streams in bulk.
+# `pytest --hypothesis-profile=soak tests/properties` takes its time; tests/programs/soak.py makes streams in bulk.
 settings.register_profile("soak", deadline=None, max_examples=2000)
 settings.load_profile("usual")
 

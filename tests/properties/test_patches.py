@@ -1,4 +1,4 @@
-"""Differences of random JSON values; tests/properties/soak.py --patches compares many more."""
+"""Differences of random JSON values; tests/programs/soak.py --patches compares many more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables of version 1, as they are frozen in `tests/runs/version_1/`: databases of users have them.
+"""The tables of version 1, as they are frozen in `tests/store/runs/version_1/`: databases of users have them.
 
 `PYTHONPATH=.:tests python -m support.frozen_tables` writes them anew, which is right only before they are released.
 """

@@ -1,4 +1,4 @@
-"""The whole suite on `fast_client`: `AGUI_CLIENT_FAST=1 pytest tests/transport tests/surfaces`.
+"""The whole suite on `fast_client`: `AGUI_CLIENT_FAST=1 pytest tests/core/transport tests/core/verbs`.
 
 Every agent that would make an HTTP client of its own makes this one, on asyncio; on trio it makes httpx's, as always.
 """

@@ -2,7 +2,7 @@
 
 A member does as a model would: it reads from its conversation what it has done, and does the next thing of its plan.
 The judge knows the plans, the functions that were called and what the caller was asked, and nothing of how teams
-remember. `tests/properties/against_typescript.py --killed` runs many, with the TypeScript client as a reader.
+remember. `tests/programs/streams_against_typescript.py --killed` runs many, with the TypeScript client as a reader.
 """
 
 from __future__ import annotations

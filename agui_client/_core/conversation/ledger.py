@@ -16,7 +16,7 @@ result, a program cannot know whether the function had its effect, and nothing h
 To change
 
 - a status of a tool call: `CallStatus` here, in its place among the others, as `further` there compares them; what may
-  follow it in `_FOLLOWS` there. `tests/tools/test_late_results.py` goes through the statuses, and says which way to a
+  follow it in `_FOLLOWS` there. `tests/core/tools/test_late_results.py` goes through the statuses, and says which way to a
   new one, or which fact about it, is missing. `Conversation.settle` says what a run leaves, `reconcile` here what
   becomes of a record when the messages change, `withheld_calls` in `_core/conversation/answer_checks.py` which calls
   are not executed; `_as_they_went_on` in `store/_threads/entries.py` what a fork keeps, `_takes_results` in

@@ -10,7 +10,7 @@ To change
   `_core/protocol/outcome.py`, and `with_answers` here the input that `_core/protocol/request.py` sends;
   `resume_entries` in `_core/conversation/answer_checks.py` lets a run go without an answer, `caller_end` in
   `_core/verbs/caller_run.py` keeps the outcome from callers. A server's bytes stand in
-  `tests/interop/test_langgraph.py`
+  `tests/programs/interop/test_langgraph.py`
 """
 
 from __future__ import annotations

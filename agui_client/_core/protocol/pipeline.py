@@ -95,7 +95,7 @@ class Pipeline:
             EventOrderError: It may not come now.
         """
         # The same without a generator and three calls for what leaves as one event: a quarter of what nearly all events
-        # cost here. `tests/pipeline/test_feed.py` holds it to what `admitted` and `apply` do.
+        # cost here. `tests/core/protocol/test_feed.py` holds it to what `admitted` and `apply` do.
         only: Any = event
         kind: Any = type(event)
         if self.is_conforming and not self._lanes and kind not in _NOT_AS_THEY_CAME:

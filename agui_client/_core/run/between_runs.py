@@ -8,7 +8,7 @@ To change
 - when the conversation is saved in a round with tools: `Between.take_over` (here) before people are asked,
   `ToolCallTask` (`_core/tools/execute.py`) before a function is called, `Engine._add_answers` for all results and the
   next run. `test_the_conversation_is_saved_before_anything_happens_that_must_not_be_lost` in
-  `tests/test_conversation.py` has the order, `tests/threads/test_killed.py` kills programs in it
+  `tests/core/conversation/test_conversation.py` has the order, `tests/store/threads/test_killed.py` kills programs in it
 - what happens between two runs of a call: `next_step` (`_core/run/next_step.py`) says it, `Between` here does it;
   `Engine._add_answers` adds the answers to the conversation, `next_input` in `_core/run/run_request.py` makes the next
   run's input

@@ -14,7 +14,7 @@ goes on. What the conversation does not know is in `Able`: what this side can do
 To change
 
 - what happens between two runs of a call, or as a cut call goes on: `role_of` and `next_step` here, which
-  `tests/tools/test_next_step.py` goes through; `between_runs` carries the steps out
+  `tests/core/run/test_next_step.py` goes through; `between_runs` carries the steps out
 """
 
 from __future__ import annotations

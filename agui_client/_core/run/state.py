@@ -34,7 +34,7 @@ To change
 
 - a phase of calls, or a reason why they stop: this module, with its picture and its table; `Engine` goes from phase to
   phase, but `finish_run` (`_core/run/last_steps.py`) to OVER and `Call.end` to ENDED.
-  `tests/surfaces/test_call_state.py` goes through the table, and has the functions that move phases
+  `tests/core/run/test_call_state.py` goes through the table, and has the functions that move phases
 """
 
 from __future__ import annotations

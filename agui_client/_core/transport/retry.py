@@ -8,7 +8,7 @@ To change
 - a retry rule: `RetryPolicy.allowance` here, the waits and `BUSY_STATUSES` in `_core/ground/backoff.py`: batches, the
   doctor and the advice of errors read these statuses, too, and docs/operations.md and docs/batch.md name them;
   `_core/transport/delivery.py` makes the attempts. After a stream was cut, `_PASSING` in `_core/transport/resuming.py`.
-  `tests/transport/test_delivery.py`
+  `tests/core/transport/test_delivery.py`
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ part of it to another.
 
 To change
 
-- the statements of a stored turn: this module; `tests/threads/test_statements.py` counts them
+- the statements of a stored turn: this module; `tests/store/threads/test_statements.py` counts them
 """
 
 from __future__ import annotations

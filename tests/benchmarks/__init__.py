@@ -1,1 +1,0 @@
-"""What the client costs, as ratios in one run on one machine: `python tests/benchmarks/run.py`."""

@@ -1,1 +1,0 @@
-"""Many streams at once through a served proxy, with a deploy in the middle: `python -m tests.load`."""
