@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from agui_client.store._store import Store
     from agui_client.store._threads.branches import Branch
     from agui_client.store._threads.memory import MemoryStore
-    from agui_client.store._threads.opened import CutOffRun, OpenThread
+    from agui_client.store._threads.opened import OpenThread, UnfinishedRun
     from agui_client.store._threads.thread_store import LeasedThread, ThreadInfo, ThreadStore
     from agui_client.store._threads.threads import SavedThread, Threads
     from agui_client.store._threads.worker import StoreCall
 
 _HOMES = {
     "Branch": "store._threads.branches",
-    "CutOffRun": "store._threads.opened",
+    "UnfinishedRun": "store._threads.opened",
     "FollowedEvent": "_core.agent.run_records",
     "LeasedThread": "store._threads.thread_store",
     "MemoryStore": "store._threads.memory",
@@ -46,7 +46,6 @@ _HOMES = {
 
 __all__ = [
     "Branch",
-    "CutOffRun",
     "FollowedEvent",
     "LeasedThread",
     "MemoryStore",
@@ -61,6 +60,7 @@ __all__ = [
     "ThreadInfo",
     "ThreadStore",
     "Threads",
+    "UnfinishedRun",
     "WaitingRun",
 ]
 

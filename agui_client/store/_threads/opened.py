@@ -73,7 +73,7 @@ _RENEWALS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class CutOffRun(Record):
+class UnfinishedRun(Record):
     """A run that was going on when its program ended, so that its end is unknown."""
 
     run_id: str
@@ -154,7 +154,7 @@ class OpenThread(Generic[AgentT]):
         """The description of the thread as it was saved last; None if it never was."""
         self.is_for_one_call = False
         """Whether the block is left right behind the only call in it, and so saves the end of the call."""
-        self.cut_off: CutOffRun | None = None
+        self.cut_off: UnfinishedRun | None = None
         """The run that was going on when the program that had the thread before ended; None if there was none."""
         self._given, self._wait = agent, wait
         self._store, self._loop, self._seconds = service.store, service.loop, service.lease
@@ -390,7 +390,7 @@ class OpenThread(Generic[AgentT]):
                 log = log_of(entries)
                 self._members, self._past, self._entries = log.members, log.past, len(entries)
                 if (run := self._members["run"]) is not None:
-                    self.cut_off = CutOffRun(run["run_id"], run["resume"])
+                    self.cut_off = UnfinishedRun(run["run_id"], run["resume"])
                 document, self._members = document_and_members(self.thread_id, self._members)
             return document
 
