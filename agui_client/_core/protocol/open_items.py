@@ -6,7 +6,7 @@ for the begin and the end of a run are in `verify` (but LIFE-16 is here).
 
 To change
 
-- a check of event order: `OpenRun.checks` here inside a run, `_core/protocol/verify.py` between runs; the rule in
+- a check of event order: `RunItems.checks` here inside a run, `_core/protocol/verify.py` between runs; the rule in
   `tests/requirements/`
 """
 
@@ -62,7 +62,7 @@ def order_error(
     return EventOrderError(sentence, rule=rule, event=event, event_index=index, fix=fix, place=place)
 
 
-class Items:
+class ItemTable:
     """The items of one kind in one run, closed ones included. Its checks take any event that names such an item.
 
     Args:
@@ -131,7 +131,7 @@ class Items:
         return f"{self._noun} {quoted(item_id)}"
 
 
-class OpenRun:
+class RunItems:
     """The items of one run, which end with it (LIFE-6).
 
     Args:
@@ -140,12 +140,12 @@ class OpenRun:
 
     def __init__(self, warnings: WarningLog) -> None:
         self._fault = fault = partial(order_error, warnings)
-        self._texts = Items("text message", fault, "TEXT_MESSAGE_START")
-        self._calls = Items("tool call", fault, "TOOL_CALL_START", id_field="tool_call_id")
+        self._texts = ItemTable("text message", fault, "TEXT_MESSAGE_START")
+        self._calls = ItemTable("tool call", fault, "TOOL_CALL_START", id_field="tool_call_id")
         # Spans and reasoning messages are separate namespaces and may share an id (REASON-3).
-        self._spans = Items("reasoning span", fault, "REASONING_START", "REASON-1")
-        self._thoughts = Items("reasoning message", fault, "REASONING_MESSAGE_START", "REASON-2")
-        self._activities = Items("activity", fault)
+        self._spans = ItemTable("reasoning span", fault, "REASONING_START", "REASON-1")
+        self._thoughts = ItemTable("reasoning message", fault, "REASONING_MESSAGE_START", "REASON-2")
+        self._activities = ItemTable("activity", fault)
         self._steps: dict[tuple[Owner, str], None] = {}
         self._subagents: dict[str, bool] = {}  # False for those that have ended
 

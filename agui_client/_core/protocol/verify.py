@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 
 from ag_ui.core import PROTOCOL_VERSION, BaseEvent, Event, RunErrorEvent, RunFinishedEvent, RunStartedEvent
 
-from agui_client._core.protocol.open_items import OpenRun, listed, order_error, quoted
+from agui_client._core.protocol.open_items import RunItems, listed, order_error, quoted
 from agui_client._core.protocol.outcome import LEFT_BRANCH, branch_left
 from agui_client._core.protocol.placeholders import extension_of
 from agui_client._core.protocol.problems import LONGEST_PATH, shortened
@@ -46,7 +46,7 @@ class Verifier:
         self._has_expected_run = False
         self._reported = ""
         self._earlier: list[str] = []
-        self._run = OpenRun(warnings)
+        self._run = RunItems(warnings)
         self._turns: _Checks = {RunStartedEvent: self._run_started, RunErrorEvent: self._run_error}
         self.checks: _Checks = self._turns
         """The check of each type of event that may come now; while a run is open, others may come unchecked."""
@@ -142,7 +142,7 @@ class Verifier:
     def _open(self) -> None:
         if self._phase != "new":
             self._earlier += self._run.open_ids()
-            self._run = OpenRun(self._warnings)
+            self._run = RunItems(self._warnings)
         self._phase = "open"
         self.checks = {**self._run.checks(), **self._turns, RunFinishedEvent: self._run_finished}
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from ag_ui.core import SubagentErrorEvent, SubagentStartedEvent
 
 from agui_client._core.agent.run_records import Place
-from agui_client._core.protocol.open_items import OpenRun
+from agui_client._core.protocol.open_items import RunItems
 from agui_client._core.protocol.warnings import WarningLog
 from agui_client._core.verbs.sse import event_of, frame_of
 
@@ -148,7 +148,7 @@ class _KnownSubagents:
 
 def _ends_of(frames: Sequence[bytes]) -> list[bytes]:
     """Return the ends of messages, calls and steps that events leave open."""
-    run = OpenRun(WarningLog())
+    run = RunItems(WarningLog())
     checks = run.checks()
     for frame in frames:
         event = event_of(frame)

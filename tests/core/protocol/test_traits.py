@@ -11,7 +11,7 @@ from ag_ui.core import BaseEvent
 
 import agui_client
 from agui_client import Subscriber
-from agui_client._core.protocol.open_items import OpenRun
+from agui_client._core.protocol.open_items import RunItems
 from agui_client._core.protocol.reduce import REDUCTIONS
 from agui_client._core.protocol.schema import EVENT_MODELS
 from agui_client._core.protocol.traits import TRAITS, Subject, types_about
@@ -45,7 +45,7 @@ def test_each_type_about_messages_or_the_state_has_a_reduction() -> None:
 
 def test_each_beginning_piece_and_end_of_an_item_has_a_check_of_its_order() -> None:
     items = {each for each in types_about("text", "reasoning", "phase", "call") if each not in _CHUNKS}
-    assert _names(items - set(OpenRun(WarningLog()).checks())) == set()
+    assert _names(items - set(RunItems(WarningLog()).checks())) == set()
 
 
 @pytest.mark.parametrize("policy", get_args(StatePolicy))

@@ -701,7 +701,7 @@ def test_a_suspended_subagent_may_come_back_in_a_later_run() -> None:
 
 @st.composite
 def weaves(draw: st.DrawFn) -> list[tuple[int, Wire]]:
-    """Items of every kind, interleaved at will and with standalone events; each event knows its item."""
+    """ItemTable of every kind, interleaved at will and with standalone events; each event knows its item."""
     items: list[list[Wire]] = []
     for number in range(draw(st.integers(1, 6))):
         triad = draw(st.sampled_from(_TRIADS))[1]
