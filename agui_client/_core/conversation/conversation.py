@@ -35,7 +35,7 @@ from agui_client.errors import UsageError
 
 if TYPE_CHECKING:
     from agui_client._core.conversation.history import History
-    from agui_client._core.conversation.log import PastRuns
+    from agui_client._core.conversation.log import RunHistory
     from agui_client._core.protocol.outcome import OutcomeTracker
     from agui_client._core.protocol.replay import ReplayReducer
     from agui_client._core.protocol.verify import Verifier
@@ -91,7 +91,7 @@ class Conversation:
         """Edits that were made during a run; the agent gets them with the next one."""
         self.turns: Turns = Turns()
         """Keeps the calls apart."""
-        self.past: PastRuns | None = None
+        self.past: RunHistory | None = None
         """The runs that the log of a stored thread knows; None where no log is kept."""
         self.state_base: str | None = None
         """The hash of the state that a server had when the last run ended; None if no server takes one."""

@@ -51,7 +51,7 @@ _STATES = 50
 """The number of states that are remembered of a log."""
 
 
-class LoggedRun(TypedDict):
+class RunEntry(TypedDict):
     """The run that was going on at a save."""
 
     run_id: str
@@ -71,7 +71,7 @@ class _Values(TypedDict, total=False):
     unreceived_ids: list[str] | None
     state_base: str | None
     approved_tools: list[str]
-    run: LoggedRun | None
+    run: RunEntry | None
     call_id: str | None
     position: int
 
@@ -274,7 +274,7 @@ def log_of(entries: Sequence[str]) -> Log:
     return log
 
 
-class PastRuns:
+class RunHistory:
     """The runs that the log of a conversation tells of, with what they asked and the states that they left."""
 
     def __init__(self) -> None:
@@ -306,7 +306,7 @@ class Log:
     """A conversation that is made of entries, one after the other."""
 
     def __init__(self) -> None:
-        self.past = PastRuns()
+        self.past = RunHistory()
         """The runs that the entries tell of."""
         self._members: Members = empty_members()
         # By id, as a list would be searched for each entry.

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ag_ui.core import Message, RunAgentInput
 
     from agui_client._core.conversation.conversation import Conversation
-    from agui_client._core.conversation.log import PastRuns
+    from agui_client._core.conversation.log import RunHistory
     from agui_client._core.run.ending import Checkpoint
     from agui_client._core.run.options import RunOptions
     from agui_client._core.tools.toolset import CallTools
@@ -122,7 +122,7 @@ class Carried(NamedTuple):
 class ThreadLog(NamedTuple):
     """The log of a stored thread, as far as an agent that goes on with the thread asks it."""
 
-    past: PastRuns
+    past: RunHistory
     """The runs that the log knows."""
     find_call: Callable[[str], Awaitable[StoredCall | None]]
     """Finds a call by the id of its first run; returns None if nothing of it was saved."""

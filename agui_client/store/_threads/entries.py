@@ -16,8 +16,8 @@ from agui_client._core.conversation.log import (
     BETWEEN_CALLS,
     Entry,
     Log,
-    LoggedRun,
     Members,
+    RunEntry,
     add_up,
     empty_members,
     members_of_document,
@@ -108,7 +108,7 @@ def document_and_members(thread_id: str, members: Members) -> tuple[Conversation
 def checkpoint_of(thread_id: str, members: Members) -> Checkpoint:
     """Return the checkpoint that was saved as some members."""
     inner = {name: value for name, value in members.items() if name not in BETWEEN_CALLS}
-    run: LoggedRun = members["run"] or {"run_id": "", "resume": []}
+    run: RunEntry = members["run"] or {"run_id": "", "resume": []}
     about = run["run_id"] or None, run["resume"], members["call_id"], members["position"]
     return Checkpoint({**inner, "thread_id": thread_id}, members["results"], *about)
 

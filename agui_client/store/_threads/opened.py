@@ -26,7 +26,7 @@ import anyio.to_thread
 from ag_ui.core import Message, ResumeEntry, TokenUsage, aggregate_token_usage
 
 from agui_client._core.agent.agent import AbstractAgent
-from agui_client._core.conversation.log import Members, PastRuns, empty_members, entry_of, log_of
+from agui_client._core.conversation.log import Members, RunHistory, empty_members, entry_of, log_of
 from agui_client._core.ground.concurrency import no_collection
 from agui_client._core.ground.field_docs import Record
 from agui_client._core.ground.plain_text import sendable
@@ -161,7 +161,7 @@ class OpenThread(Generic[AgentT]):
         self._title, self._blocks = service.title, service.blocks
         self._agent: AgentT | None = None
         self._members: Members = empty_members()
-        self._past = PastRuns()
+        self._past = RunHistory()
         self._entries = 0
         self._unanswered: _Unanswered | None = None
         self._beside: list[Carried] = []
