@@ -30,7 +30,7 @@ from agui_client.terminal._watching import watch
 
 if TYPE_CHECKING:
     from agui_client._core.agent.agent import AbstractAgent
-    from agui_client._core.agent.server_runs import ServerRuns
+    from agui_client._core.agent.server_runs import RunsClient
     from agui_client._core.tools.interrupts import Answer
     from agui_client.store import RunInfo
 
@@ -48,7 +48,7 @@ class ServedRuns:
     """Further arguments of the agent: headers and timeout."""
 
     @property
-    def runs(self) -> ServerRuns:
+    def runs(self) -> RunsClient:
         """The runs."""
         return HttpAgent(self.url, **self.about).runs
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ag_ui.core import RunAgentInput
 
     from agui_client._core.agent.reconnect import ReconnectPolicy
-    from agui_client._core.agent.server_runs import ServerRuns
+    from agui_client._core.agent.server_runs import RunsClient
     from agui_client._core.protocol.events import WireEvent
     from agui_client._core.run.options import RunOptions
     from agui_client._core.transport.client import Address
@@ -295,11 +295,11 @@ class HttpAgent(AbstractAgent[StateT]):
         return twin
 
     @property
-    def runs(self) -> ServerRuns:
+    def runs(self) -> RunsClient:
         """The caller's runs that the server keeps: list, follow, stop and answer them, also those of other threads."""
-        from agui_client._core.agent.server_runs import ServerRuns
+        from agui_client._core.agent.server_runs import RunsClient
 
-        return ServerRuns(self._transport, self._timeouts)
+        return RunsClient(self._transport, self._timeouts)
 
     async def aclose(self) -> None:
         """Close the connections that an `async with` block keeps."""

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from agui_client._core.transport.client import Transport
     from agui_client._core.transport.timeouts import Timeouts
 
-__all__ = ["ServerRuns"]
+__all__ = ["RunsClient"]
 
 T = TypeVar("T")
 Infos: TypeAlias = list[RunInfo]
@@ -55,7 +55,7 @@ _KEEPS_NONE = (404, 405, 422)
 """Statuses of servers without kept runs at the address; an `agent_app` reads the request as an incomplete input."""
 
 
-class ServerRuns:
+class RunsClient:
     """The caller's runs that the server of an agent keeps.
 
     Args:
