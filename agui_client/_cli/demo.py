@@ -15,7 +15,7 @@ import click
 
 from agui_client._cli.exit_codes import ExitCode
 from agui_client._cli.live_view import LiveView
-from agui_client._cli.own_names import OwnNamesOnly
+from agui_client._cli.own_names import TrustedHosts
 from agui_client._core.agent.http_agent import HttpAgent
 from agui_client._core.tools.interrupts import Resolve
 from agui_client.asgi import agent_app
@@ -82,7 +82,7 @@ def demo_server(port: int) -> Generator[Server]:
     """
     with ExitStack() as stack:
         try:
-            app = OwnNamesOnly(agent_app(demo_agent(), secret=token_bytes(32)))
+            app = TrustedHosts(agent_app(demo_agent(), secret=token_bytes(32)))
             server = stack.enter_context(serve(app, port=port))
         except OSError as error:
             reason = os.strerror(error.errno or 0)

@@ -5,7 +5,7 @@ the site. The names in `Host` and `Origin` of the request tell.
 
 To change
 
-- the names under which a server of the command line answers: `OwnNamesOnly` here; `serve_app` in `_cli/serve.py`
+- the names under which a server of the command line answers: `TrustedHosts` here; `serve_app` in `_cli/serve.py`
   puts it in front, `--allow-host` adds names
 """
 
@@ -29,7 +29,7 @@ _REFUSAL = (
 )
 
 
-class OwnNamesOnly:
+class TrustedHosts:
     """Answers HTTP requests of an app that name this machine, or a name that is allowed, and refuses others with 403.
 
     Args:

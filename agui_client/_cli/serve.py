@@ -26,7 +26,7 @@ from uvicorn.supervisors import ChangeReload
 from agui_client._cli.agent_settings import AgentSettings
 from agui_client._cli.exit_codes import ExitCode, drive, reason_of
 from agui_client._cli.loading import folder_of, load_object, required_parameters
-from agui_client._cli.own_names import OwnNamesOnly, is_loopback
+from agui_client._cli.own_names import TrustedHosts, is_loopback
 from agui_client._cli.tool_loading import load_tools
 from agui_client._core.agent.agent import AbstractAgent
 from agui_client._core.agent.function_agent import FunctionAgent
@@ -208,7 +208,7 @@ class _ForegroundServer(BackgroundServer):
     """A server that ends at once with Ctrl-C: the runs are ended, and callers disconnected."""
 
     def __init__(self, app: ASGIApp, allowed_hosts: Collection[str] | None) -> None:
-        super().__init__(app if allowed_hosts is None else OwnNamesOnly(app, allowed_hosts))
+        super().__init__(app if allowed_hosts is None else TrustedHosts(app, allowed_hosts))
         self._app = app
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
