@@ -24,8 +24,8 @@ from agui_client._rendering.story import RunStory, usage_text, waiting_texts
 from agui_client.errors import AGUIError, UsageError
 from agui_client.terminal._handlers import TerminalAnswerer, TerminalApprover
 from agui_client.terminal._lines import WarningLines
-from agui_client.terminal._live_run import LiveRun
-from agui_client.terminal._plain_view import PlainRun
+from agui_client.terminal._live_run import LiveView
+from agui_client.terminal._plain_view import PlainView
 from agui_client.terminal._questions import Terminal
 from agui_client.terminal._watching import drawing_board, watch
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from agui_client._core.tools.toolset import ToolSource
     from agui_client._core.verbs.async_run import AgentRun
 
-    View = LiveRun | PlainRun
+    View = LiveView | PlainView
     Lines = TypedLines | GivenLines
 
 
@@ -70,7 +70,7 @@ def chat_with(settings: AgentSettings, tools: ToolSource, *, introduction: str =
         The exit code.
     """
     console = drawing_board()
-    view: View = PlainRun(answers=sys.stdout, notes=sys.stderr) if console is None else LiveRun(console)
+    view: View = PlainView(answers=sys.stdout, notes=sys.stderr) if console is None else LiveView(console)
     WarningLines(view.note).install()
     lines: Lines = TypedLines(SLASH_COMMANDS) if sys.stdin.isatty() else GivenLines()
     beside = LinesBeside() if lines.is_typed else None

@@ -289,10 +289,10 @@ def replay(file: str, speed: float, verbose: bool) -> int:
 
 
 async def _run(settings: RunSettings, *, verbose: bool, as_json: bool, record_to: str | None) -> int:
-    from agui_client.terminal._plain_view import PlainRun
+    from agui_client.terminal._plain_view import PlainView
     from agui_client.terminal._watching import watch
 
-    view = PlainRun(answers=None if as_json else sys.stdout, notes=sys.stderr, verbose=verbose)
+    view = PlainView(answers=None if as_json else sys.stdout, notes=sys.stderr, verbose=verbose)
     WarningLines(view.note).install()
     try:
         result = await watch(settings.stream(record_to), view)

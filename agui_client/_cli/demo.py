@@ -14,20 +14,20 @@ from typing import TYPE_CHECKING
 import click
 
 from agui_client._cli.exit_codes import ExitCode
-from agui_client._cli.live_view import LiveView
+from agui_client._cli.live_view import DemoView
 from agui_client._cli.own_names import TrustedHosts
 from agui_client._core.agent.http_agent import HttpAgent
 from agui_client._core.tools.interrupts import Resolve
 from agui_client.asgi import agent_app
 from agui_client.demo import demo_agent
-from agui_client.terminal._plain_view import PlainView
+from agui_client.terminal._plain_view import PlainDemoView
 from agui_client.terminal._watching import drawing_board, watch
 from agui_client.testing import Server, serve
 
 if TYPE_CHECKING:
     from agui_client._core.tools.interrupts import Answer
 
-    View = LiveView | PlainView
+    View = DemoView | PlainDemoView
 
 PROMPT = "Plan my Saturday in Oslo, and book the ferry."
 """The prompt of `agui demo`."""
@@ -57,7 +57,7 @@ def serve_demo(port: int) -> int:
 def show_demo(port: int) -> int:
     """Run the demo agent over HTTP, show its events, and answer its question."""
     console = drawing_board()
-    view: View = PlainView(sys.stdout) if console is None else LiveView(console, can_ask=sys.stdin.isatty())
+    view: View = PlainDemoView(sys.stdout) if console is None else DemoView(console, can_ask=sys.stdin.isatty())
     with demo_server(port) as server, asyncio.Runner() as runner:
         view.begin([f"The demo agent answers at {server.url}", SCRIPTED], PROMPT)
         agent = HttpAgent(server.url)

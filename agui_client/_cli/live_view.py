@@ -24,7 +24,7 @@ from agui_client._core.ground.plain_text import cut_short
 from agui_client._core.protocol.traits import STATE_EVENTS
 from agui_client.recording._matching import ABSENT, changed_places
 from agui_client.terminal._lines import one_line, printable
-from agui_client.terminal._live_run import LiveRun
+from agui_client.terminal._live_run import LiveView
 from agui_client.terminal._output import PROGRAM_HEADING, summary
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _LONGEST_VALUE, _SHOWN = 40, 2
 
 
-class LiveView(LiveRun):
+class DemoView(LiveView):
     """Draws the demo.
 
     Args:

@@ -9,7 +9,7 @@ from agui_client._cli.exit_codes import ExitCode, code_of
 from agui_client.errors import AGUIError
 from agui_client.recording import ReplayAgent
 from agui_client.terminal._lines import WarningLines
-from agui_client.terminal._plain_view import PlainRun
+from agui_client.terminal._plain_view import PlainView
 from agui_client.terminal._watching import watch
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ async def replay(path: str, *, speed: float, verbose: bool) -> int:
         verbose: Whether to show reasoning, state, usage and timings, too.
     """
     agent = ReplayAgent(path, speed=speed)
-    view = PlainRun(answers=sys.stdout, notes=sys.stderr, verbose=verbose)
+    view = PlainView(answers=sys.stdout, notes=sys.stderr, verbose=verbose)
     WarningLines(view.note).install()
     code = int(ExitCode.SUCCESS)
     for exchange in agent.recording.exchanges:
@@ -35,7 +35,7 @@ async def replay(path: str, *, speed: float, verbose: bool) -> int:
     return code
 
 
-async def _show(agent: ReplayAgent, exchange: Exchange, view: PlainRun) -> int:
+async def _show(agent: ReplayAgent, exchange: Exchange, view: PlainView) -> int:
     if exchange.request.verb == "connect":
         view.note(f"left out: the thread was sent again, {len(exchange.events)} events")
         return ExitCode.SUCCESS

@@ -25,7 +25,7 @@ from agui_client.errors import IncompleteRunError, InterruptsNotCoveredError, Ru
 from agui_client.store import Runs, Store
 from agui_client.terminal._complaints import complain
 from agui_client.terminal._lines import WarningLines, escaped_json, one_line
-from agui_client.terminal._plain_view import PlainRun
+from agui_client.terminal._plain_view import PlainView
 from agui_client.terminal._watching import watch
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ async def _found(kept: KeptRuns, run_id: str, thread_id: str | None) -> RunInfo:
 
 async def _follow(kept: KeptRuns, info: RunInfo) -> int:
     """Show a run from its beginning to its end, and return the exit code."""
-    view = PlainRun(answers=sys.stdout, notes=sys.stderr)
+    view = PlainView(answers=sys.stdout, notes=sys.stderr)
     WarningLines(view.note).install()
     try:
         result = await watch(kept.follower(info).stream(run_id=info.run_id), view)

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from agui_client._core.ground.display import Displayed
     from agui_client._core.run.result import RunResult
     from agui_client._core.run.scope import StateT
-    from agui_client.terminal._live_run import LiveRun
-    from agui_client.terminal._plain_view import PlainRun
+    from agui_client.terminal._live_run import LiveView
+    from agui_client.terminal._plain_view import PlainView
 
     Run = AgentRun | SyncAgentRun
     Shown = Displayed | Message
@@ -131,16 +131,16 @@ def _at_terminal(run: Run) -> Generator[Callable[[Event], None]]:
         view.note(line.plain())
 
 
-def _terminal_view() -> LiveRun | PlainRun:
+def _terminal_view() -> LiveView | PlainView:
     """Return the view of the command line; the one that draws needs the extra `cli`."""
-    from agui_client.terminal._plain_view import PlainRun, WholeLines, is_screen_taken
+    from agui_client.terminal._plain_view import PlainView, WholeLines, is_screen_taken
 
     if is_screen_taken():
-        return PlainRun(answers=WholeLines(sys.stdout), notes=sys.stderr)
+        return PlainView(answers=WholeLines(sys.stdout), notes=sys.stderr)
     try:
-        from agui_client.terminal._live_run import LiveRun
+        from agui_client.terminal._live_run import LiveView
         from agui_client.terminal._watching import drawing_board
     except ModuleNotFoundError:
-        return PlainRun(answers=sys.stdout, notes=sys.stderr)
+        return PlainView(answers=sys.stdout, notes=sys.stderr)
     console = drawing_board()
-    return PlainRun(answers=sys.stdout, notes=sys.stderr) if console is None else LiveRun(console)
+    return PlainView(answers=sys.stdout, notes=sys.stderr) if console is None else LiveView(console)

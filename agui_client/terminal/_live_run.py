@@ -69,7 +69,7 @@ _STATUS_LINES = 2
 """The lines of the terminal that blocks may not use."""
 
 
-class LiveRun:
+class LiveView:
     """Draws runs.
 
     Args:

@@ -74,7 +74,7 @@ def summary(results: Sequence[RunResult]) -> list[str]:
     return [f"usage: {usage_text(usage)}", *lines]
 
 
-class RunPrinter:
+class Writer:
     """Writes one run while it happens.
 
     Args:

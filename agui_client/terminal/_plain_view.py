@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from io import StringIO
 from typing import TYPE_CHECKING, Protocol, TextIO
 
-from agui_client.terminal._output import PROGRAM_HEADING, RunPrinter, summary
+from agui_client.terminal._output import PROGRAM_HEADING, Writer, summary
 
 if TYPE_CHECKING:
     from agui_client._core.run.result import RunResult
@@ -79,7 +79,7 @@ class WholeLines(StringIO):
         return len(text)
 
 
-class PlainRun(RunPrinter):
+class PlainView(Writer):
     """Writes runs as lines."""
 
     @contextmanager
@@ -98,7 +98,7 @@ class PlainRun(RunPrinter):
         yield
 
 
-class PlainView(PlainRun):
+class PlainDemoView(PlainView):
     """Writes the demo as lines.
 
     Args:

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from agui_client._core.run.result import RunResult
     from agui_client._core.verbs.async_run import AgentRun, RunView
-    from agui_client.terminal._live_run import LiveRun
-    from agui_client.terminal._plain_view import PlainRun
+    from agui_client.terminal._live_run import LiveView
+    from agui_client.terminal._plain_view import PlainView
 
 
 def drawing_board() -> Console | None:
@@ -28,7 +28,7 @@ def drawing_board() -> Console | None:
     return console if can_draw else None
 
 
-def show_event(event: Event, run: RunView, view: LiveRun | PlainRun) -> None:
+def show_event(event: Event, run: RunView, view: LiveView | PlainView) -> None:
     """Show an event of a run, unless it is the result of a tool here, which was shown when the tool ended."""
     if isinstance(event, RunStartedEvent):
         view.story.decide(run.call.round.answered)
@@ -37,7 +37,7 @@ def show_event(event: Event, run: RunView, view: LiveRun | PlainRun) -> None:
         view.show(event, run.state, viewed(event, run))
 
 
-async def watch(run: AgentRun, view: LiveRun | PlainRun) -> RunResult:
+async def watch(run: AgentRun, view: LiveView | PlainView) -> RunResult:
     """Show a run from its beginning to its end.
 
     Args:

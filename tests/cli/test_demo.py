@@ -17,7 +17,7 @@ from rich.console import Console
 
 from agui_client import HttpAgent, Resolve
 from agui_client._cli.demo import PROGRAM
-from agui_client._cli.live_view import LiveView
+from agui_client._cli.live_view import DemoView
 from agui_client.demo import demo_agent
 from agui_client.testing import serve, serve_bytes
 from agui_client.testing._steps import Pause
@@ -101,13 +101,13 @@ def test_only_a_yes_approves(monkeypatch: pytest.MonkeyPatch, reply: Any, approv
         return str(reply)
 
     monkeypatch.setattr("builtins.input", typed)
-    view = LiveView(Console(file=io.StringIO()), can_ask=True)
+    view = DemoView(Console(file=io.StringIO()), can_ask=True)
     assert view.ask(QUESTION) is approved
 
 
 def test_a_screen_without_a_keyboard_is_asked_nothing() -> None:
     written = io.StringIO()
-    assert LiveView(Console(file=written), can_ask=False).ask(QUESTION) is True
+    assert DemoView(Console(file=written), can_ask=False).ask(QUESTION) is True
     assert "the demo answers itself" in " ".join(written.getvalue().split())
 
 

@@ -22,11 +22,11 @@ from ag_ui.core import (
 )
 from rich.console import Console
 
-from agui_client._cli.live_view import LiveView
+from agui_client._cli.live_view import DemoView
 from agui_client.teams import SequentialAgent
 from agui_client.terminal._lines import printable
-from agui_client.terminal._live_run import LiveRun
-from agui_client.terminal._output import RunPrinter
+from agui_client.terminal._live_run import LiveView
+from agui_client.terminal._output import Writer
 from agui_client.testing import ScriptedAgent, interrupt, turn
 
 EVIL = "a\x1b[31m\x1b]0;t\x07\x1b[2J\x9b1m\u202eb\u2066\u061c\u200e\u200f\u2028\u200b\x00c"
@@ -35,7 +35,7 @@ EVIL = "a\x1b[31m\x1b]0;t\x07\x1b[2J\x9b1m\u202eb\u2066\u061c\u200e\u200f\u2028\
 def drawn(*events: Event) -> str:
     """What a run is drawn as, but for the codes that colour and place it."""
     written = io.StringIO()
-    view = LiveRun(Console(file=written, force_terminal=True, width=80))
+    view = LiveView(Console(file=written, force_terminal=True, width=80))
     with view.running():
         for event in events:
             view.show(event, None)
@@ -102,7 +102,7 @@ def test_a_message_and_a_call_may_share_an_id() -> None:
 )
 def test_the_demo_says_what_an_event_changed_in_the_state(before: Any, after: Any, said: str) -> None:
     written = io.StringIO()
-    view = LiveView(Console(file=written, force_terminal=True, width=120), can_ask=False)
+    view = DemoView(Console(file=written, force_terminal=True, width=120), can_ask=False)
     with view.running():
         view.show(StateSnapshotEvent(snapshot=before), before)
         view.show(StateSnapshotEvent(snapshot=after), after)
@@ -142,7 +142,7 @@ def test_the_words_of_a_subagent_are_drawn_under_its_name() -> None:
     assert "Words" in shown
     assert "team > writer failed: broken" in shown
     notes = io.StringIO()
-    transcript = RunPrinter(answers=None, notes=notes)
+    transcript = Writer(answers=None, notes=notes)
     for event in events:
         transcript.show(event, None)
     assert notes.getvalue().splitlines() == [
@@ -157,5 +157,5 @@ def test_a_question_that_waits_names_the_member_of_a_team_that_asks() -> None:
     clerk = ScriptedAgent(turn(outcome=interrupt("Proceed?")), agent_id="clerk")
     result = SequentialAgent(SequentialAgent(clerk, agent_id="desk")).run_agent_sync("Hi")
     notes = io.StringIO()
-    RunPrinter(answers=None, notes=notes).close(result)
+    Writer(answers=None, notes=notes).close(result)
     assert ": desk > clerk: Proceed? (" in notes.getvalue()

@@ -47,8 +47,8 @@ from agui_client.recording import Recording, record
 from agui_client.store._threads.documents import exported
 from agui_client.store._threads.thread_store import ThreadInfo
 from agui_client.teams import SequentialAgent
-from agui_client.terminal._live_run import LiveRun
-from agui_client.terminal._plain_view import PlainRun
+from agui_client.terminal._live_run import LiveView
+from agui_client.terminal._plain_view import PlainView
 from agui_client.terminal._watching import show_event
 from agui_client.testing import ScriptedAgent, Step, interrupt, text, tool_call, tool_result, turn
 
@@ -143,7 +143,7 @@ SCRIPT = (
 )
 
 
-async def follow(run: AgentRun, views: Sequence[PlainRun | LiveRun]) -> RunResult:
+async def follow(run: AgentRun, views: Sequence[PlainView | LiveView]) -> RunResult:
     async with run:
         for view in views:
             run.call.observers.watch_tools(view.execution)
@@ -157,8 +157,8 @@ async def shown(script: Sequence[Step], path: Path, **options: Any) -> Shown:
     options = {"tools": [buy, wipe, look], "approve": approve, "answer": answer, **options}
     agent = ScriptedAgent(*script, observers=[record(path)], **options)
     notes, written = io.StringIO(), io.StringIO()
-    plain = PlainRun(answers=notes, notes=notes, verbose=True)
-    live = LiveRun(Console(file=written, force_terminal=True, width=200, color_system=None))
+    plain = PlainView(answers=notes, notes=notes, verbose=True)
+    live = LiveView(Console(file=written, force_terminal=True, width=200, color_system=None))
     result = await follow(agent.stream("Buy four"), [plain, live])
     plain.close(result)
     return Shown(result, agent.snapshot(), Recording.read(path), notes.getvalue(), written.getvalue())

@@ -17,7 +17,7 @@ from rich.console import Console
 
 from agui_client import HttpAgent, Resolve
 from agui_client._cli.demo import PROGRAM, PROMPT, SCRIPTED
-from agui_client._cli.live_view import LiveView
+from agui_client._cli.live_view import DemoView
 from agui_client.demo import demo_agent
 from agui_client.terminal._watching import watch
 from agui_client.testing import serve
@@ -57,7 +57,7 @@ class _Paper(Console):
 def picture() -> str:
     """Return an SVG of what `agui demo` shows at a terminal."""
     console = _Paper()
-    view = LiveView(console, can_ask=True)
+    view = DemoView(console, can_ask=True)
     with serve(demo_agent(pace=0)) as server, asyncio.Runner() as runner:
         view.begin(["The demo agent answers at http://127.0.0.1:8000/", SCRIPTED], PROMPT)
         agent = HttpAgent(server.url)
