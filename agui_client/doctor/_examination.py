@@ -19,7 +19,7 @@ from agui_client._core.transport.timeouts import Timeouts, check_seconds
 from agui_client._version import __version__
 from agui_client.doctor._diagnosis import SEVERITIES, Ability, Diagnosis, Finding, ProbeResult, Verdict
 from agui_client.doctor._evidence import evidence, frame_text, shown
-from agui_client.doctor._exchanges import ProbeAgent, ProbeExchange, Tap
+from agui_client.doctor._exchanges import Capture, ProbeAgent, ProbeExchange
 from agui_client.doctor._judging import Seen, Symptom, is_burst, symptoms
 from agui_client.doctor._probes import PROBES, PROMPTS, Probe, SkippedError, tool_names
 from agui_client.errors import AGUIError, ConnectError, ConnectTimeoutError, UsageError
@@ -102,7 +102,7 @@ class Examination:
         """Whether the server answers, and takes runs of this client."""
         self.obstacle: str = ""
         """The reason for which no further probe makes sense; empty if there is none."""
-        self.tap: Tap = Tap()
+        self.tap: Capture = Capture()
         """The exchanges so far."""
         names = tool_names()
         self.tool_name: str = next(names)

@@ -144,7 +144,7 @@ class ProbeExchange:
 
 
 @dataclass(slots=True)
-class Tap:
+class Capture:
     """The exchanges of an examination, in order, and the secrets that were sent."""
 
     exchanges: list[ProbeExchange] = field(default_factory=list[ProbeExchange])
@@ -155,14 +155,14 @@ class Tap:
     """Parts of the request's headers and address that must not be shown."""
 
 
-class TappedTransport(Transport):
+class CapturingTransport(Transport):
     """The way to an agent, with a tap in it."""
 
-    tap: Tap
+    tap: Capture
     """The tap."""
 
     @classmethod
-    def around(cls, transport: Transport, tap: Tap) -> TappedTransport:
+    def around(cls, transport: Transport, tap: Capture) -> CapturingTransport:
         """Return the same way with a tap; it tries nothing again, and reads less.
 
         Args:
@@ -221,14 +221,14 @@ class ProbeAgent(HttpAgent):
     def __init__(
         self,
         agent: HttpAgent,
-        tap: Tap,
+        tap: Capture,
         timeout: Timeouts,
         changes: dict[str, Any],
         **options: Unpack[AgentOptions[Any]],
     ) -> None:
         options["null_fields"] = "drop"  # with a warning, to see what else there is
         super().__init__(agent.url, timeout=timeout, **options)
-        self._transport = TappedTransport.around(agent._transport, tap)
+        self._transport = CapturingTransport.around(agent._transport, tap)
         self._max_protocol_version = agent._max_protocol_version
         self._connect_url, self._examined = agent._connect_url, agent
         self.changes = changes
