@@ -12,7 +12,7 @@ from uuid import uuid4
 import anyio
 
 from agui_client._core.ground.concurrency import LoopThread
-from agui_client.batch._workers import Carried, ClusterError, run_dask_task, stop_rows
+from agui_client.batch._workers import ClusterError, PickledAgent, run_dask_task, stop_rows
 
 if TYPE_CHECKING:
     from typing import Self
@@ -43,7 +43,7 @@ class DaskCluster:
         with anyio.move_on_after(_CLOSING_SECONDS, shield=True):
             await self._call(self._stop)
 
-    async def send(self, carried: Carried, prompt: Prompt) -> bytes:
+    async def send(self, carried: PickledAgent, prompt: Prompt) -> bytes:
         """Submit a task, and wait for its value.
 
         Raises:
@@ -60,7 +60,7 @@ class DaskCluster:
         except Exception as error:
             raise ClusterError(f"the cluster did not run a row: {type(error).__name__}: {error}") from error
 
-    async def _submit(self, carried: Carried, prompt: Prompt) -> bytes:
+    async def _submit(self, carried: PickledAgent, prompt: Prompt) -> bytes:
         key = f"agui-row-{uuid4()}"
         self._tasks[key] = self._client.submit(run_dask_task, carried, prompt, key, key=key, pure=False)
         try:

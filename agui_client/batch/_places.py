@@ -22,7 +22,7 @@ from uuid import uuid4
 
 from agui_client._core.agent.agent import AbstractAgent
 from agui_client._core.protocol.prompts import prompt_messages
-from agui_client.batch._workers import AgentSource, Carried, made_agent
+from agui_client.batch._workers import AgentSource, PickledAgent, made_agent
 from agui_client.errors import UsageError
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def _here_or_far(on: Any, agents: Mapping[str, AgentSource], options: RunOptions
     from agui_client.batch._clusters import DaskCluster
 
     batch, pack = f"agui-batch-{uuid4()}", import_module("cloudpickle").dumps
-    carried = {name: Carried(batch, _content(source, options, pack)) for name, source in agents.items()}
+    carried = {name: PickledAgent(batch, _content(source, options, pack)) for name, source in agents.items()}
     return partial(_far, partial(DaskCluster, on, batch), carried)
 
 
@@ -116,7 +116,7 @@ async def _here(agents: Mapping[str, AbstractAgent[Any]], options: RunOptions) -
 
 
 @asynccontextmanager
-async def _far(open_cluster: Callable[[], DaskCluster], agents: Mapping[str, Carried]) -> AsyncGenerator[Ask]:
+async def _far(open_cluster: Callable[[], DaskCluster], agents: Mapping[str, PickledAgent]) -> AsyncGenerator[Ask]:
     """Run rows on the workers of a cluster."""
     async with open_cluster() as cluster:
 

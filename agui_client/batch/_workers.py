@@ -44,7 +44,7 @@ class WorkerLostError(AGUIError):
 
 
 @dataclass(frozen=True, slots=True)
-class Carried:
+class PickledAgent:
     """An agent on its way to workers; nothing of it is shown, as credentials may be in it."""
 
     batch: str
@@ -66,7 +66,7 @@ def made_agent(source: AgentSource) -> AbstractAgent[Any]:
     return made
 
 
-def run_row(carried: Carried, prompt: Prompt) -> bytes:
+def run_row(carried: PickledAgent, prompt: Prompt) -> bytes:
     """Run a row.
 
     Returns:
@@ -85,7 +85,7 @@ def run_row(carried: Carried, prompt: Prompt) -> bytes:
         return _packed(outcome)
 
 
-def run_dask_task(carried: Carried, prompt: Prompt, key: str) -> bytes:
+def run_dask_task(carried: PickledAgent, prompt: Prompt, key: str) -> bytes:
     """Run a row as a task of Dask, with room for other tasks beside it.
 
     Dask begins the tasks of a lost worker again, more often than once. Where two have begun, the scheduler knows.
