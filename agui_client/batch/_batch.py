@@ -31,7 +31,7 @@ from agui_client._core.transport.timeouts import check_number
 from agui_client.batch._journal import Journal
 from agui_client.batch._pace import Budget, Pace, RowRetry, is_refusal
 from agui_client.batch._places import place_of
-from agui_client.batch._progress import Progress, Summary, Tally
+from agui_client.batch._progress import Counts, Progress, Summary
 from agui_client.batch._results import ParsedT, RowResult, count_tokens, error_of, from_line, unfinished
 from agui_client.batch._rows import PromptOf, Row, RowSource, read_rows
 from agui_client.batch._workers import AgentSource, ClusterError
@@ -207,7 +207,7 @@ class Batch(Displayed, Generic[ParsedT]):
             None if parse is None else type_adapter(parse, "parse=", is_read_now=True)
         )
         self._journal: Journal | None = None
-        self._tally = Tally(len(jobs), dict.fromkeys(job.name for job in jobs))
+        self._tally = Counts(len(jobs), dict.fromkeys(job.name for job in jobs))
         self._is_begun = False
 
     @property

@@ -113,7 +113,7 @@ class Summary(Displayed, Record):
         return "\n".join(lines)
 
 
-class Tally:
+class Counts:
     """Counts the rows of a batch.
 
     Args:
