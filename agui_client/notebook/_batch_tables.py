@@ -23,7 +23,7 @@ from agui_client.batch._comparison import BatchComparison, RowChange
 from agui_client.batch._progress import Progress, Summary
 from agui_client.batch._results import RowResult
 from agui_client.notebook._content import beginning, elements_of
-from agui_client.notebook._elements import Bar, Bubble, Element, Fold, Line, bundle
+from agui_client.notebook._elements import Bar, ChatMessage, Details, Element, Line, bundle
 from agui_client.notebook._sortable_table import Quantity, SortableTable
 
 if TYPE_CHECKING:
@@ -189,14 +189,17 @@ def _grown(values: Sequence[float], text: str) -> Element:
 
 def _cell(shown: RowResult) -> Element:
     text = f"{shown.error.type}: {shown.error.message}" if shown.error else shown.text
-    return Fold(beginning(text) or "no text", [*_chat(shown), Line(_about(shown))], "bad" if shown.error else "dim")
+    return Details(beginning(text) or "no text", [*_chat(shown), Line(_about(shown))], "bad" if shown.error else "dim")
 
 
 def _chat(shown: RowResult) -> list[Element]:
     if shown.result is not None:
         chat = elements_of(shown.result)
     else:
-        chat = [Bubble("user", "user", shown.prompt), *([Bubble("agent", "agent", shown.text)] if shown.text else [])]
+        chat = [
+            ChatMessage("user", "user", shown.prompt),
+            *([ChatMessage("agent", "agent", shown.text)] if shown.text else []),
+        ]
     return [*chat, *([Line(f"{shown.error.type}: {shown.error.message}", "bad")] if shown.error else [])]
 
 

@@ -57,7 +57,7 @@ from agui_client._rendering.story import (
 from agui_client._rendering.views import MOST_VALUES, ShownCustom, find_view, shown_call
 from agui_client.batch._results import RowResult
 from agui_client.errors import UsageError
-from agui_client.notebook._elements import Bubble, Code, Element, Fold, Given, Image, Line, Tree, bundle
+from agui_client.notebook._elements import ChatMessage, Code, Details, Element, Image, Line, Tree, TrustedHtml, bundle
 
 if TYPE_CHECKING:
     from ag_ui.core import Interrupt
@@ -129,17 +129,17 @@ def of_result(shown: RunResult) -> list[Element]:
     elements = conversation(messages, calls, speakers=speakers)
     if shown.subagents:
         lines = [_subagent(each, speakers.name(each.subagent_run_id)) for each in shown.subagents]
-        elements.append(Fold(counted(len(lines), "subagent"), lines))
+        elements.append(Details(counted(len(lines), "subagent"), lines))
     elements += [*custom_events(shown.custom), *state_fold(shown.state)]
     if shown.warnings:
         warnings = [element for each in shown.warnings for element in elements_of(each)]
-        elements.append(Fold(counted(len(warnings), "warning"), warnings, "bad"))
+        elements.append(Details(counted(len(warnings), "warning"), warnings, "bad"))
     return [*elements, *closing_lines(shown)]
 
 
 @elements_of.register
 def _(shown: SubagentResult) -> list[Element]:
-    return [*([Bubble("agent", shown.name, shown.text)] if shown.text else []), _subagent(shown, shown.name)]
+    return [*([ChatMessage("agent", shown.name, shown.text)] if shown.text else []), _subagent(shown, shown.name)]
 
 
 @elements_of.register
@@ -233,10 +233,10 @@ def _custom(name: str, values: tuple[Any, ...], drawings: Drawings) -> Element:
     if find_view(("custom", name)) is not None:
         drawing = drawings.of(("custom", name), "", ShownCustom(name, values[-1], values))
         if drawing is not None:
-            return Fold(name, [_drawn(drawing)], is_open=True)
+            return Details(name, [_drawn(drawing)], is_open=True)
     times = f" · {len(values)} times" if len(values) > 1 else ""
     plain = hidden_json(to_jsonable_python(values[-_MOST_CUSTOM:], by_alias=True, fallback=repr))
-    return Fold(f"custom {name}{times}", [Tree(plain[0] if len(values) == 1 else plain)])
+    return Details(f"custom {name}{times}", [Tree(plain[0] if len(values) == 1 else plain)])
 
 
 def _call(call: ToolCallStory, drawings: Drawings, is_live: bool) -> Element:
@@ -245,12 +245,12 @@ def _call(call: ToolCallStory, drawings: Drawings, is_live: bool) -> Element:
     if find_view(("tool", call.name)) is not None:
         drawing = drawings.of(("tool", call.name), call.tool_call_id, shown_call(call))
         if drawing is not None:
-            return Fold(f"{owner}{call.name} → {call.facts}", [_drawn(drawing)], is_open=True)
+            return Details(f"{owner}{call.name} → {call.facts}", [_drawn(drawing)], is_open=True)
     content: list[Element] = [_value(arguments)]
     if is_live and call.status == "arriving":
         partial = shown_call(call).partial_arguments
         content = [_value(call.arguments if partial is None else partial), Line("arguments still arrive")]
-        return Fold(f"{owner}{call.name} …", content, "unfinished", is_open=True)
+        return Details(f"{owner}{call.name} …", content, "unfinished", is_open=True)
     if call.progress and call.result is None:
         content.append(Line(f"progress: {call.progress[-1]}"))
     if call.result is not None:
@@ -259,7 +259,7 @@ def _call(call: ToolCallStory, drawings: Drawings, is_live: bool) -> Element:
         content += [Line(call.error, "bad")] if call.error and call.error != call.result else []
     summary = f"{owner}{call.name} {beginning(as_text(arguments))} → {call.facts}"
     is_good = call.status in ("succeeded", "answered")
-    return Fold(summary, content, "good" if is_good else "bad", is_open=bool(call.pictures))
+    return Details(summary, content, "good" if is_good else "bad", is_open=bool(call.pictures))
 
 
 def _subagent(shown: SubagentResult, name: str) -> Line:
@@ -278,7 +278,7 @@ def of_this_call(messages: Sequence[Message], is_new: Callable[[str], bool]) -> 
 
 def state_fold(state: Any) -> list[Element]:
     """Describe the state; an empty one is left out."""
-    return [Fold("state", [Tree(state)])] if state not in (None, {}, []) else []
+    return [Details("state", [Tree(state)])] if state not in (None, {}, []) else []
 
 
 def closing_lines(result: RunResult) -> list[Line]:
@@ -305,31 +305,34 @@ def _message(message: Message, speakers: Speakers, drawings: Drawings, is_though
     match message:
         case ReasoningMessage():
             summary = f"{owner}thought: {beginning(message.content)}"
-            return [Fold(summary, [Bubble("system", "reasoning", message.content)], is_open=is_thought)]
+            return [Details(summary, [ChatMessage("system", "reasoning", message.content)], is_open=is_thought)]
         case ActivityMessage():
             drawing = drawings.of(("activity", message.activity_type), message.id, message)
             content = Tree(message.content) if drawing is None else _drawn(drawing)
-            return [Fold(f"{owner}activity {message.activity_type}", [content], is_open=drawing is not None)]
+            return [Details(f"{owner}activity {message.activity_type}", [content], is_open=drawing is not None)]
         case UserMessage():
             rest, pictures = split_pictures(message.content)
             text = content_text(rest, "\n")
-            bubbles = [Bubble("user", author, text)] if text or not pictures else []
+            bubbles = [ChatMessage("user", author, text)] if text or not pictures else []
             return [*bubbles, *(Image(*each, side="user") for each in pictures)]
         case AssistantMessage():
-            return [Bubble("agent", author, message.content)] if message.content else []
+            return [ChatMessage("agent", author, message.content)] if message.content else []
         case ToolMessage():
             rest, pictures = split_pictures(message.content)
             shown = [_text(content_text(rest, "\n")), *(Image(*each) for each in pictures)]
-            return [Fold(f"result of {message.tool_call_id}", shown, is_open=bool(pictures))]
+            return [Details(f"result of {message.tool_call_id}", shown, is_open=bool(pictures))]
         case _:
             return [
-                Fold(f"{message.role} message", [Bubble("system", message.role, content_text(message.content, "\n"))])
+                Details(
+                    f"{message.role} message",
+                    [ChatMessage("system", message.role, content_text(message.content, "\n"))],
+                )
             ]
 
 
 def _drawn(drawing: Drawing) -> Element:
     """Return what a view drew, as an element."""
-    return Code(drawing.text) if drawing.html is None else Given(drawing.html, drawing.text)
+    return Code(drawing.text) if drawing.html is None else TrustedHtml(drawing.html, drawing.text)
 
 
 def _text(text: str) -> Element:

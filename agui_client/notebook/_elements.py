@@ -77,7 +77,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Bubble:
+class ChatMessage:
     """A message in a chat."""
 
     side: Literal["user", "agent", "system"]
@@ -163,7 +163,7 @@ class Tree:
 
 
 @dataclass(frozen=True, slots=True)
-class Fold:
+class Details:
     """Elements that unfold below a line."""
 
     summary: str
@@ -243,7 +243,7 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class TrustedHtml:
     """Content that the application drew itself: it is trusted, and shown as it is."""
 
     as_html: str
@@ -291,9 +291,9 @@ def typeset(elements: Sequence[Element]) -> list[Element]:
 
 def _typeset(element: Element) -> Element:
     match element:
-        case Bubble():
+        case ChatMessage():
             return replace(element, has_math=True)
-        case Fold():
+        case Details():
             return replace(element, content=typeset(element.content))
         case _:
             return element

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from agui_client.evaluation._outcomes import Evaluation, Outcome, headline, table_of
 from agui_client.notebook._content import conversation, elements_of
-from agui_client.notebook._elements import Bar, Element, Fold, Line, Table
+from agui_client.notebook._elements import Bar, Details, Element, Line, Table
 
 _MOST = 20
 
@@ -33,11 +33,11 @@ def _cells(shown: Evaluation, heads: list[str], row: list[str]) -> Iterator[Elem
             each for each in shown.outcomes if (each.scenario.name, each.agent) == (row[0], agent) and not each.passed
         ]
         failed = [element for each in own[:_MOST] for element in elements_of(each)]
-        yield Fold(text, failed, "bad") if failed else Line(text)
+        yield Details(text, failed, "bad") if failed else Line(text)
 
 
 @elements_of.register
 def _(shown: Outcome) -> list[Element]:
     reasons = [Line(reason, "bad") for reason in shown.reasons]
     chat = [] if shown.trial is None else conversation(shown.trial.messages)
-    return [Fold(shown.title, [*reasons, *chat], "good" if shown.passed else "bad")]
+    return [Details(shown.title, [*reasons, *chat], "good" if shown.passed else "bad")]

@@ -25,7 +25,7 @@ from agui_client._rendering.forms import AnswerForm, FormError, decision_form, r
 from agui_client._rendering.story import as_json
 from agui_client.errors import CannotWaitError, InterruptsNotCoveredError
 from agui_client.notebook._cell_widget import has_widgets
-from agui_client.notebook._elements import Code, Fold, Line, Tree
+from agui_client.notebook._elements import Code, Details, Line, Tree
 from agui_client.notebook._question_panel import Field, Panel, QuestionButton, form_field, rows_of
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def _decided(request: ApprovalRequest, decision: Approve | Deny) -> Element:
         edits = "" if decision.arguments is None else f", {_changes(request.arguments, decision.arguments)}"
         approved = "Always approved" if decision.always else "Approved"
         line, tone = f"{approved} by you {_clock()} · {request.name}{edits}", "good"
-    return Fold(line, [Line(request.tool.description), Tree(dict(request.arguments))], tone)
+    return Details(line, [Line(request.tool.description), Tree(dict(request.arguments))], tone)
 
 
 def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
@@ -201,7 +201,7 @@ def _answered(question: str, choice: str, form: AnswerForm | None, values: Mappi
             if typed
         ]
         given = [f"{title}: {_beginning(text)}" for title, text in texts if text.strip()]
-    return Fold(" · ".join([f"{verb} by you {_clock()}", *given]), [Code(question)], tone)
+    return Details(" · ".join([f"{verb} by you {_clock()}", *given]), [Code(question)], tone)
 
 
 def _said(error: FormError) -> str:

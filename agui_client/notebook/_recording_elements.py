@@ -34,7 +34,7 @@ from agui_client.inspector import inspector_page
 from agui_client.inspector._prices import Prices, with_cost
 from agui_client.inspector._summary import RecordingSummary, RequestSummary, RowSummary, by_calls, summary_of
 from agui_client.notebook._content import beginning, conversation, elements_of, of_this_call, waiting_lines
-from agui_client.notebook._elements import Bubble, Code, Element, Fold, Line, Table, Tree, page
+from agui_client.notebook._elements import ChatMessage, Code, Details, Element, Line, Table, Tree, page
 from agui_client.notebook._timeline import Moment, Moments, Stretch, Timeline, Wide
 from agui_client.recording import Recording
 from agui_client.recording._matching import ABSENT, changed_places
@@ -117,11 +117,11 @@ def of_recording(shown: RecordingSummary, prices: Prices) -> list[Element]:
         rows = [row for request in requests for row in request.rows]
         elements += [
             _timeline([("", shown)]),
-            Fold(f"events, in {len(rows)} rows", [_moments(rows, requests[0].at)], is_open=True),
+            Details(f"events, in {len(rows)} rows", [_moments(rows, requests[0].at)], is_open=True),
         ]
     else:
         elements.append(Line(_NO_EVENTS))
-    elements.append(Fold("messages", _chat(requests, shown.speakers), is_open=True))
+    elements.append(Details("messages", _chat(requests, shown.speakers), is_open=True))
     elements += [Line(each) for request in requests for each in request.lines]
     elements += waiting_lines(requests[-1].interrupts, speakers=shown.speakers)
     changes = [
@@ -131,17 +131,17 @@ def of_recording(shown: RecordingSummary, prices: Prices) -> list[Element]:
     ]
     if changes:
         table = Table(["time", "place", "before", "after"], changes[-_MOST_CHANGES:])
-        elements.append(Fold(f"changes of the state: {len(changes)}", [table]))
-    elements.append(Fold("state at the end", [Tree(requests[-1].state)]))
+        elements.append(Details(f"changes of the state: {len(changes)}", [table]))
+    elements.append(Details("state at the end", [Tree(requests[-1].state)]))
     calls = [call for request in requests for call in request.calls]
     if calls:
-        elements.append(Fold(f"tool calls: {len(calls)}", [_call_table(calls)]))
+        elements.append(Details(f"tool calls: {len(calls)}", [_call_table(calls)]))
     if shown.usage:
-        elements.append(Fold(f"tokens: {_tokens(shown.usage)}", _token_table(requests, prices)))
-    elements.append(Fold(f"requests: {len(requests)}", _request_lines(requests)))
+        elements.append(Details(f"tokens: {_tokens(shown.usage)}", _token_table(requests, prices)))
+    elements.append(Details(f"requests: {len(requests)}", _request_lines(requests)))
     problems = [Line(each, "bad") for request in requests for each in request.problems]
     if problems:
-        elements.append(Fold(f"warnings and errors: {len(problems)}", problems, "bad", is_open=True))
+        elements.append(Details(f"warnings and errors: {len(problems)}", problems, "bad", is_open=True))
     return elements
 
 
@@ -169,7 +169,7 @@ def of_two(one: RecordingSummary, other: RecordingSummary, prices: Prices) -> li
             Line(f"{name}: {_tokens(each.usage) if each.usage else 'no tokens were reported'}")
             for name, each in (("A", one), ("B", other))
         ]
-        elements.append(Fold("tokens", [*both, *_price_note(prices, [*one.usage, *other.usage])], is_open=True))
+        elements.append(Details("tokens", [*both, *_price_note(prices, [*one.usage, *other.usage])], is_open=True))
     return elements
 
 
@@ -287,7 +287,7 @@ def _text(text: str) -> Element:
     if len(text) <= 80 and "\n" not in text:
         return Code(text)
     value = read_json(text)
-    return Fold(beginning(text), [Tree(value) if isinstance(value, dict | list) else Code(text)])
+    return Details(beginning(text), [Tree(value) if isinstance(value, dict | list) else Code(text)])
 
 
 def _value(value: Any) -> Element:
@@ -343,11 +343,11 @@ def _request_lines(requests: Sequence[RequestSummary]) -> list[Element]:
 # --- two recordings
 
 
-def _pair(number: int, pair: Pair, speakers: Speakers) -> Fold:
+def _pair(number: int, pair: Pair, speakers: Speakers) -> Details:
     one, other = pair
     if one is None or other is None:
         side, only = ("A", one) if other is None else ("B", other)
-        return Fold(f"call {number}: only in {side}", [] if only is None else _alone(only, speakers), "bad")
+        return Details(f"call {number}: only in {side}", [] if only is None else _alone(only, speakers), "bad")
     parts: dict[str, list[Element]] = {
         "request": _differing_places(one.asked, other.asked),
         "messages": _message_differences(one, other),
@@ -356,12 +356,12 @@ def _pair(number: int, pair: Pair, speakers: Speakers) -> Fold:
         "ending": [] if _end(one) == _end(other) else [Line(f"A: {_end(one)}"), Line(f"B: {_end(other)}")],
     }
     found = [name for name, elements in parts.items() if elements]
-    content: list[Element] = [Fold(name, elements, is_open=True) for name, elements in parts.items() if elements]
+    content: list[Element] = [Details(name, elements, is_open=True) for name, elements in parts.items() if elements]
     if one.rows and other.rows:
-        content.append(Fold("events", [_event_differences(one, other)]))
+        content.append(Details("events", [_event_differences(one, other)]))
     verdict = f"differs in {', '.join(found)}" if found else "the same"
     times = f"{seconds_text(one.until - one.at)} and {seconds_text(other.until - other.at)}"
-    return Fold(f"call {number}: {verdict} · {times}", content, "bad" if found else "good", is_open=bool(found))
+    return Details(f"call {number}: {verdict} · {times}", content, "bad" if found else "good", is_open=bool(found))
 
 
 def _end(request: RequestSummary) -> str:
@@ -409,7 +409,7 @@ def _bubble(said: tuple[str, str] | None, is_same: bool) -> Element:
     return (
         Line(f"{role}: {beginning(text)}")
         if is_same
-        else Bubble("agent" if role == "assistant" else "system", role, text)
+        else ChatMessage("agent" if role == "assistant" else "system", role, text)
     )
 
 
