@@ -41,7 +41,7 @@ _LEGACY_MEMBERS = frozenset({"type", "mimeType", "data", "url", "id", "filename"
 _GONE: Any = object()
 
 
-class CompatibilityBoundary:
+class Translator:
     """Translates one stream's retired shapes.
 
     Args:

@@ -6,7 +6,7 @@ errors, which take 1.6 GB and seconds in which no other task runs.
 To change
 
 - how many faults of an event or input are found: this module has the validators, which stop at the first one of each
-  list; `Stripper` in `_core/protocol/validation.py` chooses between them and pydantic's own
+  list; `Sanitizer` in `_core/protocol/validation.py` chooses between them and pydantic's own
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from agui_client._core.protocol.compat import CompatibilityBoundary
+from agui_client._core.protocol.compat import Translator
 from agui_client._core.protocol.events import UnrecognizedEvent, WireEvent
 from agui_client._core.protocol.expand import KIND_OF_CHUNK, Expander
 from agui_client._core.protocol.outcome import OutcomeTracker
@@ -42,7 +42,7 @@ class Pipeline:
     def __init__(
         self, reducer: Reducer, warnings: WarningLog, *, null_fields: NullFields = "reject", strict: bool = False
     ) -> None:
-        self.compat: CompatibilityBoundary = CompatibilityBoundary(warnings)
+        self.compat: Translator = Translator(warnings)
         """The translation of retired shapes, which middleware needs as well."""
         self.verifier: Verifier = Verifier(warnings, strict=strict)
         """The stage that knows which items are open, and which thread and run were asked for."""

@@ -33,7 +33,7 @@ from agui_client._core.protocol.placeholders import without_mark
 from agui_client._core.protocol.plain_json import members_as_json, write
 from agui_client._core.protocol.problems import Refusal, summary
 from agui_client._core.protocol.schema import is_array, is_object, record
-from agui_client._core.protocol.validation import Stripper
+from agui_client._core.protocol.validation import Sanitizer
 from agui_client._core.protocol.verify import version_key
 from agui_client._core.protocol.warnings import WarningLog
 from agui_client.errors import UsageError
@@ -160,7 +160,7 @@ def _stripped(run_input: RunAgentInput, warnings: WarningLog) -> RunAgentInput:
         _refuse(refusals)
     data = upgraded_messages(data, warnings)
     data["protocolVersion"] = PROTOCOL_VERSION
-    stripper = Stripper(warnings, "the run input", rule="INPUT-3", nulls="omit")
+    stripper = Sanitizer(warnings, "the run input", rule="INPUT-3", nulls="omit")
     prepared: RunAgentInput | None = stripper.validated(_INPUT, stripper.strip(_INPUT, data))
     return _refuse(stripper.refusals) if prepared is None else prepared
 

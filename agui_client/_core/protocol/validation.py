@@ -58,7 +58,7 @@ class Unknown:
     """The value, shortened, as the subject of a sentence."""
 
 
-class Stripper:
+class Sanitizer:
     """Strips unknown material from one value, copying only the containers that change.
 
     Args:
@@ -281,7 +281,7 @@ class Validator:
         if structure is None:
             self._warnings.add("PROC-7", f"unknown event type {name}", event_type=name, reaction="dropped")
             return None
-        stripper = Stripper(self._warnings, name, event_type=name, nulls=self._null_fields)
+        stripper = Sanitizer(self._warnings, name, event_type=name, nulls=self._null_fields)
         stripped = stripper.strip(structure, data)
         if isinstance(stripped, Unknown):
             stripper.report(stripped, "")

@@ -23,7 +23,7 @@ from agui_client._core.transport.timeouts import UNLIMITED
 from agui_client.errors import AGUIError
 
 if TYPE_CHECKING:
-    from agui_client._core.protocol.compat import CompatibilityBoundary
+    from agui_client._core.protocol.compat import Translator
     from agui_client._core.run.call import Call
     from agui_client._core.run.scope import RunScope
 
@@ -47,7 +47,7 @@ class RunSource(Source):
         scope: The run.
     """
 
-    def __init__(self, run: Run, call: Call, compat: CompatibilityBoundary, scope: RunScope) -> None:
+    def __init__(self, run: Run, call: Call, compat: Translator, scope: RunScope) -> None:
         self._compat = compat
         self._scope = scope
         self._opened: list[AsyncIterator[WireEvent]] = []

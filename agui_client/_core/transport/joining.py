@@ -12,7 +12,7 @@ from typing import Any
 
 from ag_ui.core import EventType, RunStartedEvent
 
-from agui_client._core.protocol.compat import CompatibilityBoundary
+from agui_client._core.protocol.compat import Translator
 from agui_client._core.protocol.events import TERMINAL, UnrecognizedEvent, WireEvent, is_terminal
 from agui_client._core.protocol.plain_json import object_in
 from agui_client._core.protocol.schema import EVENT_MODELS
@@ -200,7 +200,7 @@ class _NoWarnings(WarningLog):
 
 
 # One of each serves all streams: what they remember of one belongs to retired types, which do not come here.
-_translated = CompatibilityBoundary(_NoWarnings()).feed
+_translated = Translator(_NoWarnings()).feed
 _without_unknown = Validator(_NoWarnings(), null_fields="drop").feed
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agui_client._core.protocol.compat import CompatibilityBoundary
+from agui_client._core.protocol.compat import Translator
 from agui_client._core.protocol.events import UnrecognizedEvent
 from agui_client._core.protocol.validation import Validator
 from agui_client._core.protocol.verify import Verifier
@@ -20,7 +20,7 @@ Wire = dict[str, Any]
 def translated(*events: Wire) -> tuple[list[Wire], list[tuple[str, str]]]:
     """What a stream of JSON events becomes, and the warnings as (rule, message)."""
     warnings = WarningLog()
-    boundary = CompatibilityBoundary(warnings)
+    boundary = Translator(warnings)
     given = copy.deepcopy(events)
     left: list[Wire] = []
     for event in events:
@@ -57,7 +57,7 @@ IMAGE = {"type": "image", "source": {"type": "data", "value": "AAAA", "mimeType"
 def test_what_is_not_retired_passes_as_the_same_object(data: Wire) -> None:
     warnings = WarningLog()
     event = UnrecognizedEvent(data["type"], data)
-    assert CompatibilityBoundary(warnings).feed(event) is event
+    assert Translator(warnings).feed(event) is event
     assert warnings.records() == []
 
 
@@ -97,7 +97,7 @@ def test_each_thinking_span_and_message_gets_an_id_of_its_own() -> None:
 @pytest.mark.requirement("VER-11")
 def test_the_title_of_a_thinking_span_is_lost_with_a_warning() -> None:
     warnings, event = WarningLog(), {"type": "THINKING_START", "title": "Working"}
-    left = CompatibilityBoundary(warnings).feed(UnrecognizedEvent("THINKING_START", event))
+    left = Translator(warnings).feed(UnrecognizedEvent("THINKING_START", event))
     assert "title" not in left.data
     lost = "title of THINKING_START lost: REASONING_START has no place for it; upgrade the producer"
     assert ("VER-11", lost, "/title") in [(record.rule, record.message, record.path) for record in warnings.records()]
@@ -123,7 +123,7 @@ def test_a_thinking_event_without_its_opener_stays_an_orphan(orphan: Wire) -> No
     closed = ["THINKING_START", "THINKING_TEXT_MESSAGE_START", "THINKING_TEXT_MESSAGE_END", "THINKING_END"]
     events = [{"type": "RUN_STARTED", "threadId": "t", "runId": "r"}, *({"type": name} for name in closed)]
     warnings = WarningLog()
-    boundary, enforcer, verifier = CompatibilityBoundary(warnings), Validator(warnings), Verifier(warnings)
+    boundary, enforcer, verifier = Translator(warnings), Validator(warnings), Verifier(warnings)
     verifier.begin("t", "r")
 
     def feed(data: Wire) -> None:
@@ -258,7 +258,7 @@ def test_data_goes_before_url_and_the_filename_into_the_metadata() -> None:
 
 @pytest.mark.requirement("VER-6")
 def test_a_malformed_value_in_a_binary_part_stays_malformed() -> None:
-    event = CompatibilityBoundary(WarningLog()).feed(
+    event = Translator(WarningLog()).feed(
         UnrecognizedEvent("MESSAGES_SNAPSHOT", snapshot(user({**BINARY, "data": 42})))
     )
     with pytest.raises(InvalidEventError) as caught:
@@ -271,4 +271,4 @@ def test_a_malformed_value_in_a_binary_part_stays_malformed() -> None:
 )
 def test_a_part_of_no_known_kind_is_left_to_enforcement(part: Any) -> None:
     event = UnrecognizedEvent("MESSAGES_SNAPSHOT", snapshot(user(part)))
-    assert CompatibilityBoundary(WarningLog()).feed(event) is event
+    assert Translator(WarningLog()).feed(event) is event

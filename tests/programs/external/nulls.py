@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 from ag_ui.core import Event
 from pydantic import TypeAdapter
 
-from agui_client._core.protocol.compat import CompatibilityBoundary
+from agui_client._core.protocol.compat import Translator
 from agui_client._core.protocol.decode import Decoder
 from agui_client._core.protocol.events import UnrecognizedEvent
 from agui_client._core.protocol.schema import is_object
@@ -122,7 +122,7 @@ def _read(event: Json, null_fields: NullFields) -> tuple[str | None, int, Json]:
     try:
         decoded = Decoder(warnings).feed(json.dumps(event))
         if isinstance(decoded, UnrecognizedEvent):
-            decoded = CompatibilityBoundary(warnings).feed(decoded)
+            decoded = Translator(warnings).feed(decoded)
         left = Validator(warnings, null_fields=null_fields).feed(decoded)
     except ProtocolError as refused:
         return str(refused), len(warnings.records()), {}
