@@ -23,7 +23,7 @@ from agui_client._core.protocol.schema import is_object
 from agui_client._core.protocol.traits import TRAITS, Subject, types_about
 from agui_client._core.run.subagents import JOURNAL, partial_message_ids, without_journal
 from agui_client.teams._id_scope import (
-    IdScope,
+    IdMap,
     Translations,
     as_pointer,
     changed,
@@ -53,7 +53,7 @@ _ENDS: dict[type, type[Any]] = {each: _END_OF[TRAITS[each].about] for each in ty
 _END_TYPES = frozenset(_ENDS.values())
 
 
-class Owners:
+class ItemOwners:
     """The owners of all items of a run: an item that another call of a member goes on with keeps its own (SUB-3).
 
     Args:
@@ -98,12 +98,12 @@ class EventForwarder:
 
     def __init__(
         self,
-        ids: IdScope,
+        ids: IdMap,
         *,
         speaks: bool,
         state: StatePolicy,
         state_key: str,
-        owners: Owners,
+        owners: ItemOwners,
         baseline: Any = _PLACED,
     ) -> None:
         self._ids, self._state_key = ids, state_key

@@ -121,7 +121,7 @@ class Translations:
         return pair[1] if pair is not None and pair[0] is above else None
 
 
-class IdScope:
+class IdMap:
     """The ids of one invocation of a member.
 
     Args:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from agui_client._core.verbs.async_run import AgentRun
     from agui_client.teams._call_journal import CallRecord
     from agui_client.teams._event_forwarder import EventForwarder
-    from agui_client.teams._id_scope import IdScope
+    from agui_client.teams._id_scope import IdMap
 
 
 class InFlightCalls(NamedTuple):
@@ -56,7 +56,7 @@ class Keep(Protocol):
 _NO_CALLS = InFlightCalls([], None)
 
 
-def continuation_of(journal: CallRecord | None, input: RunAgentInput, ids: IdScope) -> Continuation | None:
+def continuation_of(journal: CallRecord | None, input: RunAgentInput, ids: IdMap) -> Continuation | None:
     """Return the place where a member's process ended, if it was between two runs.
 
     Args:
@@ -89,7 +89,7 @@ class InFlightTools:
 
     def __init__(
         self,
-        ids: IdScope,
+        ids: IdMap,
         forwarder: EventForwarder,
         journal: CallRecord | None,
         keep: Keep | None,

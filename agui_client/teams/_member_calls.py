@@ -50,8 +50,8 @@ from agui_client.teams._call_journal import (
     last_id,
     waiting_record,
 )
-from agui_client.teams._event_forwarder import Owners, is_partial
-from agui_client.teams._id_scope import IdScope, as_pointer, changed, flow_of, split_interrupt_id, split_invocation
+from agui_client.teams._event_forwarder import ItemOwners, is_partial
+from agui_client.teams._id_scope import IdMap, as_pointer, changed, flow_of, split_interrupt_id, split_invocation
 from agui_client.teams._limits import TeamBudget, TeamLimitError, TeamLimits
 from agui_client.teams._members import Member, OnError, member_state
 from agui_client.teams._snapshot_events import stands_in, whole_snapshot, whole_steps, with_restated
@@ -138,7 +138,7 @@ class MemberCalls:
             begin = self.state.begin(document_as_json(document), has_state=input.state is not None)
             self.first_events.append(begin)
         self._answers = answers
-        self._owners = Owners(input.messages)
+        self._owners = ItemOwners(input.messages)
         self._turns = anyio.CapacityLimiter(limits.at_once or math.inf)
         self._budget = TeamBudget(limits, *document.used)
         self._over = max((record.over for record in document.calls.values()), default=0)
@@ -467,7 +467,7 @@ class MemberCalls:
             # A team takes up its own members.
             return
         member, messages = call.member, self.thread.messages
-        ids, marks = IdScope(call.invocation, f"{self._thread_of(call.invocation, record)}/"), {self.journal.after}
+        ids, marks = IdMap(call.invocation, f"{self._thread_of(call.invocation, record)}/"), {self.journal.after}
         if record.begin is not None:
             # The words of others may have been said anew since, behind those of this member.
             marks = {record.begin, record.last} - {""}

@@ -21,8 +21,8 @@ from ag_ui.core import (
 
 from agui_client._core.protocol.schema import is_object
 from agui_client._core.run.subagents import JOURNAL, without_journal
-from agui_client.teams._event_forwarder import Owners, Whole
-from agui_client.teams._id_scope import IdScope, changed, split_interrupt_id
+from agui_client.teams._event_forwarder import ItemOwners, Whole
+from agui_client.teams._id_scope import IdMap, changed, split_interrupt_id
 from agui_client.teams._members import Member, member_context, member_state, member_tools
 from agui_client.teams._transcript import Shown, TeamTranscript
 
@@ -45,7 +45,7 @@ class MemberInput:
     """
 
     def __init__(
-        self, member: Member, outer: RunAgentInput, ids: IdScope, transcript: TeamTranscript, prompt: Content | None
+        self, member: Member, outer: RunAgentInput, ids: IdMap, transcript: TeamTranscript, prompt: Content | None
     ) -> None:
         self._member, self._outer, self._ids = member, outer, ids
         self.shown: Shown = transcript.shown(outer.messages, ids, member.sees or ("all" if prompt is None else None))
@@ -109,7 +109,7 @@ class MemberInput:
         update = {"run_id": str(uuid4()), "messages": [*messages, told], "state": state, "resume": None}
         return before.model_copy(update=update)
 
-    def prompt_events(self, owners: Owners, misfit: str | None = None) -> list[Event | Whole]:
+    def prompt_events(self, owners: ItemOwners, misfit: str | None = None) -> list[Event | Whole]:
         """Return the events of what the member is asked; none if it was asked before.
 
         Args:

@@ -46,8 +46,15 @@ from agui_client._core.run.subagents import SubagentResult, name_member, usage_o
 from agui_client._core.verbs.caller_run import caller_end
 from agui_client._serving.caller_input import TRUSTING, continued_run, served_run
 from agui_client.errors import ParseError, RunFailedError
-from agui_client.teams._event_forwarder import EventForwarder, Owners, Whole, as_partial, is_partial, journal_operations
-from agui_client.teams._id_scope import IdScope, changed, flow_of, invocation_id
+from agui_client.teams._event_forwarder import (
+    EventForwarder,
+    ItemOwners,
+    Whole,
+    as_partial,
+    is_partial,
+    journal_operations,
+)
+from agui_client.teams._id_scope import IdMap, changed, flow_of, invocation_id
 from agui_client.teams._in_flight_tools import InFlightTools, continuation_of
 from agui_client.teams._member_input import MemberInput, answers_for
 from agui_client.teams._members import Member, answer_schema, as_member, messages_of
@@ -156,7 +163,7 @@ class SubagentRun:
         transcript: TeamTranscript | None = None,
         journal: CallRecord | None = None,
         keep: Keep | None = None,
-        owners: Owners | None = None,
+        owners: ItemOwners | None = None,
     ) -> None:
         self.member = member = as_member(member)
         key = member.key
@@ -169,8 +176,8 @@ class SubagentRun:
         self.error = self.failure = self.state = None
         remembers = member.memory == "thread" and not (journal is not None and journal.is_apart)
         prefix = f"{key if remembers else self.subagent_run_id}/"
-        self._owners = owners or Owners(input.messages)
-        self._ids = IdScope(self.subagent_run_id, prefix, self._owners.translations[prefix])
+        self._owners = owners or ItemOwners(input.messages)
+        self._ids = IdMap(self.subagent_run_id, prefix, self._owners.translations[prefix])
         self._further = {tool.name for tool in tools}
         self._given = MemberInput(member, input, self._ids, transcript or TeamTranscript({key: member.name}), prompt)
         self._shown, self._own_ids = self._given.shown, self._given.own_ids

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from ag_ui.core import AssistantMessage, Message, ToolMessage, UserMessage
 
 from agui_client.teams._event_forwarder import is_partial
-from agui_client.teams._id_scope import IdScope, changed, is_said_by_team, owner_key, speakers
+from agui_client.teams._id_scope import IdMap, changed, is_said_by_team, owner_key, speakers
 from agui_client.teams._members import Member, Sees
 
 _TEAM = "team"
@@ -56,7 +56,7 @@ class TeamTranscript:
         # The places of what members said since the last prompt, by the paths of their keys.
         self._turn = dict[tuple[str, ...], list[int]]()
 
-    def shown(self, messages: Sequence[Message], ids: IdScope, sees: Sees | None) -> Shown:
+    def shown(self, messages: Sequence[Message], ids: IdMap, sees: Sees | None) -> Shown:
         """Return what a member is shown.
 
         Args:
