@@ -78,7 +78,7 @@ _LAYERS = (
 )
 """The layers, from high to low: each folder and each module of the package. A module imports of its own folder and of
 the layers below it, whether at once, in a function, for type checkers, or by a string."""
-_NAMING = {"ContextVar", "PrivateLoop", "files", "logging.getLogger"}
+_NAMING = {"ContextVar", "BackgroundLoop", "files", "logging.getLogger"}
 """Functions of the name of a logger, a thread or a folder."""
 _TOGETHER = {"_core.ground", "errors"}
 """What imports of each other in one layer: tracebacks name errors by a module that is public."""

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, Unpack, overload
 import anyio
 
 from agui_client._core.agent.agent import AbstractAgent
-from agui_client._core.ground.concurrency import LoopThread, PrivateLoop, side_by_side, spawn
+from agui_client._core.ground.concurrency import BackgroundLoop, LoopThread, side_by_side, spawn
 from agui_client._core.ground.display import Displayed
 from agui_client._core.ground.plain_text import printable
 from agui_client._core.ground.type_adapters import type_adapter
@@ -403,7 +403,7 @@ class Batch(Displayed, Generic[ParsedT]):
                     await room.acquire()
                     finished.put((done, partial(loop.call, room.release)))
 
-        loop = PrivateLoop(produce, "agui batch", finished.put)
+        loop = BackgroundLoop(produce, "agui batch", finished.put)
         with shown_while(self), _running(loop):
             while (item := finished.get()) is not None:
                 if isinstance(item, BaseException):
@@ -414,7 +414,7 @@ class Batch(Displayed, Generic[ParsedT]):
 
 
 @contextmanager
-def _running(loop: PrivateLoop) -> Generator[None]:
+def _running(loop: BackgroundLoop) -> Generator[None]:
     loop.start()
     try:
         yield

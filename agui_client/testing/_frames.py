@@ -8,7 +8,7 @@ from ag_ui.core import RunAgentInput
 
 from agui_client._checking.texts import SSE_BLOCK, SSE_DATA
 from agui_client._core.verbs.sse import frame_of
-from agui_client.testing._steps import Gate, Pause, Scene, play
+from agui_client.testing._steps import Gate, Pause, ScriptContext, play
 
 if TYPE_CHECKING:
     from agui_client.testing._steps import Step
@@ -22,7 +22,7 @@ def sse(*steps: Step, newline: str = "\n", input: RunAgentInput | None = None) -
         newline: The end of each line: "\n", "\r\n" or "\r" (SSE-7).
         input: The input a `turn` answers; None answers thread "thread-1", run "run-1".
     """
-    scene = Scene(input or RunAgentInput(thread_id="thread-1", run_id="run-1", messages=[]))
+    scene = ScriptContext(input or RunAgentInput(thread_id="thread-1", run_id="run-1", messages=[]))
     played = [item for step in steps for item in play(step, scene)]
     frames = b"".join(frame_of(item) for item in played if not isinstance(item, Pause | Gate))
     return frames.replace(b"\n", newline.encode())

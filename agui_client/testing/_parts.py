@@ -44,7 +44,7 @@ from pydantic import BaseModel, ValidationError
 
 from agui_client._core.protocol.problems import shortened
 from agui_client.errors import UsageError
-from agui_client.testing._steps import Gate, Part, Pause, Scene, Step, play
+from agui_client.testing._steps import Gate, Part, Pause, ScriptContext, Step, play
 
 _ModelT = TypeVar("_ModelT", bound=BaseModel)
 _OUTCOMES = (RunFinishedSuccessOutcome, RunFinishedInterruptOutcome, RunFinishedCancelledOutcome)
@@ -79,7 +79,7 @@ def turn(
     if any(isinstance(step, _OUTCOMES) for step in played):
         raise UsageError("an outcome, such as interrupt(...), ends a run: give one, as the last step or as outcome=")
 
-    def _steps(scene: Scene) -> Iterator[Step]:
+    def _steps(scene: ScriptContext) -> Iterator[Step]:
         thread_id, this_run = scene.input.thread_id, run_id or scene.input.run_id
         yield RunStartedEvent(thread_id=thread_id, run_id=this_run, protocol_version=PROTOCOL_VERSION)
         ended = False
@@ -118,7 +118,7 @@ def text(
         role: The role of its author.
     """
 
-    def _steps(scene: Scene) -> Iterator[Step]:
+    def _steps(scene: ScriptContext) -> Iterator[Step]:
         this = message_id or scene.fresh_id("message")
         yield TextMessageStartEvent(message_id=this, role=role)
         for delta in _deltas(content, chunk):
@@ -147,7 +147,7 @@ def reasoning(
         encrypted_value: The provider's opaque value for the message; None sends none.
     """
 
-    def _steps(scene: Scene) -> Iterator[Step]:
+    def _steps(scene: ScriptContext) -> Iterator[Step]:
         this = message_id or scene.fresh_id("reasoning")
         yield ReasoningStartEvent(message_id=this)
         yield ReasoningMessageStartEvent(message_id=this, role="reasoning")
@@ -183,7 +183,7 @@ def tool_call(
     """
     arguments = args if isinstance(args, str) else json.dumps(dict(args or {}), ensure_ascii=False)
 
-    def _steps(scene: Scene) -> Iterator[Step]:
+    def _steps(scene: ScriptContext) -> Iterator[Step]:
         this = scene.last_tool_call_id = tool_call_id or scene.fresh_id("call")
         yield ToolCallStartEvent(tool_call_id=this, tool_call_name=name, parent_message_id=parent_message_id)
         for delta in _deltas(arguments, chunk):
@@ -206,7 +206,7 @@ def tool_result(content: Any, *, tool_call_id: str | None = None, message_id: st
         ValueError: When played without an id and before any `tool_call`.
     """
 
-    def _steps(scene: Scene) -> Iterator[Step]:
+    def _steps(scene: ScriptContext) -> Iterator[Step]:
         answered = tool_call_id or scene.last_tool_call_id
         if answered is None:
             raise ValueError("tool_result() without tool_call_id needs a tool_call() before it in the same run")

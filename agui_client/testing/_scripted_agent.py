@@ -11,7 +11,7 @@ from agui_client._core.agent.agent import AbstractAgent
 from agui_client._core.run.options import lists_keywords
 from agui_client._core.run.scope import AgentOptions, StateT
 from agui_client.testing._closing import closing
-from agui_client.testing._steps import Gate, Pause, Scene, Step, play
+from agui_client.testing._steps import Gate, Pause, ScriptContext, Step, play
 
 if TYPE_CHECKING:
     from agui_client._core.protocol.events import WireEvent
@@ -56,7 +56,7 @@ class ScriptedAgent(AbstractAgent[StateT]):
     async def run(self, input: RunAgentInput) -> AsyncIterator[WireEvent]:
         """Play the next turn of the input's thread."""
         self.inputs.append(input)
-        scene = Scene(input)
+        scene = ScriptContext(input)
         async with closing(_steps(self._next_turn(input.thread_id), input)) as steps:
             async for step in steps:
                 for item in play(step, scene):

@@ -55,7 +55,7 @@ class Gate:
             await anyio.sleep(_GATE_POLL_SECONDS)
 
 
-class Scene:
+class ScriptContext:
     """One run of a script: its input, and a source of ids that are new to the conversation.
 
     Args:
@@ -87,7 +87,7 @@ def _ids_of(input: RunAgentInput) -> Iterator[str]:
 class Part:
     """A piece of a script, made by `text`, `tool_call`, `turn` and similar functions; playing it makes its events."""
 
-    make: Callable[[Scene], Iterable[Step]] = field(repr=False)
+    make: Callable[[ScriptContext], Iterable[Step]] = field(repr=False)
     """Makes the steps of the part for one run."""
 
 
@@ -95,7 +95,7 @@ Step: TypeAlias = Event | UnrecognizedEvent | dict[str, Any] | Part | Pause | Ga
 """One entry of a script; a dict is an event as JSON, sent unchanged."""
 
 
-def play(step: Step, scene: Scene) -> Iterator[WireEvent | Pause | Gate]:
+def play(step: Step, scene: ScriptContext) -> Iterator[WireEvent | Pause | Gate]:
     """Flatten a step into events and the waits between them, lazily and in order."""
     match step:
         case Part():

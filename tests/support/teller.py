@@ -24,7 +24,7 @@ from ag_ui.core import (
 from agui_client import AbstractAgent, RunResult
 from agui_client._core.protocol.events import WireEvent
 from agui_client.testing import Step, reasoning, state, text, tool_call
-from agui_client.testing._steps import Scene, play
+from agui_client.testing._steps import ScriptContext, play
 from support.thread import THANKS, WEATHER, started
 from support.verbs import shown
 
@@ -33,7 +33,7 @@ _NOTHING = RunAgentInput(thread_id="thread-1", run_id="run-0", messages=[])
 
 def events_of_steps(*steps: Step) -> list[WireEvent]:
     """The single events that these steps, none of which waits, come to."""
-    scene = Scene(_NOTHING)
+    scene = ScriptContext(_NOTHING)
     return [cast("WireEvent", event) for step in steps for event in play(step, scene)]
 
 

@@ -81,7 +81,7 @@ class LoopThread:
             self._schedule(function)
 
 
-class PrivateLoop(threading.Thread):
+class BackgroundLoop(threading.Thread):
     """An asyncio event loop in a thread of its own, for one asynchronous function; the program can end before it.
 
     The thread is a daemon, and what it does for others reaches them through `on_end` alone, so that an exception of a
@@ -159,7 +159,7 @@ def stay_if_program_ends() -> None:
 def _end_private_loops() -> None:
     """Close what is still open when the program ends."""
     _program_ends.set()
-    threads = [thread for thread in threading.enumerate() if isinstance(thread, PrivateLoop)]
+    threads = [thread for thread in threading.enumerate() if isinstance(thread, BackgroundLoop)]
     for thread in threads:
         thread.cancel()
     with suppress(KeyboardInterrupt):

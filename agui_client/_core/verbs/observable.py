@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 import reactivex
 from reactivex.disposable import Disposable
 
-from agui_client._core.ground.concurrency import LoopThread, PrivateLoop
+from agui_client._core.ground.concurrency import BackgroundLoop, LoopThread
 from agui_client.errors import CannotWaitError, IncompleteRunError
 
 if TYPE_CHECKING:
@@ -171,14 +171,14 @@ def _followed(
         if not thread.is_cancelled:
             _send_end(observer, error)
 
-    thread = PrivateLoop(follow, "agui_client.observe", end)
+    thread = BackgroundLoop(follow, "agui_client.observe", end)
     thread.start()
     return thread.cancel
 
 
 def _loop_to_join() -> asyncio.AbstractEventLoop | None:
     """Return the loop that is running here, unless it is the loop of another run, which ends with that run."""
-    if isinstance(threading.current_thread(), PrivateLoop):
+    if isinstance(threading.current_thread(), BackgroundLoop):
         return None
     with suppress(RuntimeError):
         return asyncio.get_running_loop()

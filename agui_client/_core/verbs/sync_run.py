@@ -19,8 +19,8 @@ import anyio
 
 from agui_client._core.ground.concurrency import (
     BLOCKS_LOOP,
+    BackgroundLoop,
     LoopThread,
-    PrivateLoop,
     become_asyncio,
     has_running_loop,
     is_being_cancelled,
@@ -218,7 +218,7 @@ class WorkerLoop(RunLoop):
         # A notebook's loop waits for each cell anyway.
         if self._blocks_loop and not in_notebook():
             _warn_of_blocked_loop()
-        self._private = PrivateLoop(self._hold, "agui_client.sync", self._end)
+        self._private = BackgroundLoop(self._hold, "agui_client.sync", self._end)
         self._is_entered = self._is_over = self._is_cancelling = False
         self._error: BaseException | None = None
         self.wakeups: SimpleQueue[None] = SimpleQueue()

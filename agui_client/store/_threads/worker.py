@@ -31,7 +31,7 @@ from weakref import WeakKeyDictionary, ref
 import anyio
 import anyio.lowlevel
 
-from agui_client._core.ground.concurrency import LoopThread, PrivateLoop
+from agui_client._core.ground.concurrency import BackgroundLoop, LoopThread
 from agui_client.errors import UsageError
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ class StoreLoop:
     def _reset(self) -> None:
         # Locks are new, too: in a child, one may be held by a thread that does not exist there.
         self._lock = threading.RLock()
-        self._thread: PrivateLoop | None = None
+        self._thread: BackgroundLoop | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._inbox = Inbox()
         self._forks = asyncio.Lock()
@@ -233,7 +233,7 @@ class StoreLoop:
                 raise UsageError("the store was closed: make another Store(...)")
             if self._thread is None:
                 ready = threading.Event()
-                self._thread = PrivateLoop(lambda: self._hold(ready), "agui_client.store", lambda _: ready.set())
+                self._thread = BackgroundLoop(lambda: self._hold(ready), "agui_client.store", lambda _: ready.set())
                 self._thread.start()
                 ready.wait()
             return self._loop
