@@ -1,8 +1,8 @@
 """Runs that are kept, for the official TypeScript client and for CopilotKit's runtime in front of them.
 
-`python tests/programs/runs_against_typescript.py` serves the demo agent with a `Store()`. A page of each begins a run and leaves
-it in the middle, another one connects and answers the question of the run. What each has must be what our client has,
-and no run may be begun twice. It needs npm, which installs the packages once; CopilotKit's take 330 MB.
+`python tests/programs/runs_against_typescript.py` serves the demo agent with a `Store()`. A page of each begins a run
+and leaves it in the middle, another one connects and answers the question of the run. What each has must be what our
+client has, and no run may be begun twice. It needs npm, which installs the packages once; CopilotKit's take 330 MB.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The same streams for the official TypeScript client: `python tests/programs/streams_against_typescript.py --streams 6750`.
+"""The same streams for the official TypeScript client: `python tests/programs/streams_against_typescript.py --streams
+6750`.
 
 Two of three streams are legal, in the third one thing is spoiled. Each client reads every stream; the program counts
 those on which verdict, events, messages and state agree, and the others by the reasons in `_VERDICTS` and `_reasons`. A

@@ -16,8 +16,8 @@ result, a program cannot know whether the function had its effect, and nothing h
 To change
 
 - a status of a tool call: `CallStatus` here, in its place among the others, as `further` there compares them; what may
-  follow it in `_FOLLOWS` there. `tests/core/tools/test_late_results.py` goes through the statuses, and says which way to a
-  new one, or which fact about it, is missing. `Conversation.settle` says what a run leaves, `reconcile` here what
+  follow it in `_FOLLOWS` there. `tests/core/tools/test_late_results.py` goes through the statuses, and says which way
+  to a new one, or which fact about it, is missing. `Conversation.settle` says what a run leaves, `reconcile` here what
   becomes of a record when the messages change, `withheld_calls` in `_core/conversation/answer_checks.py` which calls
   are not executed; `_as_they_went_on` in `store/_threads/entries.py` what a fork keeps, `_takes_results` in
   `_serving/caller_input.py` and `stored_interrupts` in `_core/verbs/caller_interrupts.py` what a caller may answer,
@@ -120,8 +120,8 @@ class ToolCallRecord(BaseModel):
     question: ToolQuestion | None = None
     """The question that it waits for."""
     decision: ToolDecision | None = None
-    """The decision about it, from when it was given, and what is executed in its place; None if there is none. It counts
-    for the call as it was shown, and for no other."""
+    """The decision about it, from when it was given, and what is executed in its place; None if there is none. It
+    counts for the call as it was shown, and for no other."""
     latest: ToolCall | None = Field(default=None, exclude=True, repr=False)
     """The call as the latest run left it, so that a change is reported once."""
 

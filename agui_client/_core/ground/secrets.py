@@ -11,7 +11,8 @@ To change
 
 - the secrets that were sent, and that errors and reports are shown without: `secrets_sent` here
 - the names and forms of secrets, in whatever is written: `_NAME`, `_SHAPES` and their hints here, `FORMS` in
-  `tests/core/ground/test_secrets.py`, and the table in docs/recording.md; `recording/_pieces.py` holds back pieces of texts
+  `tests/core/ground/test_secrets.py`, and the table in docs/recording.md; `recording/_pieces.py` holds back pieces of
+  texts
 """
 
 from __future__ import annotations

@@ -9,10 +9,10 @@ To change
   the former name in what an agent sends, and in messages that are sent; `_downgraded` in `_core/protocol/request.py`
   writes the former name for older peers (`max_protocol_version`). A class does not accept what it does not know, so
   that an event with the former name comes to this module as JSON. Where modules look for a member in JSON, they have
-  its name as a text, which no type checker sees: `tests/core/protocol/test_schema.py` compares those in tables; look for the
-  former name in the others, such as `_core/protocol/decode.py` and `doctor/_probes.py`. A saved conversation has one
-  version, which `_core/conversation/snapshot.py` and `_core/conversation/log.py` (`Entry`) name: older and newer ones
-  are refused
+  its name as a text, which no type checker sees: `tests/core/protocol/test_schema.py` compares those in tables; look
+  for the former name in the others, such as `_core/protocol/decode.py` and `doctor/_probes.py`. A saved conversation
+  has one version, which `_core/conversation/snapshot.py` and `_core/conversation/log.py` (`Entry`) name: older and
+  newer ones are refused
 """
 
 from __future__ import annotations

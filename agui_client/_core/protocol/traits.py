@@ -2,8 +2,8 @@
 
 A question that several modules ask of a type ("is it about the state?", "is it a piece of a text?") is answered here.
 What is done about an event stays with the stage that does it: checks in `open_items`, reductions in `reduce`, hooks in
-`_core/run/hooks.py`, a team's handlers in `teams/_event_forwarder.py`. `tests/core/protocol/test_traits.py` compares all of
-them.
+`_core/run/hooks.py`, a team's handlers in `teams/_event_forwarder.py`. `tests/core/protocol/test_traits.py` compares
+all of them.
 
 To add a type: a row here; its reduction if it changes messages or state; its hook; a handler in
 `teams/_event_forwarder.py` if it is about the state or names an item.
@@ -13,9 +13,9 @@ To change
 - a new event type: comes with `ag_ui.core`, and decoding and validation read its class; its row here, its hook in
   `Subscriber` (`_core/run/hooks.py`). Only if it changes messages or state: its entry in `REDUCTIONS`
   (`_core/protocol/reduce.py`), and a handler in `teams/_event_forwarder.py`. Only if its order inside a run matters:
-  its check in `_core/protocol/open_items.py`. `tests/core/protocol/test_traits.py` says which of them is missing, and which
-  modules tell the types about its subject from each other; an example of it for `tests/core/protocol/test_feed.py` and
-  `tests/core/protocol/test_expand.py`
+  its check in `_core/protocol/open_items.py`. `tests/core/protocol/test_traits.py` says which of them is missing, and
+  which modules tell the types about its subject from each other; an example of it for
+  `tests/core/protocol/test_feed.py` and `tests/core/protocol/test_expand.py`
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The driver of a call outside its runs: carries out what `next_step` says, until a run is to be sent or nothing is left.
+"""The driver of a call outside its runs: carries out what `next_step` says, until a run is to be sent or nothing is
+left.
 
 It knows no more than that question and its answer, so that a call goes on in the same way after a run, at its
 beginning, and where another process was cut off. It moves no phase of the call: that is the engine's.
@@ -8,7 +9,8 @@ To change
 - when the conversation is saved in a round with tools: `Between.take_over` (here) before people are asked,
   `ToolCallTask` (`_core/tools/execute.py`) before a function is called, `Engine._add_answers` for all results and the
   next run. `test_the_conversation_is_saved_before_anything_happens_that_must_not_be_lost` in
-  `tests/core/conversation/test_conversation.py` has the order, `tests/store/threads/test_killed.py` kills programs in it
+  `tests/core/conversation/test_conversation.py` has the order, `tests/store/threads/test_killed.py` kills programs in
+  it
 - what happens between two runs of a call: `next_step` (`_core/run/next_step.py`) says it, `Between` here does it;
   `Engine._add_answers` adds the answers to the conversation, `next_input` in `_core/run/run_request.py` makes the next
   run's input

@@ -198,7 +198,8 @@ class Engine:
             raise
 
     async def _begin_run(self) -> bool:
-        """Begin the next run, if one is to be sent; of the first, which was made as the block was entered, only see to it.
+        """Begin the next run, if one is to be sent; of the first, which was made as the block was entered, only see to
+        it.
 
         Returns:
             Whether there is one.

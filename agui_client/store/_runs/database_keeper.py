@@ -16,8 +16,8 @@ To change
   in the next attempt, `RunAttempt` in `store/_runs/attempts.py` stores events and chooses the checkpoints; of a run in
   a stored thread, `call_of` in `store/_threads/entries.py` reads the place off the thread's log, and `CutRun` in
   `_serving/caller_input.py` asks for it; `_core/run/continuing.py` goes on from a place, and says which calls are made
-  again. `tests/store/runs/test_durable.py` kills servers, `tests/store/runs/test_commits.py` behind each commit of a turn,
-  `tests/store/runs/test_outages.py` (`AGUI_CLIENT_OUTAGES=1`) stops their databases and halts them
+  again. `tests/store/runs/test_durable.py` kills servers, `tests/store/runs/test_commits.py` behind each commit of a
+  turn, `tests/store/runs/test_outages.py` (`AGUI_CLIENT_OUTAGES=1`) stops their databases and halts them
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ To change
 
 - when a process loses what it has, and who judges that: `ProcessLease` here, which the thread of `Transactions` renews;
   `Taking` in `store/_sql/thread_statements.py` and `take_over` in `store/_sql/runs.py` take over;
-  `tests/store/runs/test_database.py`, and `tests/store/runs/test_outages.py` with processes; `python -m load.kills` in `tests/`
-  measures how soon runs are asked again
+  `tests/store/runs/test_database.py`, and `tests/store/runs/test_outages.py` with processes; `python -m load.kills` in
+  `tests/` measures how soon runs are asked again
 """
 
 from __future__ import annotations

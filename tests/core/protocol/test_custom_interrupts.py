@@ -1,6 +1,7 @@
 """LangGraph's adapter and CrewAI's: `on_interrupt` events are interrupts, and answers go out as the adapters read them.
 
-The agents here speak as ag-ui-langgraph 0.0.47 was seen to; tests/programs/interop/test_langgraph.py asks the adapter itself.
+The agents here speak as ag-ui-langgraph 0.0.47 was seen to; tests/programs/interop/test_langgraph.py asks the adapter
+itself.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Fifty runs in sequence, well and badly ended, leave nothing; tests/programs/benchmarks/endurance.py does thousands."""
+"""Fifty runs in sequence, well and badly ended, leave nothing; tests/programs/benchmarks/endurance.py does
+thousands."""
 
 from __future__ import annotations
 

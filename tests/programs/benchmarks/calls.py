@@ -1,7 +1,7 @@
 """The functions of the package that three things pass through, counted with `sys.setprofile`.
 
-`python tests/programs/benchmarks/calls.py` prints them: one text delta from the socket to `async for`, a tool's `ctx.report` to
-a hook, and `resume=` to the body of the POST.
+`python tests/programs/benchmarks/calls.py` prints them: one text delta from the socket to `async for`, a tool's
+`ctx.report` to a hook, and `resume=` to the body of the POST.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Thousands of runs in sequence, well and badly ended, and what they leave: `python tests/programs/benchmarks/endurance.py`.
+"""Thousands of runs in sequence, well and badly ended, and what they leave: `python
+tests/programs/benchmarks/endurance.py`.
 
 Sockets, descriptors, threads, tasks, generators, objects and memory are counted after a warm-up and at the end; the
 program ends with status 1 if there is more of anything, or if a run ended otherwise than it had to.

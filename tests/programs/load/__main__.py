@@ -1,4 +1,5 @@
-"""`python -m tests.programs.load --streams 500`: what stored threads cost a busy proxy, and what a deploy does to its callers.
+"""`python -m tests.programs.load --streams 500`: what stored threads cost a busy proxy, and what a deploy does to its
+callers.
 
 A proxy of two uvicorn workers is asked by many callers at once, each for turns with a tool and some seconds of text:
 first without threads, then with threads in PostgreSQL, then with a deploy in the middle, which starts two new workers

@@ -1,6 +1,7 @@
 """A turn of a durable run in a stored thread, whose process is killed behind each of its commits.
 
-`AGUI_CLIENT_KILLS=1 pytest -n 0 tests/store/runs/test_commits.py` does so with every agent, on SQLite and on PostgreSQL.
+`AGUI_CLIENT_KILLS=1 pytest -n 0 tests/store/runs/test_commits.py` does so with every agent, on SQLite and on
+PostgreSQL.
 """
 
 from __future__ import annotations
