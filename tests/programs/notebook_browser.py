@@ -1,5 +1,4 @@
-"""`python -m tests.programs.notebook_browser`: questions and a live run in JupyterLab and Notebook 7, touched with a
-browser.
+"""`python -m tests.programs.notebook_browser`: forms and a live run in JupyterLab and Notebook 7, in a browser.
 
 It makes an environment with both, serves them on loopback while it runs, and says for each whether all that stood on
 the screen was sent: after corrections, after refusals, and where nothing was typed; whether folds and selected text of

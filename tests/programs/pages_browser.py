@@ -1,5 +1,4 @@
-"""`python -m tests.programs.pages_browser`: the pages of examples/pages in Chromium, in front of their Python server
-alone.
+"""`python -m tests.programs.pages_browser`: the pages of examples/pages in Chromium, with their Python server alone.
 
 Each page asks twice, is reloaded, has an answer made again, edits a question, and approves a call after another reload;
 what it shows must be what the server stores. npm installs the packages of the pages once (600 MB) and makes the pages.

@@ -1,5 +1,4 @@
-"""`python -m tests.programs.service_browser`: `examples/service_page.html`, reloaded in a browser while workers are
-killed.
+"""`python -m tests.programs.service_browser`: `examples/service_page.html`, reloaded while workers are killed.
 
 The program of docs/deploy.md serves it with two workers on a PostgreSQL server of its own (`--sqlite`: on a file), on
 loopback. The page is reloaded five times while the run goes on, all workers are killed once, and the link is pressed.

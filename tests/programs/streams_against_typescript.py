@@ -1,10 +1,10 @@
-"""The same streams for the official TypeScript client: `python tests/programs/streams_against_typescript.py --streams
-6750`.
+"""The same streams for the official TypeScript client.
 
-Two of three streams are legal, in the third one thing is spoiled. Each client reads every stream; the program counts
-those on which verdict, events, messages and state agree, and the others by the reasons in `_VERDICTS` and `_reasons`. A
-difference for which there is none there is printed with its seed, and the program ends with status 1. So it does where
-an excuse in `_VERDICTS` is not needed any more for the stream that shows it.
+`python tests/programs/streams_against_typescript.py --streams 6750`. Two of three streams are legal, in the third one
+thing is spoiled. Each client reads every stream; the program counts those on which verdict, events, messages and state
+agree, and the others by the reasons in `_VERDICTS` and `_reasons`. A difference for which there is none there is
+printed with its seed, and the program ends with status 1. So it does where an excuse in `_VERDICTS` is not needed any
+more for the stream that shows it.
 
 The other client reads what `agent_app` sends for `--teams` random teams and `--served` legal streams behind it, too,
 and has to accept all but what `_REFUSED_THERE` names; and what servers send for `--killed` random teams, whose members

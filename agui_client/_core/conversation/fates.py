@@ -61,12 +61,16 @@ def fate(record: ToolCallRecord | None, answer: object, brought: Brought) -> Fat
         return Fate.RUN if isinstance(answer, Approve) else Fate.GIVEN
     if not brought.goes_on:
         return Fate.LATER if is_ours else Fate.LEFT
-    if brought.is_nothing and record is not None and record.is_of_application and not record.is_begun:
-        if record.is_waiting or record.is_asked or record.is_decided:
-            return Fate.RUN
+    if brought.is_nothing and record is not None and record.is_of_application and _can_go_on(record):
+        return Fate.RUN
     # The other calls of a run that resumes may be those that it goes on with.
     if brought.resumes and not is_ours:
         return Fate.LEFT
     if record is not None and record.is_begun:
         return Fate.UNKNOWN
     return Fate.LEFT if brought.is_of_team else Fate.WITHOUT
+
+
+def _can_go_on(record: ToolCallRecord) -> bool:
+    """Return whether a call that is not begun can be carried through, or be asked about."""
+    return record.is_waiting or record.is_asked or record.is_decided

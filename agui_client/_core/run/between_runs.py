@@ -1,5 +1,4 @@
-"""The driver of a call outside its runs: carries out what `next_step` says, until a run is to be sent or nothing is
-left.
+"""The driver of a call outside its runs: carries out what `next_step` says, until it says to send a run or to end.
 
 It knows no more than that question and its answer, so that a call goes on in the same way after a run, at its
 beginning, and where another process was cut off. It moves no phase of the call: that is the engine's.

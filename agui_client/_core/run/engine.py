@@ -198,8 +198,7 @@ class Engine:
             raise
 
     async def _begin_run(self) -> bool:
-        """Begin the next run, if one is to be sent; of the first, which was made as the block was entered, only see to
-        it.
+        """Begin the next run, if one is to be sent; the first was made when the block was entered.
 
         Returns:
             Whether there is one.

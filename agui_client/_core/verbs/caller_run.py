@@ -99,7 +99,7 @@ async def caller_events(
     """
     usage: list[TokenUsage] = []
     last: RunFinishedEvent | RunErrorEvent | None = None
-    thread_id, run_id, has_started, end = "", "", False, None
+    thread_id, run_id, ends = "", "", list["Event"]()
     one = OneRun()
     try:
         async with (
@@ -109,10 +109,6 @@ async def caller_events(
         ):
             thread_id, run_id = run.thread_id, run.run_id
             async for event in events:
-                if not has_started:
-                    has_started = True
-                    for each in beginning_of(run, event):
-                        yield one.feed(each)
                 # By the type itself, here and below: every event passes, and `isinstance` asks a metaclass.
                 if type(event) is RunFinishedEvent or type(event) is RunErrorEvent:
                     # Not the caller's end if tools have answered, and another round follows.
@@ -120,24 +116,20 @@ async def caller_events(
                     usage += event.usage or ()
                 elif type(event) is SubagentErrorEvent:
                     yield reported_error(event, run, expose_errors=expose_errors)
-                elif type(event) is not RunStartedEvent:
+                else:
                     yield event
-            for each in () if has_started else beginning_of(run):
-                yield one.feed(each)
             error = stopped_with() if stopped_with else None
             last = error if error and _is_cut(run) else caller_end(run, last, takes_custom_events=True)
             if before_end is not None:
-                *ends, end = map(one.feed, _last_events(run, last, usage, {"thread_id": thread_id, "run_id": run_id}))
-                for event in ends:
-                    yield event
-                await before_end(end)
-        if end is not None:
-            yield end
-            return
+                ends = _last_events(run, one, last, usage, {"thread_id": thread_id, "run_id": run_id})
+                while len(ends) > 1:
+                    yield ends.pop(0)
+                await before_end(ends[0])
     except Exception as error:
         last = _failure(error, last, run, run_id, thread_id, expose_errors=expose_errors)
-    for event in _last_events(run, last, usage, {"thread_id": thread_id, "run_id": run_id}):
-        yield one.feed(event)
+        ends = []
+    for event in ends or _last_events(run, one, last, usage, {"thread_id": thread_id, "run_id": run_id}):
+        yield event
 
 
 def _failure(
@@ -150,12 +142,17 @@ def _failure(
 
 
 def _last_events(
-    run: AgentRun, last: RunFinishedEvent | RunErrorEvent, usage: Sequence[TokenUsage], ids: Mapping[str, str]
+    run: AgentRun,
+    one: OneRun,
+    last: RunFinishedEvent | RunErrorEvent,
+    usage: Sequence[TokenUsage],
+    ids: Mapping[str, str],
 ) -> list[Event]:
     """Return the caller's terminal event, behind the ends of all that the run has left open if it was stopped.
 
     Args:
         run: The run.
+        one: The names and owners in the caller's run.
         last: The terminal event.
         usage: The tokens that its rounds reported.
         ids: The ids of the caller's thread and run.
@@ -164,8 +161,8 @@ def _last_events(
         usage = [*usage, *run.call.unreported_usage]
     last = last.model_copy(update={"usage": aggregate_token_usage(usage) or None})
     if isinstance(last, RunErrorEvent):
-        return [last]
-    return [*run.call.round.pipeline.verifier.ends(_STOPPED), last.model_copy(update=ids)]
+        return [one.feed(last)]
+    return list(map(one.feed, [*run.call.round.pipeline.verifier.ends(_STOPPED), last.model_copy(update=ids)]))
 
 
 def reported_error(event: Failure, run: AgentRun, *, expose_errors: bool) -> Failure:
@@ -223,7 +220,7 @@ def beginning_of(run: AgentRun, first: Event | None = None) -> list[Event]:
 
 
 async def _in_one_run(run: AgentRun, one: OneRun) -> AsyncGenerator[Event]:
-    """Iterate a run as one, with the messages of echoed inputs that its caller does not have.
+    """Iterate a run as one, behind its beginning, with the messages of echoed inputs that its caller does not have.
 
     What else an input has, this side has sent. Custom events that ask come at the end, without those that the
     application's `answer=` has answered.
@@ -232,30 +229,46 @@ async def _in_one_run(run: AgentRun, one: OneRun) -> AsyncGenerator[Event]:
         run: The run, entered.
         one: The names and owners in the caller's run.
     """
-    conversation, is_first = run.call.conversation, True
-    known, questions = conversation.messages, list["Event"]()
+    known, questions, has_begun = run.call.conversation.messages, list["Event"](), False
     has_answerer = run.call.agent_options.get("answer") is not None
     async with aclosing(_signed_events(run)) as events:
         async for event in events:
-            if type(event) is RunStartedEvent:
+            is_start = type(event) is RunStartedEvent
+            if is_start:
                 one.begin()
                 questions = []  # of the round before
-                echoed = one.echoed(event, known, run.call.round.input.messages)
-                if is_first:
-                    yield event.model_copy(update={"input": _only(echoed, event)})
-                elif echoed:
-                    yield MessagesSnapshotEvent(messages=one.messages(conversation.messages))
-            elif has_answerer and type(event) is CustomEvent and event.name == ON_INTERRUPT:
+            if is_start or not has_begun:
+                for each in _beginning(run, one, event, known, is_first=not has_begun):
+                    yield each
+                has_begun = True
+            if is_start:
+                continue
+            if has_answerer and type(event) is CustomEvent and event.name == ON_INTERRUPT:
                 questions.append(one.feed(event))
             else:
                 yield one.feed(event)
-            is_first = False
-    for event in questions:
+    for event in questions if has_begun else map(one.feed, beginning_of(run)):
         yield event
 
 
-def _only(messages: list[Message], event: RunStartedEvent) -> RunAgentInput | None:
-    return RunAgentInput(thread_id=event.thread_id, run_id=event.run_id, messages=messages) if messages else None
+def _beginning(run: AgentRun, one: OneRun, event: Event, known: Sequence[Message], *, is_first: bool) -> list[Event]:
+    """Return what the caller gets for the start of a round: the start of its run, or echoed messages.
+
+    Args:
+        run: The run, entered.
+        one: The names and owners in the caller's run.
+        event: The first event of the call, or the start of a later round.
+        known: Messages that the caller has.
+        is_first: Whether the caller's run begins with it.
+    """
+    echoed = list["Message"]()
+    if isinstance(event, RunStartedEvent):
+        echoed = one.echoed(event, known, run.call.round.input.messages)
+        restated = RunAgentInput(thread_id=event.thread_id, run_id=event.run_id, messages=echoed) if echoed else None
+        event = event.model_copy(update={"input": restated})
+    if is_first:
+        return list(map(one.feed, beginning_of(run, event)))
+    return [MessagesSnapshotEvent(messages=one.messages(run.call.conversation.messages))] if echoed else []
 
 
 def _signed_events(run: AgentRun) -> AsyncGenerator[Event]:

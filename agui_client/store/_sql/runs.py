@@ -322,17 +322,12 @@ class RunDatabase:
 
         def write(connection: sa.Connection) -> None:
             """Write; undone as a whole if the run is another process's."""
-            if group is not None:
-                beginning = None
-                if began is not None and group.beginning is not None:
-                    beginning = json.dumps([packed(connection, claim.row_id, began), group.beginning[1]])
-                columns = {**group.columns, "beginning": beginning}
-                if not connection.execute(self._insert_group, {**columns, **mine}).rowcount:
-                    if not self._is_over(connection, mine, values):
-                        raise RunLostError(_LOST)
-                    return
-                if replaces_groups:
-                    connection.execute(_DELETE_GROUPS, mine)
+            if group is not None and not self._insert(connection, group, began, mine):
+                if not self._is_over(connection, mine, values):
+                    raise RunLostError(_LOST)
+                return
+            if group is not None and replaces_groups:
+                connection.execute(_DELETE_GROUPS, mine)
             if answers is not None:
                 _settle(connection, answers)
             if not values:
@@ -346,6 +341,23 @@ class RunDatabase:
                 raise RunLostError(_LOST)
 
         return write
+
+    def _insert(
+        self, connection: sa.Connection, group: EventGroup, began: Transcript | None, mine: Mapping[str, Any]
+    ) -> bool:
+        """Insert a group of events; return whether the run is still this process's.
+
+        Args:
+            connection: The connection of the transaction.
+            group: The group.
+            began: The messages with which the thread of the run begins in it; None if there are none.
+            mine: The parameters that name the row, the attempt and the process.
+        """
+        beginning = None
+        if began is not None and group.beginning is not None:
+            beginning = json.dumps([packed(connection, mine["of_row"], began), group.beginning[1]])
+        columns = {**group.columns, "beginning": beginning}
+        return bool(connection.execute(self._insert_group, {**columns, **mine}).rowcount)
 
     def _is_over(self, connection: sa.Connection, mine: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
         """Return whether the end of a run is stored: the answer to an earlier try was lost."""

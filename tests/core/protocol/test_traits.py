@@ -17,8 +17,8 @@ from agui_client._core.protocol.schema import EVENT_MODELS
 from agui_client._core.protocol.traits import TRAITS, Subject, types_about
 from agui_client._core.protocol.warnings import WarningLog
 from agui_client.doctor._probes import FAMILIES
-from agui_client.teams._event_forwarder import EventForwarder, Owners, StatePolicy
-from agui_client.teams._id_scope import IdScope
+from agui_client.teams._event_forwarder import EventForwarder, ItemOwners, StatePolicy
+from agui_client.teams._id_scope import IdMap
 from agui_client.teams._state import StateEvent
 
 _WORD = re.compile(r"\w+")
@@ -51,7 +51,7 @@ def test_each_beginning_piece_and_end_of_an_item_has_a_check_of_its_order() -> N
 @pytest.mark.parametrize("policy", get_args(StatePolicy))
 def test_teams_pass_on_by_a_handler_of_its_own_each_type_about_a_run_an_item_or_the_state(policy: StatePolicy) -> None:
     forwarder = EventForwarder(
-        IdScope("call", "thread/"), speaks=False, state=policy, state_key="member", owners=Owners()
+        IdMap("call", "thread/"), speaks=False, state=policy, state_key="member", owners=ItemOwners()
     )
     handled = {each for each, row in TRAITS.items() if row.about != "other" and each not in _CHUNKS}
     assert _names(set(forwarder._handlers)) == _names(handled)

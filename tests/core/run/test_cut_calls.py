@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import anyio
@@ -77,7 +78,7 @@ class _World:
         async def approve(request: ApprovalRequest) -> Approve | Deny:
             self.live()
             self.asked[request.arguments["to"]] += 1
-            special = {"dear": Deny("too dear"), "old": Approve({"to": "new"})}
+            special: dict[str, Approve | Deny] = {"dear": Deny("too dear"), "old": Approve({"to": "new"})}
             return special.get(request.arguments["to"], Approve())
 
         async def answer(interrupt: Interrupt) -> Resolve:
@@ -132,7 +133,7 @@ async def test_behind_each_save_a_call_goes_on_and_asks_nobody_what_was_said_bef
             await first.run_agent("Hi")
         is_sent, asked, document = world.saved[-1]
         world.kill_at = None
-        begun = [each.status for each in document.tool_calls].count("executing")
+        begun = [each.status for each in document.tool_calls].count(CallStatus.EXECUTING)
         # The run that was about to be sent, or was sent, is sent again.
         second = world.agent(*turns[len(world.sent) - is_sent :])
         second.restore(document)
@@ -175,7 +176,7 @@ async def test_an_approval_is_saved_while_its_call_waits_for_its_turn() -> None:
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(agent.run_agent, "Hi")
         with anyio.fail_after(5):
-            while not (
+            while not (  # noqa: ASYNC110 - a save tells nobody
                 world.saved and all(each.decision for each in world.saved[-1][2].tool_calls) and len(asked) == 3
             ):
                 await anyio.sleep(0.01)
@@ -300,4 +301,4 @@ async def test_nothing_is_saved_twice() -> None:
         world = _World()
         await world.agent(*turns).run_agent("Hi")
         documents = [(is_sent, document) for is_sent, _, document in world.saved]
-        assert not [each for each, after in zip(documents, documents[1:], strict=False) if each == after]
+        assert not [each for each, after in pairwise(documents) if each == after]

@@ -43,7 +43,9 @@ def _record(status: CallStatus, side: AnsweredBy = _OURS, key: str = "c", **memb
     )
 
 
-_ALL = [_record(*each, **_SAID[said]) for *each, said in itertools.product(CallStatus, AnsweredBy, _SAID)]  # type: ignore[misc]
+_ALL = [
+    _record(status, side, **said) for status, side, said in itertools.product(CallStatus, AnsweredBy, _SAID.values())
+]
 _ABLES = {
     "": Able({}),
     "aside": Able({}, aside={"c"}),
@@ -66,7 +68,8 @@ def test_no_function_is_called_twice_nor_for_a_call_of_others_nor_for_half_a_cal
             # Cut, or not whole: only on an approval.
             assert record.is_begun or record.is_decided or (record.status is CallStatus.WAITING and record.is_whole)
         if part is Role.UNKNOWN:
-            assert record.is_begun and able is _ABLES["unknown"] and record.answered_by is _OURS
+            assert record.is_begun
+            assert (able, record.answered_by) == (_ABLES["unknown"], _OURS)
 
 
 def test_there_is_a_way_to_each_part() -> None:

@@ -38,7 +38,7 @@ def executor(
     record: Callable[[ToolExecution], None],
     *tools: FunctionTool[..., Any],
     approve: Approver | None = None,
-    decided: Callable[[str], ToolDecision | None] = dict[str, ToolDecision]().get,
+    decided: Callable[[str], ToolDecision | None] = lambda _: None,
 ) -> ToolExecutor:
     run_input = RunAgentInput(thread_id="t1", run_id="r1", messages=[])
     return ToolExecutor(

@@ -1,5 +1,7 @@
-"""Fifty runs in sequence, well and badly ended, leave nothing; tests/programs/benchmarks/endurance.py does
-thousands."""
+"""Fifty runs in sequence, well and badly ended, leave nothing.
+
+tests/programs/benchmarks/endurance.py does thousands.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,7 @@ _COUNTING = """
 import asyncio
 from programs.benchmarks.beginnings import cycles
 from programs.benchmarks.loopback import loopback_server
-with loopback_server("benchmarks.beginnings") as url:
+with loopback_server("programs.benchmarks.beginnings") as url:
     print(*asyncio.run(cycles(url)))
 """
 

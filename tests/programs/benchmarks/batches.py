@@ -24,7 +24,7 @@ def many_rows(repeat: int) -> list[Row]:
     """2 000 rows at 20 at once with a journal, against a loop of `run_agent` on clones and a semaphore."""
     prompts = [f"prompt {number}" for number in range(_ROWS)]
     best, plain, answered = float("inf"), float("inf"), list[int]()
-    with loopback_server("benchmarks.batches") as url, TemporaryDirectory() as folder:
+    with loopback_server("programs.benchmarks.batches") as url, TemporaryDirectory() as folder:
         for number in range(min(repeat, 3)):
             journal = Path(folder) / f"{number}.jsonl"
             plain = min(plain, cpu_seconds(partial(_loop, url, prompts, answered)))

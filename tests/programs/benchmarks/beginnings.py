@@ -31,7 +31,7 @@ def short_runs(repeat: int) -> list[Row]:
 
     The agents are made before, so that only their runs count.
     """
-    with loopback_server("benchmarks.beginnings") as url:
+    with loopback_server("programs.benchmarks.beginnings") as url:
         ours, bare = best_times(repeat, _iterated(url), _bare(url))
         left, bare_left = asyncio.run(cycles(url))
     absolute = f"{ours / _RUNS * 1e6:.0f} / {bare / _RUNS * 1e6:.0f} us"

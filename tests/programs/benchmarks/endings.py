@@ -12,7 +12,7 @@ from enum import StrEnum
 from programs.benchmarks.loopback import chunked, listen, read_request
 from programs.benchmarks.wire import finished, frame, started, text
 
-PROGRAM = "benchmarks.endings"
+PROGRAM = "programs.benchmarks.endings"
 HEADER = "x-ending"
 """Says, in a request, how its run ends."""
 

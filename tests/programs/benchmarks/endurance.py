@@ -1,8 +1,8 @@
-"""Thousands of runs in sequence, well and badly ended, and what they leave: `python
-tests/programs/benchmarks/endurance.py`.
+"""`python tests/programs/benchmarks/endurance.py`: thousands of runs in sequence, and what they leave.
 
-Sockets, descriptors, threads, tasks, generators, objects and memory are counted after a warm-up and at the end; the
-program ends with status 1 if there is more of anything, or if a run ended otherwise than it had to.
+The runs end well and badly. Sockets, descriptors, threads, tasks, generators, objects and memory are counted after a
+warm-up and at the end; the program ends with status 1 if there is more of anything, or if a run ended otherwise than it
+had to.
 """
 
 from __future__ import annotations

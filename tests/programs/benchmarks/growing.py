@@ -22,7 +22,7 @@ def looked_at(repeat: int) -> list[Row]:
     del repeat
     rows: list[Row] = []
     for kind in _KINDS:
-        command = [sys.executable, "-m", "benchmarks.growing", kind]
+        command = [sys.executable, "-m", "programs.benchmarks.growing", kind]
         output = subprocess.run(command, env=child_environment(), check=True, capture_output=True, text=True).stdout
         seconds = float(output)
         work = f"messages after each delta of {kind} of 2 MB"

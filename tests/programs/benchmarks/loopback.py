@@ -22,7 +22,7 @@ Converse: TypeAlias = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awa
 
 
 @contextmanager
-def loopback_server(program: str = "benchmarks.loopback") -> Generator[str]:
+def loopback_server(program: str = "programs.benchmarks.loopback") -> Generator[str]:
     """The address of such a server while the block lasts.
 
     Args:

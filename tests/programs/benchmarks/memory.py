@@ -23,7 +23,7 @@ _FLAT = 1.05  # A pointer kept for each event is more.
 def passing_events(repeat: int) -> list[Row]:
     """RAW events, which leave nothing behind."""
     del repeat
-    command = [sys.executable, "-m", "benchmarks.memory"]
+    command = [sys.executable, "-m", "programs.benchmarks.memory"]
     output = subprocess.run(command, env=child_environment(), check=True, capture_output=True, text=True).stdout
     early, *later = (size / 1e6 for size in json.loads(output))
     absolute = f"{max(later):.1f} / {early:.1f} MB resident"

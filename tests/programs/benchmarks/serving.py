@@ -20,7 +20,7 @@ _ROUNDS = 5
 
 def served_events(repeat: int) -> list[Row]:
     """Serve runs of text, in bursts and one event at a time; the CPU time is the server's."""
-    with loopback_server("benchmarks.served") as url, httpx.Client(trust_env=False) as client:
+    with loopback_server("programs.benchmarks.served") as url, httpx.Client(trust_env=False) as client:
 
         def cost(place: str) -> float:
             """Return the CPU seconds of one run."""
@@ -51,7 +51,7 @@ def many_served_runs(repeat: int) -> list[Row]:
 
 async def _held(place: str) -> tuple[float, int]:
     """Hold a thousand runs open in a new server; return the memory that they took, and the number of errors."""
-    with loopback_server("benchmarks.served") as url:
+    with loopback_server("programs.benchmarks.served") as url:
         async with httpx.AsyncClient(trust_env=False, limits=httpx.Limits(max_connections=None), timeout=60) as client:
             begun, all_begun = [0], asyncio.Event()
 

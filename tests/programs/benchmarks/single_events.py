@@ -31,7 +31,7 @@ def fast_reads(repeat: int) -> list[Row]:
     from agui_client.fast import fast_client
 
     context = httpx.create_ssl_context()
-    with loopback_server("benchmarks.single_events") as url:
+    with loopback_server("programs.benchmarks.single_events") as url:
         agent = HttpAgent(url, thread_id=THREAD_ID, http_client=fast_client)
         ours: Work = lambda: _expect(asyncio.run(iterate(agent.clone())))  # noqa: E731
         bare: Work = lambda: _expect(asyncio.run(_read(url, context)))  # noqa: E731
@@ -49,7 +49,7 @@ def plain_reads(repeat: int) -> list[Row]:
     """The same without `await`, with `fast_client`: each event wakes the thread of the caller, too."""
     from agui_client.fast import fast_client
 
-    with loopback_server("benchmarks.single_events") as url:
+    with loopback_server("programs.benchmarks.single_events") as url:
         agent = HttpAgent(url, thread_id=THREAD_ID, http_client=fast_client)
         plain: Work = lambda: _expect(iterate_plainly(agent.clone()))  # noqa: E731
         awaited: Work = lambda: _expect(asyncio.run(iterate(agent.clone())))  # noqa: E731

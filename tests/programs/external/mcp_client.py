@@ -1,5 +1,4 @@
-"""The client that the conformance suite of MCP starts for a scenario: `python -m tests.programs.external.mcp_client
-URL`."""
+"""`python -m tests.programs.external.mcp_client URL`: the client that MCP's conformance suite starts for a scenario."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Real servers: `python -m tests.programs.interop` makes an environment for each framework and prints what holds with
-it."""
+"""`python -m tests.programs.interop`: real servers, each in an environment of its framework, and what holds with it."""
 
 from __future__ import annotations
 

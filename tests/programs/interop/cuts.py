@@ -1,5 +1,4 @@
-"""`python -m tests.programs.interop.cuts`: answers of real servers that are cut again and again, and taken up by a
-policy."""
+"""`python -m tests.programs.interop.cuts`: answers of real servers, cut again and again, and resumed by a policy."""
 
 from __future__ import annotations
 

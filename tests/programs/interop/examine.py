@@ -1,5 +1,4 @@
-"""The doctor on real servers: `python -m tests.programs.interop.examine` prints what each framework's server can, and
-breaks."""
+"""`python -m tests.programs.interop.examine`: what the doctor says of each framework's server."""
 
 from __future__ import annotations
 

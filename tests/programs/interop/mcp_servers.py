@@ -1,7 +1,6 @@
-"""A tool server that others wrote: `python -m tests.programs.interop.mcp_servers` installs it from npm, and prints what
-holds.
+"""`python -m tests.programs.interop.mcp_servers`: a tool server that others wrote, and what holds with it.
 
-The server is `@modelcontextprotocol/server-everything`, under node, over stdio and over streamable HTTP.
+The server is `@modelcontextprotocol/server-everything`, installed by npm, over stdio and over streamable HTTP.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
-"""`python -m tests.programs.interop.mounting`: agents served under frameworks and servers, in an environment made for
-that."""
+"""`python -m tests.programs.interop.mounting`: agents served under other frameworks and servers.
+
+It makes an environment with all of them.
+"""
 
 from __future__ import annotations
 

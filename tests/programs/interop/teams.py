@@ -1,7 +1,7 @@
-"""`python -m tests.programs.interop.teams`: teams of two agents of pydantic-ai and one of each other framework, over
-sockets.
+"""`python -m tests.programs.interop.teams`: teams of two pydantic-ai agents and one of each other framework.
 
-Each server runs in the environment of its framework, and each story is carried out with all frameworks.
+They speak over sockets. Each server runs in the environment of its framework, and each story is carried out with all
+frameworks.
 """
 
 from __future__ import annotations

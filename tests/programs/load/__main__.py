@@ -1,5 +1,4 @@
-"""`python -m tests.programs.load --streams 500`: what stored threads cost a busy proxy, and what a deploy does to its
-callers.
+"""`python -m tests.programs.load --streams 500`: what threads cost a busy proxy, and a deploy its callers.
 
 A proxy of two uvicorn workers is asked by many callers at once, each for turns with a tool and some seconds of text:
 first without threads, then with threads in PostgreSQL, then with a deploy in the middle, which starts two new workers
@@ -55,7 +54,15 @@ class Proxy:
     def __init__(self, listener: socket.socket, settings: dict[str, str]) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="agui-load-")
         self._ready = Path(self._folder.name)
-        command = [sys.executable, "-m", "uvicorn", "--factory", "load.proxy:make_app", "--workers", str(_WORKERS)]
+        command = [
+            sys.executable,
+            "-m",
+            "uvicorn",
+            "--factory",
+            "programs.load.proxy:make_app",
+            "--workers",
+            str(_WORKERS),
+        ]
         command += ["--fd", str(listener.fileno()), "--log-level", "warning"]
         # A worker that is kept waiting by others on a busy machine is not dead.
         command += ["--timeout-worker-healthcheck", str(_SECONDS)]
@@ -101,7 +108,7 @@ async def _phase(name: str, place: str, port: int, options: Any, proxy: Proxy, d
     callers = [Caller(port, place, seen) for _ in range(options.streams)]
     workers, servers = proxy.workers(), [database, *database.children(recursive=True)]
     this = psutil.Process()
-    rest = [this, *(each for each in this.children() if "load.upstream" in each.cmdline())]
+    rest = [this, *(each for each in this.children() if "programs.load.upstream" in each.cmdline())]
     before, began = (_cpu(workers), _cpu(servers), _cpu(rest)), time.perf_counter()
     await call(callers, seen, ramp=options.ramp, turns=options.turns)
     took = time.perf_counter() - began
@@ -168,7 +175,7 @@ def _listening() -> Generator[socket.socket]:
 
 async def _load(options: Any) -> int:
     os.environ |= {"LOAD_WORDS": str(options.words), "LOAD_SECONDS": str(options.seconds)}
-    with postgres_server() as server, loopback_server("load.upstream") as upstream, _listening() as listener:
+    with postgres_server() as server, loopback_server("programs.load.upstream") as upstream, _listening() as listener:
         url, port = f"postgresql://{server.address}", listener.getsockname()[1]
         database = psutil.Process(server._process.pid)
         settings = {"LOAD_UPSTREAM": upstream, "LOAD_DATABASE": url, "LOAD_STOP_WITHIN": str(options.stop_within)}

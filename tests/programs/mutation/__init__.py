@@ -4,9 +4,10 @@ The mutants are those of mutmut 3 (its operators are used, not its runner). They
 each runs in a copy of the tree, in a forked process, with a limit on its CPU time. Which tests run a line is recorded
 once, under coverage; a mutant then costs about two seconds, one that survives up to a minute.
 
-    pip install "mutmut>=3.8" python -m tests.programs.mutation --learn tests/core/protocol tests/core/conversation/test_conversation.py python -m
-    tests.programs.mutation --module agui_client/_core/protocol/verify.py --sample 20 --seed 1 python -m tests.programs.mutation --module
-    agui_client/_protocol --module agui_client/_core/conversation/conversation.py --report mutants.md
+    pip install "mutmut>=3.8"
+    python -m tests.programs.mutation --learn tests/core/protocol tests/core/conversation/test_conversation.py
+    python -m tests.programs.mutation --module agui_client/_core/protocol/verify.py --sample 20 --seed 1
+    python -m tests.programs.mutation --module agui_client/_core/protocol --report mutants.md
 
 The copy is made by `--learn`, which also takes the tests that were added since; when the package itself has changed,
 the tests must be recorded anew. Each test runs on unmutated code before it runs on a mutant, and judges nothing if it
