@@ -1,10 +1,11 @@
 """The scenario of a cassette: a conversation that was held, with everything fixed that was decided in it.
 
-A cassette is a recording with one more line, of the kind "scenario", which other readers of recordings skip.
+A cassette is a recording with one more line, of the kind "scenario", which other readers of recordings skip. It is
+data, as cassettes are sent around: it names checks, and no reader imports what it names or asks whom it names.
 
 To change
 
-- what a cassette has of a conversation that failed: `frozen` here; how it is held again and made short:
+- what a cassette has of a conversation that failed: `frozen` and `MEMBERS` here; how it is held again and made short:
   `evaluation/_kept_failures.py`
 """
 
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 KIND = "scenario"
 """The kind of the line."""
+MEMBERS = frozenset({"name", "checks", "limits", "says", "state", "tools", "approve", "answer"})
+"""The members of a scenario that a cassette has: all that are data, and none that names an agent or needs one."""
 _UNUSED = {"error": "This tool was not called in the recording."}
 
 

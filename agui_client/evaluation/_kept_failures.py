@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,23 +12,30 @@ from typing import TYPE_CHECKING, Any
 from agui_client._core.ground.files import file_reason, write_private
 from agui_client._core.ground.secrets import hidden_json, hidden_text
 from agui_client._core.protocol.message_text import content_text
+from agui_client._core.protocol.patch import parse_json
+from agui_client._core.protocol.schema import is_array, is_object
 from agui_client.errors import UsageError
 from agui_client.evaluation._checks import check_named
 from agui_client.evaluation._evaluation import Plan
 from agui_client.evaluation._files import scenarios_in
-from agui_client.evaluation._freezing import is_scenario
+from agui_client.evaluation._freezing import MEMBERS, is_scenario
 from agui_client.evaluation._outcomes import Outcome
-from agui_client.evaluation._scenarios import Scenario
+from agui_client.evaluation._scenarios import REST, Scenario, place_of
 from agui_client.recording._reading import Recording
 from agui_client.recording._replay_agent import ReplayAgent
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import TypeAlias
 
     from ag_ui.core import RunAgentInput
 
     from agui_client._core.agent.agent import AbstractAgent
-    from agui_client.evaluation._scenarios import Check, Line
+    from agui_client.evaluation._scenarios import Line
+    from agui_client.evaluation._trials import Trial
+
+    CheckFunction: TypeAlias = Callable[[Trial], Any]
+    """A check that is a function."""
 
 
 @dataclass(frozen=True)
@@ -39,22 +46,25 @@ class Cassette:
     """The lines of the file."""
     path: Path
     """The file, which gives tests their names."""
-    checks: Sequence[Check] | None = None
-    """Checks in the place of those in the file; None for those."""
+    checks: Sequence[CheckFunction] = ()
+    """The functions among which those are found that the file names as checks."""
 
     @classmethod
-    def read(cls, path: str | os.PathLike[str], *, checks: Sequence[Check] | None = None) -> Cassette:
-        """Read a file.
+    def read(cls, path: str | os.PathLike[str], *, checks: Iterable[CheckFunction] = ()) -> Cassette:
+        """Read a file, which imports and calls nothing that the file names.
 
         Args:
             path: The file.
-            checks: Checks in the place of those in the file, as for functions that no module has.
+            checks: The functions among which those are found that the file names as checks; it may name fewer.
 
         Raises:
-            UsageError: It cannot be read.
+            UsageError: It cannot be read, or a check is no function.
         """
+        functions = tuple(checks)
+        if not all(map(callable, functions)):
+            raise UsageError("checks= takes the functions that the cassette names; it has its other checks itself")
         try:
-            return cls(Path(path).read_bytes(), Path(path), checks)
+            return cls(Path(path).read_bytes(), Path(path), functions)
         except OSError as error:
             raise UsageError(f"the cassette {path} cannot be read: {file_reason(error)}") from error
 
@@ -63,15 +73,38 @@ class Cassette:
         """The scenario.
 
         Raises:
-            UsageError: The file has none.
+            UsageError: The file has none, or it has a member that no cassette has, or names a check that is not among
+                those given.
         """
         line = next((each for each in self.content.splitlines() if is_scenario(each)), None)
-        if line is None:
+        try:
+            members: object = None if line is None else parse_json(line)["scenario"]
+        except (ValueError, KeyError):
+            members = None
+        if not is_object(members):
             raise UsageError(f"{self.path} is no cassette: it has no scenario; see Outcome.save")
-        members: dict[str, Any] = json.loads(line)["scenario"]
-        if self.checks is not None:
-            members["checks"] = [*self.checks]
+        if foreign := sorted(members.keys() - MEMBERS):
+            raise UsageError(f"{self.path}: a cassette is data, and has no {foreign[0]}: only scenarios of yours may")
+        members = {**members, "checks": self._found(members.get("checks", [])), "approve": _for_scripts(members)}
         return scenarios_in({"scenarios": [members]}, str(self.path))[0]
+
+    def _found(self, checks: Any) -> Any:
+        """Return the checks of the file, with functions for the names among them."""
+        if not is_array(checks):
+            return checks
+        named = Counter(each for each in checks if isinstance(each, str))
+        given: dict[str, list[CheckFunction]] = {}
+        for function in self.checks:
+            given.setdefault(place_of(function), []).append(function)
+        for name, count in named.items():
+            found = given.get(name, [])
+            if not found:
+                how = f"checks=[{name.rpartition(':')[2]}]"
+                raise UsageError(f"{self.path} names the check {name}, which is not looked for: give it as {how}")
+            if 1 < len(found) != count:
+                raise UsageError(f"{self.path} has {count} of the {len(found)} checks {name}: give it those alone")
+        turns = {name: iter(found if len(found) > 1 else found * named[name]) for name, found in given.items()}
+        return [next(turns[each]) if isinstance(each, str) else each for each in checks]
 
     def replay(self) -> Outcome:
         """Hold the conversation again with the recorded answers; nothing is sent anywhere."""
@@ -122,6 +155,17 @@ class Cassette:
         return ReplayAgent(recording, match=_asks_the_same, **before)
 
 
+def _for_scripts(members: Mapping[str, Any]) -> Any:
+    """Return the approvals of a cassette, for its scripted tools alone: a file approves no function of an agent."""
+    policy, tools = members.get("approve"), members.get("tools")
+    if policy is None or not is_array(tools):
+        return policy
+    names = [each["name"] for each in tools if is_object(each) and isinstance(each.get("name"), str)]
+    if not is_object(policy):
+        return dict.fromkeys(names, policy)
+    return {name: policy.get(name, policy.get(REST)) for name in names if name in policy or REST in policy}
+
+
 def _require_passed(outcome: Outcome) -> None:
     """Raise an error unless an outcome passed: pytest rewrites the asserts of a plugin's package, and -O drops them."""
     if not outcome.passed:
@@ -161,7 +205,7 @@ def _asked(input: RunAgentInput) -> tuple[str, str, list[Any]]:
 def _cassette_of(outcome: Outcome) -> Cassette:
     if outcome.cassette is None:
         raise UsageError(f"there is no cassette of {outcome.name}")
-    return Cassette.read(outcome.cassette, checks=outcome.scenario.checks)
+    return Cassette.read(outcome.cassette, checks=filter(callable, outcome.scenario.checks))
 
 
 def shrink(
@@ -233,10 +277,12 @@ def _without_place(reason: str) -> str:
     return re.sub(r"\bin turn \d+", "", reason)
 
 
-def cassettes(folder: str | os.PathLike[str]) -> list[Cassette]:
+def cassettes(folder: str | os.PathLike[str], *, checks: Iterable[CheckFunction] = ()) -> list[Cassette]:
     """Return the cassettes of a folder, for `@pytest.mark.parametrize("cassette", cassettes("..."), ids=str)`.
 
     Args:
         folder: The folder; those inside it count, too.
+        checks: See `Cassette.read`.
     """
-    return [Cassette.read(path) for path in sorted(Path(folder).rglob("*.jsonl"))]
+    functions = tuple(checks)
+    return [Cassette.read(path, checks=functions) for path in sorted(Path(folder).rglob("*.jsonl"))]

@@ -40,7 +40,8 @@ from agui_client._core.tools.interrupts import Answerer
 from agui_client.evaluation._trials import Trial
 
 _EXACT = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
-_REST = "*"
+REST = "*"
+"""The name in a policy for all others."""
 
 
 @with_config(_EXACT)

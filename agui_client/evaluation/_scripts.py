@@ -15,6 +15,7 @@ from agui_client._core.tools.function import FunctionTool
 from agui_client._core.tools.interrupts import Cancel, Resolve
 from agui_client._core.tools.toolset import Toolset, chooses_tools, tool_list
 from agui_client.errors import ToolError
+from agui_client.evaluation._scenarios import REST
 
 if TYPE_CHECKING:
     from ag_ui.core import Interrupt, RunAgentInput
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _ANY_ARGUMENTS = {"type": "object"}
-_REST = "*"
 
 
 def scripted_tools(own: ToolSource, scripts: Sequence[FunctionTool[..., Any] | ScriptedTool]) -> ToolSource:
@@ -107,7 +107,7 @@ class _Decisions:
     """
 
     def __init__(self, policy: Any) -> None:
-        by_name: Mapping[str, Any] = policy if is_object(policy) else {_REST: policy}
+        by_name: Mapping[str, Any] = policy if is_object(policy) else {REST: policy}
         self._by_name = {name: _InOrder(each if is_array(each) else [each]) for name, each in by_name.items()}
 
     def about(self, names: Sequence[str], message: str = "") -> Any:
@@ -119,7 +119,7 @@ class _Decisions:
         """
         found = [each for each in names if each in self._by_name]
         found += [each for each in self._by_name if each.casefold() in message.casefold()]
-        name = next(iter(found), _REST)
+        name = next(iter(found), REST)
         return self._by_name[name].next() if name in self._by_name else None
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,8 @@ from ag_ui.core import Interrupt, RunAgentInput
 
 from agui_client import Approve, Deny, FunctionAgent, UsageError, tool
 from agui_client.demo import demo_agent
-from agui_client.evaluation import Cassette, Outcome, Rate, Scenario, Trial, evaluate_sync, shrink
+from agui_client.evaluation import Cassette, Outcome, Rate, Scenario, Trial, cassettes, evaluate_sync, shrink
+from agui_client.evaluation._freezing import MEMBERS
 from agui_client.recording import Recording
 from agui_client.testing import ScriptedAgent, interrupt, text, tool_call, turn
 
@@ -60,7 +63,7 @@ def test_a_failure_is_held_again_without_its_agent_its_tools_and_its_handlers(tm
     path = failure.save(tmp_path / "kept" / "ferry.jsonl")
     assert (failure.cassette or path).parent != path.parent
 
-    kept = Cassette.read(path)
+    kept = Cassette.read(path, checks=[bought_nothing])
     assert kept.scenario.says == ["Book the ferry", "Book another ferry"]
     again = kept.replay()
     assert count == 2
@@ -243,3 +246,98 @@ def test_what_is_no_cassette_is_named(tmp_path: Path) -> None:
         Cassette.read(path).check()
     with pytest.raises(UsageError, match="cannot be read"):
         Cassette.read(tmp_path / "y.jsonl")
+
+
+def forged(path: Path, **members: Any) -> Path:
+    """Write a cassette whose scenario has other members than it was kept with."""
+    failure = failure_of(FunctionAgent(_answer), Scenario(name="x", says=["Hi"], checks=[{"said": "yes"}]))
+    assert failure.cassette is not None
+    *lines, scenario = failure.cassette.read_text("utf-8").splitlines()
+    content = json.loads(scenario)
+    assert content["scenario"].keys() == MEMBERS
+    content["scenario"].update(members)
+    path.write_text("\n".join([*lines, json.dumps(content), ""]), "utf-8")
+    return path
+
+
+def renewed(cassette: Cassette) -> Cassette:
+    """Hold the conversation of a cassette with another agent."""
+    return cassette.renew(DEMO)
+
+
+@pytest.mark.parametrize(
+    ("members", "problem"),
+    [
+        ({"checks": ["forged_check:run"]}, r"names the check forged_check:run, which is not looked for"),
+        ({"checks": [{"said": "no"}, "os:getcwd"]}, r"give it as checks=\[getcwd\]"),
+        ({"goal": "talk", "user": "http://127.0.0.1:9/"}, "a cassette is data, and has no goal"),
+        ({"user": "openai:gpt-5"}, "a cassette is data, and has no user"),
+        ({"checks": [{"judge": "x"}], "judge": "http://127.0.0.1:9/"}, "a cassette is data, and has no judge"),
+        ({"persona": "x"}, "has no persona"),
+        ({"approve": "forged_check:run", "tools": [{"name": "buy", "results": [1]}]}, "approve"),
+    ],
+)
+@pytest.mark.parametrize("use", [Cassette.replay, Cassette.check, shrink, renewed])
+def test_a_forged_cassette_imports_nothing_and_asks_nobody(
+    members: Any,
+    problem: str,
+    use: Callable[..., object],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "forged_check.py").write_text("raise SystemExit('it was imported')\n", "utf-8")
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    path = forged(tmp_path / "forged.jsonl", **members)
+    for cassette in (Cassette.read(path), *cassettes(tmp_path, checks=[bought_nothing])):
+        with pytest.raises(UsageError, match=problem):
+            use(cassette)
+    assert "forged_check" not in sys.modules
+
+
+def test_a_cassette_finds_its_checks_among_those_given_by_their_names(tmp_path: Path) -> None:
+    def says(word: str) -> Callable[[Trial], bool]:
+        def check(trial: Trial) -> bool:
+            return word in trial.said
+
+        return check
+
+    scenario = Scenario(name="x", says=["Hi"], checks=[says("n"), {"said": "yes"}, says("o"), bought_nothing])
+    failure = failure_of(FunctionAgent(_answer), scenario)
+    path = failure.save(tmp_path / "x.jsonl")
+    # Functions of one name are told apart by their order.
+    kept = Cassette.read(path, checks=[bought_nothing, says("z"), says("o"), never_used])
+    assert {name: verdict.passed for name, verdict in kept.replay().verdicts.items()} == {
+        "completes": True,
+        "test_a_cassette_finds_its_checks_among_those_given_by_their_names.<locals>.says.<locals>.check": False,
+        'said: "yes"': False,
+        "test_a_cassette_finds_its_checks_among_those_given_by_their_names.<locals>.says.<locals>.check (2)": True,
+        "bought_nothing": True,
+    }
+    three: list[Any] = [bought_nothing, says("n"), says("o"), says("p")]
+    with pytest.raises(UsageError, match=r"has 2 of the 3 checks .*check: give it those alone"):
+        Cassette.read(path, checks=three).check()
+    with pytest.raises(UsageError, match="takes the functions that the cassette names"):
+        Cassette.read(path, checks=[{"said": "yes"}])  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
+
+
+def never_used(trial: Trial) -> None:
+    """A check that no cassette names."""
+    raise AssertionError("it was called")
+
+
+@pytest.mark.parametrize("approve", ["allow", {"*": "allow"}, {"delete": "allow"}, {"buy": "allow", "*": "allow"}])
+def test_a_cassette_approves_no_function_of_the_agent(approve: Any, tmp_path: Path) -> None:
+    called: list[str] = []
+
+    @tool(approval="always")
+    def delete() -> str:
+        called.append("delete")
+        return "deleted"
+
+    agent = ScriptedAgent(turn(tool_call("buy", {}), tool_call("delete", {})), turn(text("yes")))
+    agent.tools = [delete]
+    scripted = {"name": "buy", "results": ["bought"], "approval": "always"}
+    Cassette.read(forged(tmp_path / "x.jsonl", approve=approve, tools=[scripted])).renew(agent)
+    results = [each.content for each in agent.inputs[-1].messages if each.role == "tool"]
+    assert ("bought" in results, len(results)) == (approve != {"delete": "allow"}, 2)
+    assert called == []
