@@ -13,7 +13,7 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 
 from agui_client.store._sql.tables import TABLES
 
-_FOLDER = Path(__file__).parents[1] / "runs" / "version_1"
+_FOLDER = Path(__file__).parents[1] / "store" / "runs" / "version_1"
 
 
 def frozen(database: str) -> str:

@@ -58,7 +58,7 @@ class Commits:
 
     def _note(self, connection: Any, _: Any, statement: str, *__: Any) -> None:
         words = statement.split(None, 1)
-        if words[0].lower() in ("insert", "update", "delete", "with") and "agui_process" not in words[1][:40]:
+        if words[0].lower() in ("insert", "update", "delete", "with") and "agui_processes" not in words[1][:40]:
             self._writing.add(id(connection.connection.dbapi_connection))
 
     def _committed(self, connection: Any) -> None:

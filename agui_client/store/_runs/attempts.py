@@ -153,7 +153,7 @@ class RunAttempt:
         left = left_input and left_input.model_dump(mode="json", by_alias=True, exclude_none=True)
         assert self.run.stored_request is not None
         values |= {"left_input": left, "stored_request": self.run.stored_request.of_ended_run().as_text()}
-        return {**values, "checkpoint": None}
+        return {**values, "threadless_checkpoint": None}
 
     async def end(self, last: Event, left_input: RunAgentInput | None) -> None:
         """Store the end of the run, unless its thread has done so; if it fails, the run is left to another process."""
@@ -217,7 +217,7 @@ class RunAttempt:
             return
         self._saved_run_id = checkpoint.run_id
         place = Continuation.of(checkpoint).model_dump_json(by_alias=True)
-        await self._store_certain({"checkpoint": place, "checkpoint_position": checkpoint.position})
+        await self._store_certain({"threadless_checkpoint": place, "threadless_position": checkpoint.position})
 
     async def _store_certain(self, values: dict[str, Any]) -> None:
         # The first checkpoint is made when the run is certain: what its thread waited for is answered.

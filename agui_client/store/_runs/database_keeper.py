@@ -245,7 +245,8 @@ class DatabaseKeeper:
     async def _recover(self, row: StoredRun) -> None:
         """Carry out a run that another process has left."""
         log = await self._remote_runs.taken_over(row)
-        place = None if row.checkpoint is None else Continuation.model_validate_json(row.checkpoint)
+        stored = row.threadless_checkpoint
+        place = None if stored is None else Continuation.model_validate_json(stored)
         cut = CutRun(row.key.run_id, place)
         run = self._rebuild(row, log, cut, ServerRun)
         run.is_taken_over, run.ends_with = True, _last_of(row, log)
@@ -385,7 +386,7 @@ class DatabaseKeeper:
     async def infos(self, wanted: RunFilter, limit: int, after: RunInfo | None = None) -> list[RunInfo]:
         """Return a page of descriptions, those that began last first."""
         await self.open()
-        last = None if after is None else (row_id_of(after.key), after.begun_at.timestamp())
+        last = None if after is None else (row_id_of(after.key), after.begun_at)
         rows = await self._database.runs(wanted, limit, last)
         return [self._remote_runs.info_of(row) for row in rows]
 

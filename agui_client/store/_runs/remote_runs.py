@@ -226,7 +226,8 @@ def go_back(log: RunLog, row: StoredRun, cut: CutRun) -> int:
         log.attempt = row.attempt
         return 0
     # The place in a stored thread may be behind events that were not stored; snapshots have what they said.
-    place = row.checkpoint_position if row.checkpoint is not None or cut.place is None else cut.place.position
+    is_in_thread = row.threadless_checkpoint is None and cut.place is not None
+    place = cut.place.position if is_in_thread and cut.place is not None else row.threadless_position
     position = max(1, min(place, log.end.position))
     taken_back = {json.loads(each) for each in _MESSAGE_ID.findall(b"".join(log.frames_behind(position)))}
     log.begin_again(row.attempt, position)

@@ -61,10 +61,7 @@ class Database:
         self.is_sqlite: bool = url.get_backend_name() == "sqlite"
         """Whether it is SQLite."""
         self._is_in_memory = self.is_sqlite and url.database in (None, "", ":memory:")
-        sql = "((julianday('now') - 2440587.5) * 86400.0)" if self.is_sqlite else _NOW_OF_POSTGRESQL
-        self.now: sa.ColumnElement[Any] = sa.literal_column(sql, sa.Double)
-        """The time of the database in seconds, as an expression."""
-        self.lease: ProcessLease = ProcessLease(self.now, times.lease, times.hung_after)
+        self.lease: ProcessLease = ProcessLease(times.lease, times.hung_after)
         """The lease of this process."""
         self._patience, self._has_tables = times.patience, False
         self._lock_patience = max(_LOCK_PATIENCE, times.patience)
@@ -155,7 +152,6 @@ class Database:
             each.start_in_child()
 
 
-_NOW_OF_POSTGRESQL = "extract(epoch from clock_timestamp())::double precision"
 _SIZE_OF_SQLITE = sa.text("""
 select (page_count - freelist_count) * page_size from pragma_page_count, pragma_freelist_count, pragma_page_size
 """)

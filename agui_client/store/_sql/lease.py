@@ -32,7 +32,7 @@ import sqlalchemy as sa
 
 from agui_client._core.ground.concurrency import LoopThread
 from agui_client._core.plugs import measure
-from agui_client.store._sql.tables import PROCESS
+from agui_client.store._sql.tables import NOW, PROCESS, microseconds_of
 
 _RENEWALS = 5
 """The number of renewals in the time of a lease."""
@@ -45,19 +45,17 @@ class ProcessLease:
     """The lease of this process in one database.
 
     Args:
-        now: The time of the database in seconds, as an expression.
         seconds: The seconds for which it is renewed.
         hung_after: The seconds after which a loop that has not turned is taken for hung.
     """
 
-    def __init__(self, now: sa.ColumnElement[Any], seconds: float, hung_after: float) -> None:
+    def __init__(self, seconds: float, hung_after: float) -> None:
         self.seconds = seconds
         """The seconds for which it is renewed."""
-        self.now = now
-        """The time of the database, as an expression."""
         self._hung_after = hung_after
-        self._renew = sa.update(PROCESS).where(_THIS).values(alive_until=now + seconds)
-        self.living: sa.Select[Any] = sa.select(PROCESS.c.process_id).where(PROCESS.c.alive_until > now)
+        self._until = NOW + microseconds_of(seconds)
+        self._renew = sa.update(PROCESS).where(_THIS).values(alive_until=self._until)
+        self.living: sa.Select[Any] = sa.select(PROCESS.c.process_id).where(PROCESS.c.alive_until > NOW)
         """Selects the ids of the processes that have a lease."""
         self._loops: list[_Loop] = []
         self.reset()
@@ -109,11 +107,11 @@ class ProcessLease:
         """Renew the lease; or take it, and remove those that have passed long ago."""
         mine = {"of_process": self.process_id}
         if not db.execute(self._renew, mine).rowcount:
-            passed = sa.select(PROCESS.c.process_id).where(PROCESS.c.alive_until <= self.now)
+            passed = sa.select(PROCESS.c.process_id).where(PROCESS.c.alive_until <= NOW)
             self._finds_passed = bool(db.execute(passed).all())
-            db.execute(sa.delete(PROCESS).where(PROCESS.c.alive_until <= self.now - 10 * self.seconds))
-            until = self.now + self.seconds
-            db.execute(sa.insert(PROCESS).values(process_id=self.process_id, alive_until=until))
+            long_ago = NOW - microseconds_of(10 * self.seconds)
+            db.execute(sa.delete(PROCESS).where(PROCESS.c.alive_until <= long_ago))
+            db.execute(sa.insert(PROCESS).values(process_id=self.process_id, alive_until=self._until))
 
     def note(self) -> Callable[[object], None]:
         """Return a function that notes how a renewal that begins now has ended."""

@@ -6,7 +6,7 @@ import json
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from sqlalchemy.exc import OperationalError
 from agui_client._core.agent.run_records import Place, RunKey, RunStatus
 from agui_client.errors import UsageError
 from agui_client.store._sql.database import url_of
-from agui_client.store._sql.tables import RUN
+from agui_client.store._sql.tables import RUN, moment
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +48,9 @@ class StoredRun:
     """The interrupts that it has ended with."""
     left_input: str | None
     """The conversation that it has left, for answers, as JSON."""
-    checkpoint: str | None
+    threadless_checkpoint: str | None
     """The place where it goes on, as JSON; None if it has not begun, or its thread is stored, and has the place."""
-    checkpoint_position: int
+    threadless_position: int
     """The number of events before the place."""
     has_begun: bool
     """Whether the run was sent, or has called tools, or was about to."""
@@ -65,8 +65,8 @@ class StoredRun:
             "key": RunKey(row["owner"], row["thread_id"], row["run_id"]),
             "stored_request": json.loads(row["stored_request"]),
             "status": RunStatus(row["status"]),
-            "begun_at": datetime.fromtimestamp(row["begun_at"], UTC),
-            "ended_at": None if ended_at is None else datetime.fromtimestamp(ended_at, UTC),
+            "begun_at": moment(row["begun_at"]),
+            "ended_at": None if ended_at is None else moment(ended_at),
             "interrupts": [Interrupt.model_validate(each) for each in json.loads(row["interrupts"])],
             "is_queued": bool(row.get("is_queued")),
         }

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import sqlalchemy as sa
@@ -30,7 +31,17 @@ from agui_client._serving.repetition import refuse_answered_by_runs
 from agui_client.errors import AGUIError, RunInProgressError, UsageError
 from agui_client.store._sql.faults import Fault, fault_of
 from agui_client.store._sql.run_rows import EventGroup, StoredRun
-from agui_client.store._sql.tables import GROUP, IS_OVER, IS_WAITING, PROCESS, RUN, UNNOTIFIED
+from agui_client.store._sql.tables import (
+    GROUP,
+    IS_OVER,
+    IS_WAITING,
+    NOW,
+    PROCESS,
+    RUN,
+    UNNOTIFIED,
+    microseconds,
+    microseconds_of,
+)
 from agui_client.store._sql.transactions import TransactionsClosedError
 from agui_client.store._sql.transcripts import Transcript, packed, remove_unused, unpacked
 from agui_client.store._sql.versions import TablesRefusedError
@@ -87,9 +98,8 @@ class RunDatabase:
         self._database = self.database = database
         self.lease: ProcessLease = self._database.lease
         """The lease of this process."""
-        self.now: sa.ColumnElement[Any] = self._database.now
         is_sqlite = self._database.is_sqlite
-        insert = (sqlite if is_sqlite else postgresql).insert(RUN).values(begun_at=self.now)
+        insert = (sqlite if is_sqlite else postgresql).insert(RUN).values(begun_at=NOW)
         self._insert_run = insert.on_conflict_do_nothing().returning(_ARE_WAITING)
         # The lock lets a process that takes the run over wait for the events, or lets these events find it gone.
         self._insert_group = sa.text(_INSERT_GROUP.format(lock="" if is_sqlite else "for share"))
@@ -107,7 +117,7 @@ class RunDatabase:
         is_for_this_one = sa.or_(RUN.c.agent.in_(sa.bindparam("of_agents")), RUN.c.is_stop_wanted)
         columns = (RUN.c.row_id, RUN.c.process_id, RUN.c.attempt, RUN.c.is_stop_wanted)
         self._select_going_on = sa.select(*columns).where(_IS_RUNNING, is_for_this_one, self._is_of_no_other_process)
-        self._end = _CHANGE.values(ended_at=self.now)
+        self._end = _CHANGE.values(ended_at=NOW)
 
     async def open(self) -> None:
         """Make the tables if there are none, and take the lease of this process.
@@ -198,7 +208,7 @@ class RunDatabase:
             seconds: The seconds.
         """
         asked = sa.select(RUN.c.owner, RUN.c.thread_id, RUN.c.run_id).where(
-            IS_WAITING, RUN.c.ended_at < self.now - seconds, RUN.c.agent.in_(agents)
+            IS_WAITING, RUN.c.ended_at < NOW - microseconds_of(seconds), RUN.c.agent.in_(agents)
         )
         return await self._read(lambda db: [RunKey(*row) for row in db.execute(asked.limit(_MOST_GROUPS)).all()])
 
@@ -264,7 +274,9 @@ class RunDatabase:
                 for all runs that have ended.
             owner: The owner of the runs; None for those of all.
         """
-        which = [sa.not_(_IS_RUNNING)] if older_than is None else [RUN.c.ended_at < self.now - older_than, IS_OVER]
+        which = [sa.not_(_IS_RUNNING)]
+        if older_than is not None:
+            which = [RUN.c.ended_at < NOW - microseconds_of(older_than), IS_OVER]
         ended = sa.select(RUN.c.row_id, RUN.c.event_count, _EVENTS_BEFORE).where(*which, *_are_of(RUN.c.owner, owner))
         oldest = ended.order_by(RUN.c.ended_at).limit(_MOST_REMOVED).subquery()
         small = sa.select(oldest.c.row_id).where(oldest.c.before < _MOST_REMOVED)
@@ -387,13 +399,13 @@ class RunDatabase:
 
         return await self._read(select)
 
-    async def runs(self, wanted: RunFilter, limit: int, after: tuple[str, float] | None = None) -> list[StoredRun]:
+    async def runs(self, wanted: RunFilter, limit: int, after: tuple[str, datetime] | None = None) -> list[StoredRun]:
         """Return descriptions of runs, those that began last first.
 
         Args:
             wanted: The runs.
             limit: The most to return.
-            after: The id of the row of the last run of the page before, and the time when it began, as seconds.
+            after: The id of the row of the last run of the page before, and the time when it began.
         """
         conditions = [each for name, value in wanted._asdict().items() for each in _are_of(RUN.c[name], value)]
         is_queued = sa.and_(_IS_RUNNING, RUN.c.process_id.not_in(self.lease.living)).label("is_queued")
@@ -402,7 +414,7 @@ class RunDatabase:
             row_id, begun_at = after
             # Exact times are in the database only; that run may have been removed meanwhile.
             stored = sa.select(RUN.c.begun_at).where(RUN.c.row_id == row_id).scalar_subquery()
-            place = sa.tuple_(sa.func.coalesce(stored, begun_at), sa.literal(row_id))
+            place = sa.tuple_(sa.func.coalesce(stored, microseconds(begun_at)), sa.literal(row_id))
             described = described.where(sa.tuple_(RUN.c.begun_at, RUN.c.row_id) < place)
         chosen = described.order_by(RUN.c.begun_at.desc(), RUN.c.row_id.desc()).limit(limit)
         rows = await self._read(lambda db: db.execute(chosen).mappings().all())
@@ -484,7 +496,7 @@ _SETTLE = (
 )
 _INSERT_GROUP = """
 insert into agui_run_events (row_id, attempt, position, event_count, frames, beginning, is_end)
-select row_id, attempt, :position, :event_count, :frames, :beginning, :is_end from agui_run
+select row_id, attempt, :position, :event_count, :frames, :beginning, :is_end from agui_runs
 where row_id = :of_row and attempt = :of_attempt and process_id = :of_process and status = 'running'
 {lock} on conflict (row_id, attempt, position) do update set frames = excluded.frames
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ag_ui.core import TokenUsage
@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 
 from agui_client._core.protocol.open_items import quoted
 from agui_client._core.protocol.schema import is_text
-from agui_client.store._sql.tables import THREADS
+from agui_client.store._sql.tables import LATEST, START, THREADS, microseconds, moment
 from agui_client.store._threads.thread_store import ThreadInfo
 
 if TYPE_CHECKING:
@@ -23,18 +23,9 @@ T = TypeVar("T")
 
 _logger = logging.getLogger("agui_client.threads")
 
-DESCRIPTION = [THREADS.c[name] for name in ("title", "created_at", "updated_at", "messages", "usage")]
+DESCRIPTION = [THREADS.c[name] for name in ("title", "created_at", "updated_at", "message_count", "usage")]
 """The columns that `columns` returns."""
 _USAGE = TypeAdapter(list[TokenUsage])
-START = datetime(1970, 1, 1, tzinfo=UTC)
-"""The time that columns count from."""
-LATEST = (datetime.max.replace(tzinfo=UTC) - START) // timedelta(microseconds=1)
-"""The last time that a column can have; SQLite takes texts for greater than all numbers."""
-
-
-def microseconds(moment: datetime) -> int:
-    """Return a time as columns have it."""
-    return (moment - START) // timedelta(microseconds=1)
 
 
 def columns(info: ThreadInfo) -> dict[str, Any]:
@@ -43,7 +34,7 @@ def columns(info: ThreadInfo) -> dict[str, Any]:
         "title": info.title,
         "created_at": microseconds(info.created_at),
         "updated_at": microseconds(info.updated_at),
-        "messages": info.message_count,
+        "message_count": info.message_count,
         "usage": _USAGE.dump_json(list(info.usage), by_alias=True).decode(),
     }
 
@@ -72,9 +63,9 @@ def described(row: Row[Any]) -> tuple[ThreadInfo, list[str]]:
     info = ThreadInfo(
         thread_id=read("thread_id", _text, ""),
         title=read("title", _text, ""),
-        created_at=read("created_at", _moment, START),
-        updated_at=read("updated_at", _moment, START),
-        message_count=read("messages", _count, 0),
+        created_at=read("created_at", _checked_moment, START),
+        updated_at=read("updated_at", _checked_moment, START),
+        message_count=read("message_count", _count, 0),
         usage=read("usage", _USAGE.validate_json, []),
     )
     return info, damaged
@@ -86,10 +77,10 @@ def _text(value: Any) -> str:
     return value
 
 
-def _moment(value: Any) -> datetime:
+def _checked_moment(value: Any) -> datetime:
     if not 1 <= value <= LATEST:
         raise ValueError
-    return START + timedelta(microseconds=math.floor(value))
+    return moment(math.floor(value))
 
 
 def _count(value: Any) -> int:

@@ -44,8 +44,18 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql, sqlite
 
 from agui_client.errors import ThreadStoreError
-from agui_client.store._sql.tables import ENTRIES, LINES, PROCESS, THREADS
-from agui_client.store._sql.thread_rows import DESCRIPTION, LATEST, START, columns, described, microseconds, shown
+from agui_client.store._sql.tables import (
+    ENTRIES,
+    LATEST,
+    LINES,
+    NOW,
+    PROCESS,
+    START,
+    THREADS,
+    microseconds,
+    microseconds_of,
+)
+from agui_client.store._sql.thread_rows import DESCRIPTION, columns, described, shown
 from agui_client.store._sql.transactions import JoinableWork
 from agui_client.store._threads.thread_store import ThreadInfo
 from agui_client.store._write_ids import new_write_id
@@ -56,32 +66,42 @@ if TYPE_CHECKING:
 _OWNER = bindparam("of", type_=Text)
 _IS_THREAD = and_(THREADS.c.owner == _OWNER, THREADS.c.thread_id == bindparam("id"))
 _IS_OURS = and_(_IS_THREAD, THREADS.c.lease == bindparam("lease_number"))
-_UNTIL, _HOLDER = bindparam("until", type_=BigInteger), bindparam("held_by", type_=Text)
-_IS_OVER = or_(THREADS.c.leased_until <= bindparam("now"), THREADS.c.leased_until > LATEST)
+# How long a lease is to last from now on, in microseconds: 0 gives it back, none leaves it as it is.
+_TIME, _PROCESS_ID = bindparam("time", type_=BigInteger), bindparam("by_process", type_=Text)
+_IS_OVER = or_(THREADS.c.leased_until <= NOW, THREADS.c.leased_until > LATEST)
 # A request whose answer was lost takes again what it has taken, and nobody else does.
 _TAKING = bindparam("by_taking", type_=Text)
-_IS_FREE = or_(and_(_IS_OVER, THREADS.c.holder == ""), THREADS.c.taking == _TAKING)
-_TAKEN: dict[str, Any] = {"lease": THREADS.c.lease + 1, "leased_until": _UNTIL, "holder": _HOLDER, "taking": _TAKING}
+_IS_FREE = or_(and_(_IS_OVER, THREADS.c.process_id == ""), THREADS.c.taking == _TAKING)
+_END = case((_TIME == 0, 0), else_=NOW + _TIME)
+_TAKEN: dict[str, Any] = {
+    "lease": THREADS.c.lease + 1,
+    "leased_until": _END,
+    "process_id": _PROCESS_ID,
+    "taking": _TAKING,
+}
 _TAKE = update(THREADS).where(_IS_THREAD, _IS_FREE).values(**_TAKEN).returning(*THREADS.c)
 _MAKE = {
-    each.__name__.rpartition(".")[2]: each.insert(THREADS).on_conflict_do_nothing().returning(THREADS.c.lease)
+    each.__name__.rpartition(".")[2]: each.insert(THREADS)
+    .values(leased_until=_END)
+    .on_conflict_do_nothing()
+    .returning(THREADS.c.lease)
     for each in (postgresql, sqlite)
 }
 _LEASE: dict[str, Any] = {
-    "leased_until": func.coalesce(_UNTIL, THREADS.c.leased_until),
-    "holder": case((_UNTIL == 0, ""), else_=THREADS.c.holder),
+    "leased_until": case((_TIME.is_(None), THREADS.c.leased_until), else_=_END),
+    "process_id": case((_TIME == 0, ""), else_=THREADS.c.process_id),
 }
-_RENEW = update(THREADS).where(_IS_OURS).values(**_LEASE).returning(THREADS.c.entries)
-_FORGET = delete(THREADS).where(_IS_OURS, THREADS.c.entries == 0)
+_RENEW = update(THREADS).where(_IS_OURS).values(**_LEASE).returning(THREADS.c.entry_count)
+_FORGET = delete(THREADS).where(_IS_OURS, THREADS.c.entry_count == 0)
 _IS_OF_TAKING = and_(_IS_THREAD, THREADS.c.taking == _TAKING)
-_GIVE_UP = update(THREADS).where(_IS_OF_TAKING).values(leased_until=0, holder="")
-_FORGET_TAKING = delete(THREADS).where(_IS_OF_TAKING, THREADS.c.entries == 0)
-_THREAD = select(THREADS).where(_IS_THREAD, THREADS.c.entries > 0)
+_GIVE_UP = update(THREADS).where(_IS_OF_TAKING).values(leased_until=0, process_id="")
+_FORGET_TAKING = delete(THREADS).where(_IS_OF_TAKING, THREADS.c.entry_count == 0)
+_THREAD = select(THREADS).where(_IS_THREAD, THREADS.c.entry_count > 0)
 _IS_LINE = and_(LINES.c.owner == _OWNER, LINES.c.line == bindparam("on"))
-_LINE = select(LINES.c.parent, LINES.c.shared).where(_IS_LINE)
-_OWN = and_(ENTRIES.c.owner == LINES.c.owner, ENTRIES.c.line == LINES.c.line, ENTRIES.c.number > LINES.c.shared)
+_LINE = select(LINES.c.parent, LINES.c.shared_count).where(_IS_LINE)
+_OWN = and_(ENTRIES.c.owner == LINES.c.owner, ENTRIES.c.line == LINES.c.line, ENTRIES.c.number > LINES.c.shared_count)
 _PART = (
-    select(LINES.c.parent, LINES.c.shared, ENTRIES.c.body)
+    select(LINES.c.parent, LINES.c.shared_count, ENTRIES.c.body)
     .select_from(LINES.outerjoin(ENTRIES, and_(_OWN, ENTRIES.c.number <= bindparam("last"))))
     .where(_IS_LINE)
     .order_by(ENTRIES.c.number)
@@ -89,24 +109,24 @@ _PART = (
 _DESCRIBE: dict[str, Any] = {each.name: bindparam(f"new_{each.name}") for each in DESCRIPTION}
 _WRITE = (
     update(THREADS)
-    .where(_IS_OURS, THREADS.c.entries == bindparam("count"))
-    .values(**_DESCRIBE, entries=THREADS.c.entries + 1, **_LEASE)
-    .returning(THREADS.c.line, THREADS.c.entries)
+    .where(_IS_OURS, THREADS.c.entry_count == bindparam("count"))
+    .values(**_DESCRIBE, entry_count=THREADS.c.entry_count + 1, **_LEASE)
+    .returning(THREADS.c.line, THREADS.c.entry_count)
 )
 _SOURCE = (
     update(THREADS)
-    .where(_IS_THREAD, THREADS.c.entries >= bindparam("least"))
+    .where(_IS_THREAD, THREADS.c.entry_count >= bindparam("least"))
     .values(lease=THREADS.c.lease)
     .returning(THREADS.c.line)
 )
 _WRITE_FORK = (
     update(THREADS)
-    .where(_IS_OURS, THREADS.c.entries == 0)
-    .values(**_DESCRIBE, entries=bindparam("count", type_=Integer))
+    .where(_IS_OURS, THREADS.c.entry_count == 0)
+    .values(**_DESCRIBE, entry_count=bindparam("count", type_=Integer))
     .returning(THREADS.c.line)
 )
 _NEW_LINE, _NEW_ENTRY = insert(LINES), insert(ENTRIES)
-_IS_THERE = select(THREADS.c.entries).where(
+_IS_THERE = select(THREADS.c.entry_count).where(
     _IS_THREAD,
     ENTRIES.c.owner == THREADS.c.owner,
     ENTRIES.c.line == THREADS.c.line,
@@ -125,7 +145,7 @@ def _writing_to_many(*, waits: bool) -> Executable:
     """
     kinds: dict[str, Any] = {"owner": Text, "thread_id": Text, "lease_number": BigInteger, "count": Integer}
     kinds |= {
-        "until": BigInteger,
+        "time": BigInteger,
         "write_id": Text,
         "body": Text,
         **{each.name: type(each.type) for each in DESCRIPTION},
@@ -140,7 +160,7 @@ def _writing_to_many(*, waits: bool) -> Executable:
         THREADS.c.thread_id == given.c.thread_id,
         THREADS.c.lease == given.c.lease_number,
         # A renewal of the lease expects no number of entries.
-        or_(given.c.count.is_(None), THREADS.c.entries == given.c.count),
+        or_(given.c.count.is_(None), THREADS.c.entry_count == given.c.count),
     )
     locked = select(given).where(is_theirs).with_for_update(of=THREADS, skip_locked=not waits).cte("locked")
     new: dict[str, Any] = {each.name: func.coalesce(locked.c[each.name], each) for each in DESCRIPTION}
@@ -149,14 +169,18 @@ def _writing_to_many(*, waits: bool) -> Executable:
         .where(THREADS.c.owner == locked.c.owner, THREADS.c.thread_id == locked.c.thread_id)
         .values(
             **new,
-            entries=THREADS.c.entries + case((locked.c.body.is_(None), 0), else_=1),
-            leased_until=func.coalesce(locked.c.until, THREADS.c.leased_until),
-            holder=case((locked.c.until == 0, ""), else_=THREADS.c.holder),
+            entry_count=THREADS.c.entry_count + case((locked.c.body.is_(None), 0), else_=1),
+            leased_until=case(
+                (locked.c.time.is_(None), THREADS.c.leased_until),
+                (locked.c.time == 0, 0),
+                else_=NOW + locked.c.time,
+            ),
+            process_id=case((locked.c.time == 0, ""), else_=THREADS.c.process_id),
         )
         .returning(
             THREADS.c.owner,
             THREADS.c.line,
-            THREADS.c.entries,
+            THREADS.c.entry_count,
             THREADS.c.lease,
             locked.c.write_id,
             locked.c.body,
@@ -165,9 +189,9 @@ def _writing_to_many(*, waits: bool) -> Executable:
         .cte("written")
     )
     appended = select(written).where(written.c.body.is_not(None)).subquery()
-    first = select(appended.c.owner, appended.c.line, null(), literal(0)).where(appended.c.entries == 1)
-    entries = select(*(appended.c[name] for name in ("owner", "line", "entries", "lease", "write_id", "body")))
-    return select(written.c.place, written.c.entries).add_cte(
+    first = select(appended.c.owner, appended.c.line, null(), literal(0)).where(appended.c.entry_count == 1)
+    entries = select(*(appended.c[name] for name in ("owner", "line", "entry_count", "lease", "write_id", "body")))
+    return select(written.c.place, written.c.entry_count).add_cte(
         insert(LINES).from_select(LINES.c.keys(), first).cte("first_lines"),
         insert(ENTRIES).from_select(ENTRIES.c.keys(), entries).cte("new_entries"),
     )
@@ -203,29 +227,27 @@ class Write(JoinableWork):
     """The id of the write."""
 
     @property
-    def until(self) -> int | None:
-        """The new end of the lease, as its column has it; None leaves it as it is."""
-        if self.seconds is None or self.seconds == inf:
-            return None
-        return _now() + _microseconds(self.seconds) if self.seconds else 0
+    def time(self) -> int | None:
+        """How long the lease lasts from now on, in microseconds; 0 gives it back, None leaves it as it is."""
+        return None if self.seconds is None or self.seconds == inf else microseconds_of(self.seconds)
 
     def __call__(self, db: Connection) -> int | None:
         """Write."""
         if db.dialect.name != "sqlite":
             return self.together(db, [self], waits=True).get(0)
         owner = self.owner
-        values: dict[str, Any] = {"of": owner, "id": self.thread_id, "lease_number": self.number, "until": self.until}
+        values: dict[str, Any] = {"of": owner, "id": self.thread_id, "lease_number": self.number, "time": self.time}
         if self.info is None:
             renewed: int | None = db.execute(_RENEW, values).scalar_one_or_none()
             return renewed
         new = {**values, **_described_as(self.info), "count": self.count}
         if (row := db.execute(_WRITE, new).one_or_none()) is None:
             return self._written_before(db)
-        if row.entries == 1:
-            db.execute(_NEW_LINE, {"owner": owner, "line": row.line, "parent": None, "shared": 0})
+        if row.entry_count == 1:
+            db.execute(_NEW_LINE, {"owner": owner, "line": row.line, "parent": None, "shared_count": 0})
         by = {"lease": self.number, "write_id": self.write_id}
-        db.execute(_NEW_ENTRY, {"owner": owner, "line": row.line, "number": row.entries, "body": self.entry, **by})
-        entries: int = row.entries
+        db.execute(_NEW_ENTRY, {"owner": owner, "line": row.line, "number": row.entry_count, "body": self.entry, **by})
+        entries: int = row.entry_count
         return entries
 
     def _written_before(self, db: Connection) -> int | None:
@@ -246,7 +268,7 @@ class Write(JoinableWork):
             "thread_ids": [each.thread_id for each in chosen],
             "lease_numbers": [each.number for each in chosen],
             "counts": [each.count for each in chosen],
-            "untils": [each.until for each in chosen],
+            "times": [each.time for each in chosen],
             "write_ids": [each.write_id for each in chosen],
             "bodys": [each.entry for each in chosen],
         }
@@ -279,11 +301,11 @@ class Taking:
 
     def __init__(self, lease: ProcessLease) -> None:
         self._lease = lease
-        is_left = and_(THREADS.c.holder != "", THREADS.c.holder.not_in(lease.living))
+        is_left = and_(THREADS.c.process_id != "", THREADS.c.process_id.not_in(lease.living))
         self._take_of_dead = update(THREADS).where(_IS_THREAD, _IS_OVER, is_left).values(**_TAKEN).returning(*THREADS.c)
         self._left = (
-            select(THREADS.c.leased_until, THREADS.c.holder, PROCESS.c.alive_until - lease.now)
-            .select_from(THREADS.outerjoin(PROCESS, PROCESS.c.process_id == THREADS.c.holder))
+            select(case((THREADS.c.process_id == "", THREADS.c.leased_until), else_=PROCESS.c.alive_until) - NOW)
+            .select_from(THREADS.outerjoin(PROCESS, PROCESS.c.process_id == THREADS.c.process_id))
             .where(_IS_THREAD)
         )
 
@@ -297,16 +319,15 @@ class Taking:
             seconds: The seconds.
             taking: The id of the request, which takes the lease once, however often it is carried out.
         """
-        process_id, now = self._lease.process_id, _now()
-        leased: dict[str, Any] = {"until": 0, "held_by": process_id}
+        leased: dict[str, Any] = {"time": 0, "by_process": self._lease.process_id}
         if seconds < inf:
-            leased = {"until": now + _microseconds(seconds), "held_by": ""}
-        values = {"of": owner, "id": thread_id, "now": now, "by_taking": taking, **leased}
+            leased = {"time": microseconds_of(seconds), "by_process": ""}
+        values = {"of": owner, "id": thread_id, "by_taking": taking, **leased}
         if (row := db.execute(_TAKE, values).one_or_none()) is not None:
             return Taken(row.lease, row)
         # A thread that is made again after it was deleted gets higher numbers than before.
-        first = {"owner": owner, "thread_id": thread_id, "line": uuid4().hex, "entries": 0, "lease": now}
-        first |= {"leased_until": leased["until"], "holder": leased["held_by"], "taking": taking}
+        first = {"owner": owner, "thread_id": thread_id, "line": uuid4().hex, "entry_count": 0, **leased}
+        first |= {"lease": time.time_ns() // 1000, "process_id": leased["by_process"], "taking": taking}
         if (number := db.execute(_MAKE[db.dialect.name], first).scalar_one_or_none()) is not None:
             return Taken(number)
         row = db.execute(self._take_of_dead, values).one_or_none() if self._lease.may_judge else None
@@ -314,19 +335,8 @@ class Taking:
 
     def left(self, db: Connection, owner: str, thread_id: str) -> float:
         """Return the seconds until a lease runs out."""
-        row = db.execute(self._left, {"of": owner, "id": thread_id}).one_or_none()
-        if row is None:
-            return 0.0
-        seconds = row[2] if row.holder else row.leased_until / 1_000_000 - time.time()
-        return max(0.0, seconds or 0.0)
-
-
-def _now() -> int:
-    return time.time_ns() // 1000
-
-
-def _microseconds(seconds: float) -> int:
-    return int(seconds * 1_000_000)
+        left: int | None = db.execute(self._left, {"of": owner, "id": thread_id}).scalar_one_or_none()
+        return max(0, left or 0) / 1_000_000
 
 
 def written_before(db: Connection, owner: str, thread_id: str, count: int, write_id: str) -> int | None:
@@ -366,7 +376,7 @@ def read(db: Connection, owner: str, thread_id: str) -> tuple[ThreadInfo, Sequen
 def found(db: Connection, owner: str, row: Row[Any]) -> tuple[ThreadInfo, Sequence[str]]:
     """Return the description and the entries of a thread, given its row."""
     parts = list[Sequence[str]]()
-    above, last, seen = row.line, row.entries, set[str]()
+    above, last, seen = row.line, row.entry_count, set[str]()
     while above is not None:
         if above in seen:
             raise ThreadStoreError("its lines are damaged: their parents lead in a circle")
@@ -374,10 +384,10 @@ def found(db: Connection, owner: str, row: Row[Any]) -> tuple[ThreadInfo, Sequen
         if not (part := db.execute(_PART, {"of": owner, "on": above, "last": last}).all()):
             break  # a line that is lost, with entries that are missed below
         parts.append([each.body for each in part if each.body is not None])
-        above, last = part[0].parent, min(part[0].shared, last)
+        above, last = part[0].parent, min(part[0].shared_count, last)
     bodies = [body for part in reversed(parts) for body in part]
-    if len(bodies) != row.entries:
-        raise ThreadStoreError(f"{row.entries - len(bodies)} of its {row.entries} entries are missing")
+    if len(bodies) != row.entry_count:
+        raise ThreadStoreError(f"{row.entry_count - len(bodies)} of its {row.entry_count} entries are missing")
     info, damaged = described(row)
     if damaged:
         raise ThreadStoreError(f"it is damaged in {', '.join(damaged)}")
@@ -394,7 +404,7 @@ def append_to_fork(
     values = {**_described_as(info), "of": owner, "id": info.thread_id, "lease_number": number, "count": count + 1}
     if (line := db.execute(_WRITE_FORK, values).scalar_one_or_none()) is None:
         return written_before(db, owner, info.thread_id, count, write_id) is not None
-    db.execute(_NEW_LINE, {"owner": owner, "line": line, "parent": parent, "shared": count})
+    db.execute(_NEW_LINE, {"owner": owner, "line": line, "parent": parent, "shared_count": count})
     by = {"lease": number, "write_id": write_id}
     db.execute(_NEW_ENTRY, {"owner": owner, "line": line, "number": count + 1, "body": entry, **by})
     return True
@@ -416,7 +426,7 @@ def _shared_line(db: Connection, owner: str, thread_id: str, count: int) -> str 
         seen.add(line)
         if (row := db.execute(_LINE, {"of": owner, "on": line}).one_or_none()) is None:
             return None
-        if row.shared < count:
+        if row.shared_count < count:
             return line
         line = row.parent
     return None
@@ -425,7 +435,7 @@ def _shared_line(db: Connection, owner: str, thread_id: str, count: int) -> str 
 def page(db: Connection, owner: str, limit: int, after: ThreadInfo | None) -> list[ThreadInfo]:
     """Return a page of descriptions."""
     date, thread_id = THREADS.c.updated_at, THREADS.c.thread_id
-    of_owner = select(THREADS).where(THREADS.c.owner == owner, THREADS.c.entries > 0)
+    of_owner = select(THREADS).where(THREADS.c.owner == owner, THREADS.c.entry_count > 0)
     dated = of_owner.where(date.between(1, LATEST)).order_by(date.desc(), thread_id.desc())
     # Threads whose date is damaged come last; their descriptions have the date `START`.
     undated = of_owner.where(or_(date < 1, date > LATEST)).order_by(thread_id.desc())
@@ -441,12 +451,12 @@ def page(db: Connection, owner: str, limit: int, after: ThreadInfo | None) -> li
 
 def delete_thread(db: Connection, owner: str, thread_id: str, number: int) -> bool:
     """Delete a thread, and the entries that no other thread shares."""
-    deleted = delete(THREADS).where(_IS_OURS).returning(THREADS.c.line, THREADS.c.entries)
+    deleted = delete(THREADS).where(_IS_OURS).returning(THREADS.c.line, THREADS.c.entry_count)
     row = db.execute(deleted, {"of": owner, "id": thread_id, "lease_number": number}).one_or_none()
     line = None if row is None else _without_thread(db, owner, row.line)
     while line is not None:
         line = _delete_line(db, owner, line)
-    return row is not None and row.entries != 0
+    return row is not None and row.entry_count != 0
 
 
 def delete_all(db: Connection, owner: str | None) -> int:
@@ -456,7 +466,7 @@ def delete_all(db: Connection, owner: str | None) -> int:
         """Make the statement that deletes the rows of a table."""
         return delete(table) if owner is None else delete(table).where(table.c.owner == owner)
 
-    deleted = db.execute(deletion(THREADS).returning(THREADS.c.entries)).scalars().all()
+    deleted = db.execute(deletion(THREADS).returning(THREADS.c.entry_count)).scalars().all()
     for table in (ENTRIES, LINES):
         # A thread may have been made since, with a line of its own.
         db.execute(deletion(table).where(table.c.line.not_in(select(THREADS.c.line))))
@@ -466,7 +476,7 @@ def delete_all(db: Connection, owner: str | None) -> int:
 def _delete_line(db: Connection, owner: str, line: str) -> str | None:
     """Delete what no thread needs of a line that has no thread; return its parent if that has none either."""
     is_child = and_(LINES.c.owner == owner, LINES.c.parent == line, LINES.c.line != line)
-    needed = db.execute(select(func.max(LINES.c.shared)).where(is_child)).scalar_one()
+    needed = db.execute(select(func.max(LINES.c.shared_count)).where(is_child)).scalar_one()
     entries = and_(ENTRIES.c.owner == owner, ENTRIES.c.line == line)
     db.execute(delete(ENTRIES).where(entries, ENTRIES.c.number > (needed or 0)))
     if needed is not None:

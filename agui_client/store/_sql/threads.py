@@ -101,7 +101,7 @@ class SQLStore(ThreadStore):
         """Take the lease of a thread, and read the thread."""
         if (taken := await self._taken(owner, thread_id, seconds)) is None:
             return None
-        if (row := taken.row) is None or row.entries == 0:
+        if (row := taken.row) is None or row.entry_count == 0:
             return LeasedThread(taken.number, None)
         try:
             return LeasedThread(taken.number, await self._read(partial(statements.found, owner=owner, row=row)))

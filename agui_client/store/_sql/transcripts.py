@@ -120,17 +120,17 @@ _SELECT_LINKS = sa.select(SEGMENT.c.link).where(
     SEGMENT.c.link.in_(sa.bindparam("wanted", expanding=True)),
 )
 _INSERT = sa.text("""
-insert into agui_segment (owner, thread_id, link, parent, body) values (:owner, :thread_id, :link, :parent, :body)
+insert into agui_segments (owner, thread_id, link, parent, body) values (:owner, :thread_id, :link, :parent, :body)
 on conflict (owner, thread_id, link) do nothing
 """)
 _SELECT_CHAIN = sa.text("""
 with recursive chain (owner, thread_id, parent, body, depth) as (
-    select s.owner, s.thread_id, s.parent, s.body, 0 from agui_run r
-    join agui_segment s on s.owner = r.owner and s.thread_id = r.thread_id and s.link = :of_link
+    select s.owner, s.thread_id, s.parent, s.body, 0 from agui_runs r
+    join agui_segments s on s.owner = r.owner and s.thread_id = r.thread_id and s.link = :of_link
     where r.row_id = :of_row
     union all
     select s.owner, s.thread_id, s.parent, s.body, c.depth + 1 from chain c
-    join agui_segment s on s.owner = c.owner and s.thread_id = c.thread_id and s.link = c.parent
+    join agui_segments s on s.owner = c.owner and s.thread_id = c.thread_id and s.link = c.parent
 )
 select body from chain order by depth desc
 """)

@@ -16,6 +16,8 @@ from agui_client.store._sql.tables import TABLES, VERSION
 
 MIGRATIONS: Sequence[Sequence[str]] = ()
 """The statements that lead from each version to the next one, from version 1 on; new tables are made without them."""
+_EARLIER = {"agui_version", "agui_process", "agui_run", "agui_segment"}
+"""The tables that editions before the first release have made: their rows would not be found."""
 _LOCK = int.from_bytes(b"agui")
 """The lock of PostgreSQL that a program takes which makes or changes the tables."""
 
@@ -39,6 +41,7 @@ def advance(db: sa.Connection) -> bool:
         TablesRefusedError: They are of a newer version, or not ours.
     """
     _exclude_others(db)
+    _refuse_earlier(db)
     known, version = len(MIGRATIONS) + 1, _version(db)
     if version is not None and version > known:
         what = f"the tables in the database are of version {version}, and this client knows {known}"
@@ -75,6 +78,12 @@ def _version(db: sa.Connection) -> int | None:
     if version is not None and (not isinstance(version, int) or version < 1):
         raise TablesRefusedError(f"table {VERSION.name!r} is not ours: it has the version {version!r}")
     return version
+
+
+def _refuse_earlier(db: sa.Connection) -> None:
+    if found := sorted(_EARLIER & {*sa.inspect(db).get_table_names()}):
+        what = f"the database has tables of an edition before the first release, such as {found[0]!r}"
+        raise TablesRefusedError(f"{what}, which this client does not read: take another database, or remove them")
 
 
 def _check_columns(db: sa.Connection, tables: Sequence[sa.Table]) -> None:

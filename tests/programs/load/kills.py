@@ -66,7 +66,7 @@ async def _killed(servers: Servers, path: str, number: int, runs: int) -> float:
 async def _count(engine: sa.Engine, ids: list[str], attempt: int) -> int:
     """Return the number of runs whose agent has sent something in an attempt."""
     asked = sa.text(
-        "select count(distinct run_id) from agui_run r join agui_run_events e on e.row_id = r.row_id "
+        "select count(distinct run_id) from agui_runs r join agui_run_events e on e.row_id = r.row_id "
         "where run_id in :ids and e.attempt >= :attempt and e.event_count > 2"
     ).bindparams(sa.bindparam("ids", expanding=True))
 

@@ -136,7 +136,7 @@ class Load:
     def _show_rows(self, thread_id: str) -> None:
         engine = sa.create_engine(url_of(self._servers.url))
         with engine.connect() as database:
-            for table in ("agui_run", "agui_thread"):
+            for table in ("agui_runs", "agui_thread"):
                 with suppress(SQLAlchemyError):
                     rows = database.execute(
                         sa.text(f"select * from {table} where thread_id = :id"), {"id": thread_id}

@@ -58,7 +58,7 @@ def read(url: str, statement: str) -> list[Any]:
 async def test_a_column_that_is_missing_is_no_outage(database_url: str) -> None:
     async with with_agent(database_url) as store:
         await store.runs.start("helper", "Hi")
-        change(database_url, "alter table agui_run drop column stored_request")
+        change(database_url, "alter table agui_runs drop column stored_request")
         with pytest.raises(exc.DBAPIError, match="stored_request"):
             await store.runs.start("helper", "Hi")
 
@@ -97,8 +97,8 @@ async def _say(store: Store, word: str) -> list[Any]:
 async def test_an_additive_version_2_shares_a_database_with_a_program_of_version_1_during_a_deploy(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    columns = ["agui_run add column cost integer", "agui_threads add column folder text not null default 'inbox'"]
-    steps = [[f"alter table {each}" for each in columns], ["update agui_run set cost = 3"]]
+    columns = ["agui_runs add column cost integer", "agui_threads add column folder text not null default 'inbox'"]
+    steps = [[f"alter table {each}" for each in columns], ["update agui_runs set cost = 3"]]
     async with with_agent(database_url) as older:
         await older.runs.start("helper", "Hi", run_id="r1")
         await _say(older, "One")
@@ -113,8 +113,8 @@ async def test_an_additive_version_2_shares_a_database_with_a_program_of_version
         # The program of version 2 has left; that of version 1 is still at work.
         await older.runs.start("helper", "Hi", run_id="r4")
         assert len(await _say(older, "Four")) == 8
-    assert read(database_url, "select version from agui_version") == [3]
-    assert read(database_url, "select cost from agui_run order by run_id") == [3, None, None, None]
+    assert read(database_url, "select version from agui_versions") == [3]
+    assert read(database_url, "select cost from agui_runs order by run_id") == [3, None, None, None]
     assert read(database_url, "select folder from agui_threads") == ["inbox"]
 
 
@@ -150,7 +150,7 @@ async def test_the_tables_of_version_1_are_frozen_and_lead_to_those_of_the_packa
     with engine.begin() as database:
         for statement in filter(str.strip, frozen.split(";")):
             database.exec_driver_sql(statement)
-        database.exec_driver_sql("insert into agui_version (version) values (1)")
+        database.exec_driver_sql("insert into agui_versions (version) values (1)")
     is_changed = frozen_tables.current(engine.dialect) != frozen
     engine.dispose()
     assert is_changed is bool(versions.MIGRATIONS), "databases of users have version 1: add a step to MIGRATIONS"
@@ -166,13 +166,13 @@ async def test_the_tables_of_version_1_are_frozen_and_lead_to_those_of_the_packa
 async def test_a_migration_that_fails_changes_nothing(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async with with_agent(database_url) as store:
         await store.runs.start("helper", "Hi", run_id="r1")
-    steps = [["alter table agui_run add column cost integer", "update agui_run set price = 3"]]
+    steps = [["alter table agui_runs add column cost integer", "update agui_runs set price = 3"]]
     with monkeypatch.context() as newer:
         newer.setattr(versions, "MIGRATIONS", steps)
         for _ in range(2):
             with pytest.raises(exc.DBAPIError, match="price"):
                 await with_agent(database_url).__aenter__()
-    assert read(database_url, "select version from agui_version") == [1]
+    assert read(database_url, "select version from agui_versions") == [1]
     async with with_agent(database_url) as store:
         assert [each.run_id for each in await store.runs.list()] == ["r1"]
 
@@ -180,10 +180,11 @@ async def test_a_migration_that_fails_changes_nothing(database_url: str, monkeyp
 @pytest.mark.parametrize(
     ("statement", "sentence"),
     [
-        ("update agui_version set version = 2", "are of version 2, and this client knows 1; upgrade the client"),
-        ("update agui_version set version = 0", "'agui_version' is not ours: it has the version 0"),
-        ("alter table agui_version rename column version to release", "'agui_version' has no column 'version'"),
-        ("alter table agui_run rename column row_id to workflow_id", "'agui_run' has no column 'row_id'; an earlier"),
+        ("update agui_versions set version = 2", "are of version 2, and this client knows 1; upgrade the client"),
+        ("update agui_versions set version = 0", "'agui_versions' is not ours: it has the version 0"),
+        ("alter table agui_versions rename column version to release", "'agui_versions' has no column 'version'"),
+        ("alter table agui_runs rename column row_id to workflow_id", "'agui_runs' has no column 'row_id'; an earlier"),
+        ("create table agui_run (row_id text)", "an edition before the first release, such as 'agui_run'"),
     ],
 )
 async def test_tables_that_are_newer_or_not_ours_are_left_alone(
@@ -197,7 +198,7 @@ async def test_tables_that_are_newer_or_not_ours_are_left_alone(
     for _ in range(2):
         with pytest.raises(UsageError, match=sentence):
             await store.__aenter__()
-    if "agui_version" in statement:
+    if "agui_versions" in statement:
         async with Store(database_url) as store:
             with pytest.raises(ThreadStoreError, match=sentence):
                 await store.threads.list()
@@ -207,7 +208,7 @@ async def test_processes_that_make_the_tables_at_the_same_time_make_them_once(da
     async with AsyncExitStack() as stack, anyio.create_task_group() as tasks:
         for _ in range(8):
             tasks.start_soon(stack.enter_async_context, with_agent(database_url))
-    assert read(database_url, "select version from agui_version") == [1]
+    assert read(database_url, "select version from agui_versions") == [1]
 
 
 async def test_values_that_runs_and_threads_always_have_are_never_null_and_indexes_have_their_names(
@@ -224,18 +225,18 @@ async def test_values_that_runs_and_threads_always_have_are_never_null_and_index
     indexes = {each["name"] for table in found for each in sa.inspect(engine).get_indexes(table)}
     engine.dispose()
     assert indexes == {
-        *(f"agui_run_{each}" for each in ("owner", "begun", "going_on", "waiting", "ended", "unnotified")),
+        *(f"agui_runs_{each}" for each in ("by_thread", "by_time", "running", "waiting", "over", "unnotified")),
         *("agui_threads_by_time", "agui_lines_by_parent"),
     }
     assert found == {
         "agui_entries": [],
         "agui_lines": ["parent"],
-        "agui_process": [],
-        "agui_run": ["checkpoint", "ended_at", "left_input"],
+        "agui_processes": [],
+        "agui_runs": ["ended_at", "left_input", "threadless_checkpoint"],
         "agui_run_events": ["beginning"],
-        "agui_segment": ["parent"],
+        "agui_segments": ["parent"],
         "agui_threads": [],
-        "agui_version": [],
+        "agui_versions": [],
     }
 
 
@@ -337,10 +338,11 @@ async def test_a_new_process_takes_others_for_dead_when_the_living_had_the_time_
     database = Database(url, StoreTimes(0.5))
     await database.make_tables()
     if passed_before is not None:
-        change(url, f"insert into agui_process values ('other', (julianday() - 2440587.5) * 86400 - {passed_before})")
+        now = "(julianday() - 2440587.5) * 86400000000"
+        change(url, f"insert into agui_processes values ('other', {now} - {passed_before * 1_000_000})")
     await database.hold_lease()
     assert database.lease.may_judge is not waits
-    assert len(read(url, "select 1 from agui_process")) == 1 + remains
+    assert len(read(url, "select 1 from agui_processes")) == 1 + remains
     with anyio.fail_after(10):
         while not database.lease.may_judge:  # noqa: ASYNC110
             await anyio.sleep(0.02)

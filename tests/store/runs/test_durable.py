@@ -389,9 +389,9 @@ def beat_of(url: str) -> float:
     """The time at which the process has renewed its lease last."""
     engine = sa.create_engine(url_of(url))
     with engine.connect() as database:
-        found = database.execute(sa.text("select max(alive_until) from agui_process")).scalar_one()
+        found = database.execute(sa.text("select max(alive_until) from agui_processes")).scalar_one()
     engine.dispose()
-    return float(found)
+    return float(found) / 1_000_000
 
 
 async def test_a_function_that_takes_longer_than_the_time_to_stop_is_cut(tmp_path: Path) -> None:
@@ -478,7 +478,7 @@ def stop_run(url: str) -> None:
     """Note that the run is to be stopped, as a process that carries none out does."""
     engine = sa.create_engine(url_of(url))
     with engine.begin() as database:
-        database.execute(sa.text("update agui_run set is_stop_wanted = true"))
+        database.execute(sa.text("update agui_runs set is_stop_wanted = true"))
     engine.dispose()
 
 

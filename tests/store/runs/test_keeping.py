@@ -59,7 +59,7 @@ async def test_ended_runs_are_removed_in_sets_when_their_time_has_passed(
     engine = sa.create_engine(url_of(database_url))
     with engine.begin() as database:
         # All have ended long ago, and one has ended 250 times.
-        database.execute(sa.update(RUN).values(ended_at=RUN.c.ended_at - 9 * 86400))
+        database.execute(sa.update(RUN).values(ended_at=RUN.c.ended_at - 9 * 86_400_000_000))
         [row] = database.execute(sa.select(RUN).where(RUN.c.run_id == "speaking")).mappings()
         copies = [{**row, "row_id": f"copy {each}", "run_id": f"r{each}", "event_count": 10} for each in range(250)]
         database.execute(sa.insert(RUN), copies)
@@ -68,7 +68,7 @@ async def test_ended_runs_are_removed_in_sets_when_their_time_has_passed(
     deleted: list[int] = []
 
     def note(_: Any, cursor: Any, statement: str, *__: Any) -> None:
-        if statement.startswith("DELETE FROM agui_run "):
+        if statement.startswith("DELETE FROM agui_runs "):
             deleted.append(cursor.rowcount)
 
     event.listen(sa.Engine, "after_cursor_execute", note)

@@ -59,8 +59,8 @@ def _let_die(url: str) -> None:
     """Leave all that processes have to one that gives no sign of life."""
     engine = sa.create_engine(url_of(url))
     with engine.begin() as database:
-        database.execute(sa.text("update agui_run set process_id = 'dead' where status = 'running'"))
-        database.execute(sa.text("update agui_threads set holder = 'dead'"))
+        database.execute(sa.text("update agui_runs set process_id = 'dead' where status = 'running'"))
+        database.execute(sa.text("update agui_threads set process_id = 'dead'"))
     engine.dispose()
 
 

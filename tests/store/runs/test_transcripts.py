@@ -228,4 +228,4 @@ def _engine(url: str) -> sa.Engine:
 def _row(row_id: str) -> dict[str, Any]:
     texts = {"agent": "", "stored_request": "{}", "process_id": "", "answers": "[]"}
     about = {"row_id": row_id, "owner": "", "thread_id": "t", "run_id": row_id, "status": "finished"}
-    return {**about, **texts, "attempt": 1, "begun_at": 0.0}
+    return {**about, **texts, "attempt": 1, "begun_at": 0}

@@ -62,9 +62,9 @@ _DESCRIPTIONS = {
     "another date": ("created_at = x'00'", "created_at"),
     "a title that is no text": ("title = x'ff00'", "title"),
     "a title of broken characters": ("title = cast(x'ff' as text)", "title"),
-    "a count that is text": ("messages = 'many'", "messages"),
-    "a count below none": ("messages = -1", "messages"),
-    "two faults": ("messages = -1, title = x'ff00'", "title, messages"),
+    "a count that is text": ("message_count = 'many'", "message_count"),
+    "a count below none": ("message_count = -1", "message_count"),
+    "two faults": ("message_count = -1, title = x'ff00'", "title, message_count"),
 }
 
 
@@ -129,11 +129,11 @@ _ENTRIES: dict[str, str] = {
     "an entry of another version": (
         'update agui_entries set body = \'{{"version": 1, "keep": 0, "messages": []}}\' where line = {line}'
     ),
-    "a number of entries that is text": "update agui_threads set entries = 'many' where thread_id = 'bad'",
-    "more entries than there are": "update agui_threads set entries = 99 where thread_id = 'bad'",
+    "a number of entries that is text": "update agui_threads set entry_count = 'many' where thread_id = 'bad'",
+    "more entries than there are": "update agui_threads set entry_count = 99 where thread_id = 'bad'",
     "a line that does not exist": "update agui_threads set line = 'x' where thread_id = 'bad'",
     "a line that is its own parent": "update agui_lines set parent = line where line = {line}",
-    "a line that shares text": "update agui_lines set shared = 'x', parent = line where line = {line}",
+    "a line that shares text": "update agui_lines set shared_count = 'x', parent = line where line = {line}",
     "a line without a row": "delete from agui_lines where line = {line}",
 }
 
@@ -229,7 +229,7 @@ async def test_a_write_that_fails_undoes_itself_and_none_of_those_in_its_transac
         threads = store.threads
         await _make(threads, *names)
     # The next entry of this thread is there already.
-    stray = "select owner, line, entries + 1, 1, 'stray', 'stray' from agui_threads where thread_id = 'bad'"
+    stray = "select owner, line, entry_count + 1, 1, 'stray', 'stray' from agui_threads where thread_id = 'bad'"
     _change(file, f"insert into agui_entries (owner, line, number, lease, write_id, body) {stray}")
     threads_of_file = sql_store(f"sqlite:///{file}")
     taken = [await threads_of_file.lease_and_read("", name, 30) for name in names]

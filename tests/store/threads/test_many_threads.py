@@ -77,7 +77,7 @@ async def test_threads_that_are_saved_at_once_are_saved_in_few_statements(url: s
 async def test_a_write_that_fails_undoes_itself_and_none_of_those_beside_it(url: str) -> None:
     async with _leased(url) as (store, found):
         # The next entry of this thread is there already.
-        stray = "select owner, line, entries + 1, 1, 'stray', 'stray' from agui_threads where thread_id = 't7'"
+        stray = "select owner, line, entry_count + 1, 1, 'stray', 'stray' from agui_threads where thread_id = 't7'"
         async with _executed(url, f"insert into agui_entries (owner, line, number, lease, write_id, body) {stray}"):
             pass
         writes = [store.append("", info, "more", number, 2) for number, info in found.values()]
@@ -153,7 +153,7 @@ async def _in_deadlock(url: str, first: str, second: str) -> AsyncGenerator[asyn
 
 
 async def test_writes_that_are_undone_in_a_deadlock_are_all_made_again(url: str) -> None:
-    stray = "select owner, line, entries + 1, 1, 'stray', 'stray' from agui_threads where thread_id = 't7'"
+    stray = "select owner, line, entry_count + 1, 1, 'stray', 'stray' from agui_threads where thread_id = 't7'"
     first = f"insert into agui_entries (owner, line, number, lease, write_id, body) {stray}"
     second = "select * from agui_threads where thread_id in ('t3', 't7') for update"
     async with _leased(url) as (store, found), _in_deadlock(url, first, second) as is_undone:

@@ -816,7 +816,7 @@ async def test_tables_of_a_newer_version_are_left_alone(tmp_path: Path) -> None:
         threads = store.threads
         await threads.list()
     with closing(sqlite3.connect(tmp_path / "threads.db")) as database:
-        database.execute("update agui_version set version = 2")
+        database.execute("update agui_versions set version = 2")
         database.commit()
     async with Store(f"sqlite:///{tmp_path}/threads.db") as store:
         threads = store.threads

@@ -11,16 +11,26 @@ CREATE TABLE agui_lines (
 	owner TEXT NOT NULL,
 	line TEXT NOT NULL,
 	parent TEXT,
-	shared INTEGER NOT NULL,
+	shared_count INTEGER NOT NULL,
 	PRIMARY KEY (owner, line)
 );
 CREATE INDEX agui_lines_by_parent ON agui_lines (owner, parent);
-CREATE TABLE agui_process (
+CREATE TABLE agui_processes (
 	process_id TEXT NOT NULL,
-	alive_until DOUBLE NOT NULL,
+	alive_until BIGINT NOT NULL,
 	PRIMARY KEY (process_id)
 );
-CREATE TABLE agui_run (
+CREATE TABLE agui_run_events (
+	row_id TEXT NOT NULL,
+	attempt INTEGER NOT NULL,
+	position INTEGER NOT NULL,
+	event_count INTEGER NOT NULL,
+	frames BLOB NOT NULL,
+	beginning TEXT,
+	is_end BOOLEAN NOT NULL,
+	PRIMARY KEY (row_id, attempt, position)
+);
+CREATE TABLE agui_runs (
 	row_id TEXT NOT NULL,
 	owner TEXT NOT NULL,
 	thread_id TEXT NOT NULL,
@@ -32,35 +42,25 @@ CREATE TABLE agui_run (
 	process_id TEXT NOT NULL,
 	attempt INTEGER NOT NULL,
 	is_stop_wanted BOOLEAN NOT NULL,
-	begun_at DOUBLE NOT NULL,
-	ended_at DOUBLE,
+	begun_at BIGINT NOT NULL,
+	ended_at BIGINT,
 	event_count INTEGER NOT NULL,
 	interrupts TEXT NOT NULL,
 	answers TEXT NOT NULL,
 	is_notified BOOLEAN NOT NULL,
 	left_input TEXT,
-	checkpoint TEXT,
-	checkpoint_position INTEGER NOT NULL,
+	threadless_checkpoint TEXT,
+	threadless_position INTEGER NOT NULL,
 	has_begun BOOLEAN NOT NULL,
 	PRIMARY KEY (row_id)
 );
-CREATE INDEX agui_run_begun ON agui_run (owner, begun_at, row_id);
-CREATE INDEX agui_run_ended ON agui_run (ended_at) WHERE (status NOT IN ('running', 'waiting'));
-CREATE UNIQUE INDEX agui_run_going_on ON agui_run (owner, thread_id) WHERE status = 'running';
-CREATE INDEX agui_run_owner ON agui_run (owner, thread_id, begun_at);
-CREATE INDEX agui_run_unnotified ON agui_run (row_id) WHERE status = 'waiting' AND is_notified IS 0;
-CREATE INDEX agui_run_waiting ON agui_run (ended_at) WHERE status = 'waiting';
-CREATE TABLE agui_run_events (
-	row_id TEXT NOT NULL,
-	attempt INTEGER NOT NULL,
-	position INTEGER NOT NULL,
-	event_count INTEGER NOT NULL,
-	frames BLOB NOT NULL,
-	beginning TEXT,
-	is_end BOOLEAN NOT NULL,
-	PRIMARY KEY (row_id, attempt, position)
-);
-CREATE TABLE agui_segment (
+CREATE INDEX agui_runs_by_thread ON agui_runs (owner, thread_id, begun_at);
+CREATE INDEX agui_runs_by_time ON agui_runs (owner, begun_at, row_id);
+CREATE INDEX agui_runs_over ON agui_runs (ended_at) WHERE (status NOT IN ('running', 'waiting'));
+CREATE UNIQUE INDEX agui_runs_running ON agui_runs (owner, thread_id) WHERE status = 'running';
+CREATE INDEX agui_runs_unnotified ON agui_runs (row_id) WHERE status = 'waiting' AND is_notified IS 0;
+CREATE INDEX agui_runs_waiting ON agui_runs (ended_at) WHERE status = 'waiting';
+CREATE TABLE agui_segments (
 	owner TEXT NOT NULL,
 	thread_id TEXT NOT NULL,
 	link TEXT NOT NULL,
@@ -72,20 +72,20 @@ CREATE TABLE agui_threads (
 	owner TEXT NOT NULL,
 	thread_id TEXT NOT NULL,
 	line TEXT NOT NULL,
-	entries INTEGER NOT NULL,
+	entry_count INTEGER NOT NULL,
 	lease BIGINT NOT NULL,
 	leased_until BIGINT NOT NULL,
-	holder TEXT NOT NULL,
+	process_id TEXT NOT NULL,
 	taking TEXT NOT NULL,
 	title TEXT NOT NULL,
 	created_at BIGINT NOT NULL,
 	updated_at BIGINT NOT NULL,
-	messages INTEGER NOT NULL,
+	message_count INTEGER NOT NULL,
 	usage TEXT NOT NULL,
 	PRIMARY KEY (owner, thread_id)
 );
 CREATE INDEX agui_threads_by_time ON agui_threads (owner, updated_at, thread_id);
-CREATE TABLE agui_version (
+CREATE TABLE agui_versions (
 	version INTEGER NOT NULL,
 	PRIMARY KEY (version)
 );
