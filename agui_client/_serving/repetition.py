@@ -14,14 +14,7 @@ from typing import TYPE_CHECKING
 from agui_client._core.protocol.message_text import answered_ids
 from agui_client._core.protocol.open_items import quoted
 from agui_client._core.tools.interrupts import is_expired
-from agui_client._core.verbs.caller_interrupts import (
-    APPROVAL,
-    PASSED_ON,
-    QUESTION,
-    approved_call,
-    open_interrupts,
-    unpacked,
-)
+from agui_client._core.verbs.caller_interrupts import APPROVAL, PASSED_ON, QUESTION, approved_call, unpacked
 from agui_client.errors import RequestExpiredError, RequestRepeatedError
 
 if TYPE_CHECKING:
@@ -97,7 +90,9 @@ def answered_before(conversation: Conversation, interrupt_ids: Iterable[str]) ->
     records = {each.tool_call_id: each for each in conversation.ledger}
     asked = {each.interrupt.id for each in conversation.questions}
     past = set[str]() if conversation.past is None else conversation.past.interrupt_ids
-    over = past - {each.id for each in open_interrupts(conversation)}
+    # Whoever had a run fail gives all its answers again, also those to calls which that run has carried out.
+    again = (*conversation.pending_interrupts, *conversation.answered_interrupts)
+    over = past - {each.id for each in again}
     if conversation.past is not None:
         # The thread went back to an earlier message: what it had asked since is withdrawn.
         decided |= {each for each in conversation.past.call_ids if conversation.tool_call(each) is None}

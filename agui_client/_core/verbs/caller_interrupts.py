@@ -30,7 +30,6 @@ from agui_client.errors import ToolError, UsageError
 if TYPE_CHECKING:
     from ag_ui.core import ResumeEntry, ToolCall
 
-    from agui_client._core.conversation.conversation import Conversation
     from agui_client._core.conversation.snapshot import ConversationSnapshot
     from agui_client._core.run.options import RunOptions
     from agui_client._core.tools.toolset import OfferedTool
@@ -84,17 +83,14 @@ def stored_interrupts(
         for each, call in records
         if each.is_waiting and each.is_of_application
     ]
-    asked = [_passed_on(each) for each in open_interrupts(document) if not is_custom(each)]
+    asked = [_passed_on(each) for each in _open_interrupts(document) if not is_custom(each)]
     return _signed([*asked, *questions, *approvals], signer)
 
 
-def open_interrupts(stored: ConversationSnapshot | Conversation) -> list[Interrupt]:
-    """Return the interrupts of the agent that may be answered: what a page is told, and what the server accepts.
+def _open_interrupts(stored: ConversationSnapshot) -> list[Interrupt]:
+    """Return the interrupts of the agent that wait for answers, as `answered_before` accepts them.
 
     Those that a failed run has answered are among them, until a run that carried their answers has finished.
-
-    Args:
-        stored: A conversation, or its document.
     """
     messages = stored.messages
     done = {each.tool_call_id for each in messages if each.role == "tool"}
