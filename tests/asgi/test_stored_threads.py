@@ -313,6 +313,23 @@ async def test_a_stored_thread_takes_new_user_messages_and_results_of_the_caller
     assert [each.id for each in (await served.stored())[0]][2:4] == ["x", "u2"]
 
 
+@pytest.mark.requirement("TOOL-9", "TOOL-10")
+async def test_a_caller_that_answers_some_of_its_calls_is_told_which_ones_the_agent_still_waits_for() -> None:
+    calls = [tool_call("look", {}, tool_call_id=each) for each in ("c1", "c2")]
+    agent = ScriptedAgent(turn(*calls), turn(text("Done.")))
+    served = Served(agent)
+    look = {"name": "look", "description": "Looks.", "parameters": {"type": "object"}}
+    await served.post(_asked(), tools=[look])
+    results = [{"id": f"r{each}", "role": "tool", "toolCallId": each, "content": "seen"} for each in ("c1", "c2")]
+    held_up = await served.post(_asked(), results[0], tools=[look])
+    end = json.loads(events_of(held_up.content)[-1].removeprefix(b"data: "))
+    assert end["outcome"] == {"type": "success", "pendingToolCallIds": ["c2"]}
+    assert ("tool", "seen") in await served.contents()
+    await served.post(_asked(), *results, tools=[look])
+    contents = await served.contents()
+    assert (contents.count(("tool", "seen")), contents[-1]) == (2, ("assistant", "Done."))
+
+
 async def test_a_user_message_under_the_name_of_a_member_is_not_taken_into_a_stored_thread() -> None:
     """The other members are not shown it, so that a guard before that member would be passed."""
     guard, worker = ScriptedAgent(turn(text("Fine."))), ScriptedAgent(turn(text("Done.")))

@@ -488,6 +488,7 @@ class Conversation:
                 status=CallStatus.CUT if is_unfinished else status,
                 answered_by=answered_by,
                 is_whole=is_whole,
+                is_awaited=call_id in outcome.named_pending or (known is not None and known.is_awaited),
                 shown=(first_shown or call) if is_whole and (is_shown or first_shown) else None,
                 latest=call if is_whole else None,
                 decision=None if call_id in outcome.tool_call_ids else self.decision(call_id),

@@ -113,6 +113,8 @@ class ToolCallRecord(BaseModel):
     """The side that answers it."""
     is_whole: bool = True
     """Whether its arguments came to their end."""
+    is_awaited: bool = False
+    """Whether the agent has named it among the calls whose results it waits for."""
     is_reported: bool = False
     """Whether a run has received the result."""
     shown: ToolCall | None = None
@@ -203,8 +205,8 @@ class Ledger:
         self._store(record if before is None else before, record)
 
     def decide(self, tool_call_id: str, decision: ToolDecision) -> None:
-        """Note the decision about a call."""
-        self._change(tool_call_id, decision=decision)
+        """Note the decision about a call, whose function is called here, whoever was to answer it before."""
+        self._change(tool_call_id, decision=decision, answered_by=AnsweredBy.APPLICATION)
 
     def withdraw(self, tool_call_id: str) -> None:
         """Forget the decision about a call whose function was not called."""
@@ -228,7 +230,8 @@ class Ledger:
         """Note the answer to the question of a call, which is made again with it."""
         record = self._records[tool_call_id]
         assert record.question is not None
-        self._change(tool_call_id, question=record.question.model_copy(update={"given": given}))
+        question = record.question.model_copy(update={"given": given})
+        self._change(tool_call_id, question=question, answered_by=AnsweredBy.APPLICATION)
 
     def answer(self, tool_call_id: str) -> None:
         """Note that a call was answered here."""

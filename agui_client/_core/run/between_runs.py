@@ -69,7 +69,7 @@ class Between:
         """Begin with what the caller brought, which is in the conversation now."""
         request = self._call.request
         if request is not None and not request.is_sent_at_once:
-            self._is_open, self._aside = True, frozenset(request.aside)
+            self._is_open, self._aside, self._tried = True, frozenset(request.aside), frozenset(request.postponed)
             self._may_repeat = partial(request.may_repeat, self._call.tools) if request.is_reopened else None
         self.look()
 
@@ -124,9 +124,8 @@ class Between:
             ToolRoundsExceededError: Another round would pass a limit.
         """
         call, outcome = self._call, self._call.round.outcome
-        postponed = call.request.postponed if call.request else ()
-        self._aside = frozenset(postponed).difference(outcome.named_pending or (), outcome.tool_call_ids)
-        self._tried, self._may_repeat, self._is_due = frozenset(), None, False
+        self._aside = self._tried = frozenset()
+        self._may_repeat, self._is_due = None, False
         has_hands = call.agent_options.get("answer") is not None or any(
             tool.toolset for tool in call.tools.offered.values()
         )

@@ -227,9 +227,8 @@ class Call:
 
     @property
     def undecided(self) -> list[ToolCall]:
-        """The tool calls that nobody has decided about, apart from those that the caller has left for later."""
-        later = self.request.postponed if self.request else ()
-        records = [each for each in self.conversation.open_records if each.tool_call_id not in later]
+        """The tool calls that nobody has decided about."""
+        records = self.conversation.open_records
         waiting = [each.tool_call_id for each in records if each.is_waiting and each.is_of_application]
         return [call for key in waiting if (call := self.conversation.tool_call(key)) is not None]
 

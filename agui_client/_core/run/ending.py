@@ -167,16 +167,9 @@ def adopt_pending(call: Call, conversation: Conversation, warnings: WarningLog) 
         warnings: The log that gets the waiting calls that the run changed.
     """
     run, offered = call.round, call.tools.offered
-    postponed = map(conversation.tool_call, call.request.postponed if call.request else ())
-    left = [each for each in postponed if each is not None] + pending_calls(run)
     # The members of a team answer their own calls, whose tools nobody has offered here.
     others = AnsweredBy.AGENT if has_journal(conversation.agent_state) else AnsweredBy.CALLER
-    named = (
-        AnsweredBy.APPLICATION
-        if run.outcome.named_pending and any(each.toolset for each in offered.values())
-        else others
-    )
-    sides = {each.id: _answered_by(offered.get(each.function.name), named) for each in left}
+    sides = {each.id: _answered_by(offered.get(each.function.name), others) for each in pending_calls(run)}
     conversation.settle(run.outcome, run.pipeline.verifier, sides, warnings, run_id=run.input.run_id)
 
 

@@ -123,8 +123,8 @@ def role_of(record: ToolCallRecord, able: Able, *, is_offered: bool) -> tuple[Ro
         return Role.WAITS, "the run that made it did not finish"
     if record.is_of_application:
         return Role.OURS, ""
-    # A call of a tool that nobody offered is taken for the agent's own.
-    return (Role.WAITS if is_offered else Role.NONE), ""
+    # A call of a tool that nobody offered is taken for the agent's own, unless the agent says that it waits for it.
+    return (Role.WAITS if is_offered or record.is_awaited else Role.NONE), ""
 
 
 def next_step(conversation: Conversation, able: Able) -> Step:

@@ -126,8 +126,8 @@ class RunRequest:
         return result_messages({key: said[each](key) for key, each in fates.items() if each in said})
 
     @property
-    def postponed(self) -> Sequence[str]:
-        """The pending calls that stay pending, because others were answered and these were not."""
+    def postponed(self) -> Collection[str]:
+        """The pending calls that stay pending, because others were answered and these were not: nothing is sent."""
         return self._with(Fate.LATER)
 
     @property
@@ -149,7 +149,7 @@ class RunRequest:
     def aside(self) -> Collection[str]:
         """The ids of the calls and interrupts that the first run is sent without a look at."""
         asked = () if self._asks else self._conversation.pending_interrupts
-        return [*self._with(Fate.LATER, Fate.LEFT), *(each.id for each in asked)]
+        return [*self._with(Fate.LEFT), *(each.id for each in asked)]
 
     def may_repeat(self, tools: CallTools, record: ToolCallRecord) -> bool:
         """Return whether a call that was begun in a process that is gone is made again; see `is_reopened`."""
@@ -213,8 +213,8 @@ class RunRequest:
         self._conversation.remove_messages({message.id for message in self.added})
 
     def warn(self, warnings: WarningLog) -> None:
-        """Report the calls that are left without an answer (TOOL-10)."""
-        open_ids = self._with(Fate.LATER, Fate.UNKNOWN, Fate.WITHOUT)
+        """Report the calls that the conversation goes on without (TOOL-10)."""
+        open_ids = self._with(Fate.UNKNOWN, Fate.WITHOUT)
         records = [(key, self._records.get(key)) for key in open_ids]
         # Answered through an interrupt: the agent has the answer, and no result of the caller's is missing.
         if unanswered := [key for key, each in records if each is None or each.is_ours_to_answer]:

@@ -19,6 +19,7 @@ from ag_ui.core import (
     RunFinishedCancelledOutcome,
     RunFinishedEvent,
     RunFinishedInterruptOutcome,
+    RunFinishedSuccessOutcome,
     RunStartedEvent,
     StateSnapshotEvent,
     SubagentErrorEvent,
@@ -324,7 +325,8 @@ def caller_end(
 ) -> RunFinishedEvent:
     """Return the caller's RUN_FINISHED for a run that did not fail.
 
-    It is cancelled if the run was stopped here, and has interrupts if approvals or questions wait.
+    It is cancelled if the run was stopped here, has interrupts if approvals or questions wait, and names the calls for
+    which a run that sent nothing still waits.
 
     Args:
         run: The run.
@@ -339,7 +341,10 @@ def caller_end(
     interrupts = interrupts_of(run, outcome.interrupts if isinstance(outcome, RunFinishedInterruptOutcome) else [])
     last = finished or RunFinishedEvent(thread_id=run.thread_id, run_id=run.run_id)
     if run.partial.aborted or (finished is None and not interrupts):
-        return last.model_copy(update={"outcome": RunFinishedCancelledOutcome()})
+        # Nothing was sent, as other calls of the caller wait for their results.
+        waiting = [] if run.partial.aborted else [each.id for each in run.partial.pending_tool_calls]
+        held_up = RunFinishedSuccessOutcome(pending_tool_call_ids=waiting)
+        return last.model_copy(update={"outcome": held_up if waiting else RunFinishedCancelledOutcome()})
     if not interrupts:
         return last
     return last.model_copy(update={"outcome": RunFinishedInterruptOutcome(interrupts=interrupts)})

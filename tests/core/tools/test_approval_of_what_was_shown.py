@@ -83,31 +83,31 @@ CHANGES: dict[str, list[Step]] = {
 }
 
 
-def answered_in_part(agent: ScriptedAgent) -> list[str]:
-    """Another call gets its answer; return the rules of the warnings."""
-    return [each.rule for each in agent.run_agent_sync(tool_results={"c2": "yes"}).warnings]
+def replayed(agent: ScriptedAgent) -> list[str]:
+    """The thread is sent again; return the rules of the warnings."""
+    return [each.rule for each in agent.connect_agent_sync().warnings]
 
 
 @pytest.mark.parametrize("steps", CHANGES.values(), ids=list(CHANGES))
 @pytest.mark.requirement("SEC-3")
 def test_a_call_that_was_changed_while_it_waited_is_not_carried_out(steps: list[Step]) -> None:
     bank = Bank()
-    agent = ScriptedAgent(WAITING, turn(*steps), DONE, tools=bank.tools)
+    agent = Replaying(turn(PAY), turn(*steps), DONE, tools=bank.tools)
     agent.run_agent_sync("Pay!")
-    assert "SEC-3" in answered_in_part(agent)
+    assert "SEC-3" in replayed(agent)
     way_out = r"; give the arguments, as in Approve\(arguments=\{\.\.\.\}\), or Deny\(\); nothing was sent$"
     with pytest.raises(UsageError, match=rf"was approved, but it was shown as 'pay\(\{{\"to\":.*{way_out}"):
         agent.run_agent_sync(tool_results={"c1": Approve()})
     assert (bank.paid, len(agent.inputs)) == ([], 2)
 
 
-@pytest.mark.parametrize("deltas", [[MALLORY], [", 5"]], ids=["whole", "more of it"])
+@pytest.mark.parametrize("steps", [[*restarted(MALLORY)], [restated(f"{ADA}, 5")]], ids=["whole", "more of it"])
 @pytest.mark.requirement("SEC-3")
-def test_a_call_that_starts_again_while_it_waits_is_not_carried_out(deltas: list[str]) -> None:
+def test_a_call_that_starts_again_while_it_waits_is_not_carried_out(steps: list[Step]) -> None:
     bank = Bank()
-    agent = ScriptedAgent(WAITING, turn(*restarted(*deltas)), DONE, tools=bank.tools)
+    agent = Replaying(turn(PAY), turn(restated(ADA), *steps), DONE, tools=bank.tools)
     agent.run_agent_sync("Pay!")
-    answered_in_part(agent)
+    replayed(agent)
     with pytest.raises(UsageError):
         agent.run_agent_sync(tool_results={"c1": Approve()})
     assert bank.paid == []
@@ -117,30 +117,30 @@ def test_a_call_that_starts_again_while_it_waits_is_not_carried_out(deltas: list
 @pytest.mark.requirement("SEC-3")
 def test_it_is_approved_with_arguments_of_the_persons_own_or_denied(verb: Verb) -> None:
     bank = Bank()
-    agent = ScriptedAgent(WAITING, turn(restated(MALLORY)), DONE, tools=bank.tools)
+    agent = Replaying(turn(PAY), turn(restated(MALLORY)), DONE, tools=bank.tools)
     verb(agent, "Pay!")
-    verb(agent, tool_results={"c2": "yes"})
+    replayed(agent)
     denying = agent.clone()
     assert isinstance(verb(agent, tool_results={"c1": Approve()}).error, UsageError)
     assert verb(agent, tool_results={"c1": Approve({"to": "Ada", "amount": 1})}).error is None
     assert bank.paid == [("Ada", 1)]
     assert verb(denying, tool_results={"c1": Deny("no")}).error is None
-    assert results_sent(agent)[-1][-1] == ("c1", "no", "no")
+    assert results_sent(denying)[-1][0] == ("c1", "no", "no")
 
 
 @pytest.mark.parametrize("is_restored", [False, True], ids=["at once", "restored"])
-@pytest.mark.parametrize("delta", [" 5", MALLORY], ids=["no JSON", "whole"])
+@pytest.mark.parametrize("delta", [f"{ADA}, 5", MALLORY], ids=["no JSON", "whole"])
 def test_only_the_run_that_changed_a_call_warns_of_it(delta: str, *, is_restored: bool) -> None:
-    agent = ScriptedAgent(
-        turn(*(tool_call("pay", {"to": "Ada", "amount": 1}, tool_call_id=each) for each in ("c1", "c2", "c3"))),
-        turn(*restarted(delta)),
-        DONE,
+    agent = Replaying(
+        turn(PAY),
+        turn(restated(delta)),
+        turn(restated(delta)),
         tools=Bank().tools,
     )
     agent.run_agent_sync("Pay!")
     rules: list[list[str]] = []
-    for tool_call_id in ("c2", "c3"):
-        rules.append([each.rule for each in agent.run_agent_sync(tool_results={tool_call_id: Deny()}).warnings])
+    for _ in range(2):
+        rules.append(replayed(agent))
         if is_restored:
             agent.restore(ConversationSnapshot.model_validate_json(agent.snapshot().model_dump_json()))
     assert [each.count("SEC-3") for each in rules] == [1, 0]
@@ -149,9 +149,9 @@ def test_only_the_run_that_changed_a_call_warns_of_it(delta: str, *, is_restored
 @pytest.mark.parametrize("same", ['{"amount": 1.0, "to": "Ada"}', ADA], ids=["in other words", "word for word"])
 def test_a_call_that_is_restated_with_the_same_json_is_the_same(same: str) -> None:
     bank = Bank()
-    agent = ScriptedAgent(WAITING, turn(restated(same)), DONE, tools=bank.tools)
+    agent = Replaying(turn(PAY), turn(restated(same)), DONE, tools=bank.tools)
     agent.run_agent_sync("Pay!")
-    assert "SEC-3" not in answered_in_part(agent)
+    assert "SEC-3" not in replayed(agent)
     agent.run_agent_sync(tool_results={"c1": Approve()})
     assert bank.paid == [("Ada", 1)]
 
@@ -159,7 +159,7 @@ def test_a_call_that_is_restated_with_the_same_json_is_the_same(same: str) -> No
 @pytest.mark.anyio
 async def test_a_replay_that_changes_a_waiting_call_does_not_change_what_was_approved() -> None:
     bank = Bank()
-    agent = Replaying(WAITING, turn(restated(MALLORY)), DONE, tools=bank.tools)
+    agent = Replaying(turn(PAY), turn(restated(MALLORY)), DONE, tools=bank.tools)
     await agent.run_agent("Pay!")
     result = await agent.connect_agent()
     assert "SEC-3" in [each.rule for each in result.warnings]
@@ -179,14 +179,14 @@ def saved(agent: ScriptedAgent) -> ScriptedAgent:
 @pytest.mark.requirement("SEC-3")
 def test_what_was_shown_goes_with_the_conversation(moved: Callable[[ScriptedAgent], ScriptedAgent]) -> None:
     bank = Bank()
-    agent = ScriptedAgent(WAITING, turn(restated(MALLORY)), DONE, tools=bank.tools)
+    agent = Replaying(turn(PAY), turn(restated(MALLORY)), DONE, tools=bank.tools)
     agent.run_agent_sync("Pay!")
     before = moved(agent)
-    answered_in_part(agent)
+    replayed(agent)
     with pytest.raises(UsageError, match="Mallory"):
         moved(agent).run_agent_sync(tool_results={"c1": Approve()})
     assert bank.paid == []
-    before.run_agent_sync(tool_results={"c1": Approve(), "c2": "yes"})
+    before.run_agent_sync(tool_results={"c1": Approve()})
     assert bank.paid == [("Ada", 1)]
 
 

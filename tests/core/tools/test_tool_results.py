@@ -152,12 +152,31 @@ def test_results_come_before_the_prompt(verb: Verb) -> None:
     assert [message.role for message in agent.inputs[1].messages] == ["user", "assistant", "tool", "user"]
 
 
+@every_result_verb
+@pytest.mark.requirement("TOOL-10")
+def test_nothing_is_sent_while_a_call_waits_whose_answer_is_missing(verb: Verb) -> None:
+    agent = ScriptedAgent(TWO_CALLS, DONE)
+    verb(agent, "Hi")
+    ending = verb(agent, tool_results={"c2": "heard"})
+    assert (ending.error, len(agent.inputs)) == (None, 1)
+    if ending.result:
+        assert [each.id for each in ending.result.pending_tool_calls] == ["c1"]
+        assert ending.result.warnings == []
+    # What was given is kept, and sent with the rest, also by another process.
+    other = ScriptedAgent(DONE)
+    other.restore(ConversationSnapshot.model_validate_json(agent.snapshot().model_dump_json()))
+    for each in (agent, other):
+        assert verb(each, tool_results={"c1": "seen"}).error is None
+        sent = [str(message.content) for message in each.inputs[-1].messages if message.role == "tool"]
+        assert sent == ["seen", "heard"]
+
+
 @every_kind_of_verb
 @pytest.mark.requirement("TOOL-10")
 def test_going_on_without_an_answer_is_warned_about(verb: Verb) -> None:
     agent = ScriptedAgent(TWO_CALLS, DONE)
     verb(agent, "Hi")
-    ending = verb(agent, tool_results={"c2": "heard"})
+    ending = verb(agent, "And?", tool_results={"c2": "heard"})
     assert ending.error is None
     if ending.result:
         assert [warning.rule for warning in ending.result.warnings] == ["TOOL-10"]
