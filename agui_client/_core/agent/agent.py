@@ -1,28 +1,24 @@
-"""AbstractAgent: a conversation with an agent, and the verbs that run it.
+"""AbstractAgent: what subclasses carry out, the options and parts of an agent, and what a turn is made of.
 
-Subclasses say how one run is carried out (`run`); the five verbs are how people use it. Here the parts are put
-together; a call is carried out by `_core.run.engine`.
+Subclasses say how one run is carried out (`run`). How people use an agent stands in the classes below it: `thread_view`
+has its messages and state, `verbs` runs it, `observing` joins it to RxPY. A turn is carried out by `_core.run.engine`.
 """
 
 from __future__ import annotations
 
 import copy
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Never, ParamSpec, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, ClassVar, ParamSpec, TypeVar, Unpack, cast, overload
 from uuid import uuid4
 
 from ag_ui.core import AgentCapabilities, BaseEvent, RunAgentInput
 
+from agui_client._core.agent.observing import Observables
 from agui_client._core.conversation.conversation import Conversation
-from agui_client._core.conversation.message_list import MessageList
-from agui_client._core.conversation.snapshot import ConversationSnapshot
-from agui_client._core.ground.display import Displayed
-from agui_client._core.protocol.prompts import MessageLike, Prompt
-from agui_client._core.protocol.reduce import Change
+from agui_client._core.protocol.prompts import Prompt
 from agui_client._core.protocol.schema import is_a
 from agui_client._core.run.hooks import EventSubscriber, Subscriber, Subscription
 from agui_client._core.run.observers import Observers, RunObserver, asynchronous_method
@@ -35,34 +31,27 @@ from agui_client._core.run.options import (
     checked_options,
     lists_keywords,
 )
-from agui_client._core.run.scope import CURRENT_SCOPE, AgentInfo, AgentOptions, StateT, typed
+from agui_client._core.run.scope import CURRENT_SCOPE, AgentInfo, AgentOptions, StateT
 from agui_client._core.tools.people import People
 from agui_client._core.tools.tool_limits import ToolLimits
 from agui_client._core.transport.timeouts import UNLIMITED, Timeouts
-from agui_client.errors import HTTPStatusError, UsageError
+from agui_client.errors import UsageError
 
 if TYPE_CHECKING:
     from typing import Self
 
-    from ag_ui.core import Event, Interrupt, Message, ToolCall
-    from reactivex import Observable
+    from ag_ui.core import Message
 
-    from agui_client._core.agent.state_edits import StateEdit
-    from agui_client._core.agent.state_model import StateModel
     from agui_client._core.protocol.events import WireEvent
-    from agui_client._core.run.continuing import StoredBeginning, StoredCall, ThreadLog
     from agui_client._core.run.custom_models import CustomModels
-    from agui_client._core.run.ending import Checkpoint, Save
     from agui_client._core.run.engine import Engine
     from agui_client._core.run.middleware import Middleware
-    from agui_client._core.run.result import RunResult
     from agui_client._core.run.run_loop import RunLoop
     from agui_client._core.tools.approval import ApprovalRule, Approver
     from agui_client._core.tools.function import FunctionTool, NamedToolOptions
     from agui_client._core.tools.interrupts import Answerer
     from agui_client._core.tools.toolset import ToolSource
-    from agui_client._core.verbs.async_run import AgentRun, Start
-    from agui_client._core.verbs.sync_run import SyncAgentRun
+    from agui_client._core.verbs.async_run import Start
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -79,7 +68,7 @@ _RECORDS: dict[str, tuple[type, str]] = {
 
 
 @lists_keywords(AgentOptions)
-class AbstractAgent(Displayed, ABC, Generic[StateT]):
+class AbstractAgent(Observables[StateT]):
     """A conversation with an agent, wherever that agent runs.
 
     Subclasses say how a run is carried out, by overriding `run`. One run at a time; `clone()` for parallel work.
@@ -97,8 +86,6 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
     _max_protocol_version: str | None = None
     """The newest version that the agent is known to speak, if that is older than 1.0."""
 
-    is_team: ClassVar[bool] = False
-    """Whether the agent leads members, and keeps notes about them in the state."""
     is_local: ClassVar[bool] = True
     """Whether the agent's work is done in this process: False for one whose `run` sends its input, as it is, away."""
     goes_on_alone: ClassVar[bool] = False
@@ -138,12 +125,12 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
 
             check_history(history)
         self._options = options
-        self._state_model: StateModel[StateT] | None = None
+        self._state_model = None
+        self._on_conflict = options.get("on_conflict", "theirs")
         self._middleware: list[Middleware] = []
         self._subscribers: list[Subscriber] = []
         self._observers: list[RunObserver] = []
-        self._save: Save | None = None
-        self._log: ThreadLog | None = None
+        self._save = self._log = None
         self.use(*options.get("middleware", ()))
         for observer in options.get("observers", ()):
             self.add_observer(observer)
@@ -207,428 +194,12 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
         """
         return self._options.get("capabilities")
 
-    # --- the verbs
-
-    @lists_keywords(RunOptions)
-    async def run_agent(self, prompt: Prompt = None, **options: Unpack[RunOptions]) -> RunResult[StateT]:
-        """Run the agent and wait for its answer.
-
-        Args:
-            prompt: Text; a list of texts, paths and content parts (see `attach`); a message; a `RunAgentInput`, which
-                is sent as it is and becomes the conversation; or None to go on with the conversation as it is.
-            options: See `RunOptions`.
-
-        Returns:
-            The result; interrupts and unanswered tool calls are in it, not raised.
-
-        Raises:
-            RunFailedError: The agent reported RUN_ERROR.
-            ProtocolError: The stream broke the protocol, or stopped without a terminal event.
-            TransportError: No usable response arrived.
-            UsageError: Another run is going on, interrupts are not covered, or the input cannot be sent.
-        """
-        async with self.stream(prompt, **options) as run:
-            try:
-                return await run.result()
-            except HTTPStatusError as refused:
-                from agui_client._core.run.lost_run import is_refused_repetition
-
-                if not is_refused_repetition(run.call, refused):
-                    raise
-        return await self.connect_agent(**_for_connecting(options))
-
-    @lists_keywords(RunOptions)
-    def stream(self, prompt: Prompt = None, **options: Unpack[RunOptions]) -> AgentRun[StateT]:
-        """Run the agent and iterate its events: `async with agent.stream("...") as run: async for event in run`.
-
-        Args:
-            prompt: Text; a list of texts, paths and content parts (see `attach`); a message; a `RunAgentInput`, which
-                is sent as it is and becomes the conversation; or None to go on with the conversation as it is.
-            options: See `RunOptions`.
-
-        Returns:
-            The run, as an async context manager; nothing is sent before the first event is requested.
-        """
-        from agui_client._core.verbs.async_run import AgentRun
-
-        return AgentRun(self._starting(prompt, options))
-
-    @lists_keywords(RunOptions)
-    def run_agent_sync(self, prompt: Prompt = None, **options: Unpack[RunOptions]) -> RunResult[StateT]:
-        """`run_agent` for code without `await`: scripts, threads, and notebooks with a running loop.
-
-        Args:
-            prompt: Text; a list of texts, paths and content parts (see `attach`); a message; a `RunAgentInput`, which
-                is sent as it is and becomes the conversation; or None to go on with the conversation as it is.
-            options: See `RunOptions`.
-
-        Returns:
-            The result.
-
-        Raises:
-            AGUIError: As `run_agent`.
-        """
-        with self.stream_sync(prompt, **options) as run:
-            try:
-                return run.result()
-            except HTTPStatusError as refused:
-                from agui_client._core.run.lost_run import is_refused_repetition
-
-                if not is_refused_repetition(run.call, refused):
-                    raise
-        return self.connect_agent_sync(**_for_connecting(options))
-
-    @lists_keywords(RunOptions)
-    def stream_sync(self, prompt: Prompt = None, **options: Unpack[RunOptions]) -> SyncAgentRun[StateT]:
-        """`stream` for code without `await`: `with agent.stream_sync("...") as run: for event in run`.
-
-        Args:
-            prompt: Text; a list of texts, paths and content parts (see `attach`); a message; a `RunAgentInput`, which
-                is sent as it is and becomes the conversation; or None to go on with the conversation as it is.
-            options: See `RunOptions`.
-
-        Returns:
-            The run, as a context manager; nothing is sent before the first event is requested.
-        """
-        from agui_client._core.verbs.sync_run import SyncAgentRun
-
-        return SyncAgentRun(self._starting(prompt, options))
-
-    @lists_keywords(RunOptions)
-    def observe(self, prompt: Prompt = None, **options: Unpack[RunOptions]) -> Observable[Event]:
-        """Return a run as a cold RxPY observable: subscribing starts it, disposing aborts it.
-
-        Inside an asyncio loop the events come in that loop; without one, in a thread of the subscription's own.
-
-        Args:
-            prompt: Text; a list of texts, paths and content parts (see `attach`); a message; a `RunAgentInput`, which
-                is sent as it is and becomes the conversation; or None to go on with the conversation as it is.
-            options: See `RunOptions`.
-
-        Returns:
-            An observable of events; an exception that `run_agent` would raise goes to `on_error`.
-        """
-        from agui_client._core.verbs.observable import observe_run
-
-        # Here, and not at the subscription: a misspelled keyword is the fault of this line.
-        checked_options(options, RunOptions, f"{type(self).__name__}.observe")
-        return observe_run(lambda: self.stream(prompt, **options), self._conversation)
-
-    @lists_keywords(ConnectOptions)
-    async def connect_agent(self, **options: Unpack[ConnectOptions]) -> RunResult[StateT]:
-        """Take up the thread where the agent has it: after a cut connection, a restart, or on another machine.
-
-        The thread that the server sends again is merged with the local one, message by message; a run that is still
-        going is followed to its end. Nothing is asked, and no tool is executed.
-
-        Args:
-            options: See `ConnectOptions`.
-
-        Returns:
-            The result of the thread's last run; without an outcome if there was nothing to send.
-
-        Raises:
-            AGUIError: As `run_agent`.
-        """
-        async with self.stream_connect(**options) as run:
-            return await run.result()
-
-    @lists_keywords(ConnectOptions)
-    def stream_connect(self, **options: Unpack[ConnectOptions]) -> AgentRun[StateT]:
-        """`connect_agent`, to be iterated: `async with agent.stream_connect() as run`.
-
-        Args:
-            options: See `ConnectOptions`.
-
-        Returns:
-            The run, as an async context manager.
-        """
-        from agui_client._core.verbs.async_run import AgentRun
-
-        return AgentRun(self._starting(None, options, is_replay=True))
-
-    def connect_agent_sync(self, **options: Unpack[ConnectOptions]) -> RunResult[StateT]:
-        """`connect_agent` for code without `await`.
-
-        Args:
-            options: See `ConnectOptions`.
-
-        Returns:
-            The result of the thread's last run; without an outcome if there was nothing to send.
-
-        Raises:
-            AGUIError: As `run_agent`.
-        """
-        with self.stream_connect_sync(**options) as run:
-            return run.result()
-
-    def stream_connect_sync(self, **options: Unpack[ConnectOptions]) -> SyncAgentRun[StateT]:
-        """`stream_connect` for code without `await`: `with agent.stream_connect_sync() as run: for event in run`.
-
-        Args:
-            options: See `ConnectOptions`.
-
-        Returns:
-            The run, as a context manager.
-        """
-        from agui_client._core.verbs.sync_run import SyncAgentRun
-
-        return SyncAgentRun(self._starting(None, options, is_replay=True))
-
-    def abort_run(self) -> None:
-        """Stop the run that is going on, from any task or thread: it returns what arrived, with `aborted` set."""
-        # No exception without a run: it may have ended while the caller made up its mind.
-        if (call := self._conversation.turns.current) is not None:
-            call.interrupt()
-
-    def steer(self, prompt: Prompt) -> None:
-        """Say something to the run that is going on, from any task or thread: `agent.steer("no museums")`.
-
-        The message goes with the next run of the call, after the tools that the agent called; if none follows, the
-        call goes on with a run of its own. If it ends with a failure, an abort or an open question,
-        `result.unsent_messages` has the message.
-
-        Args:
-            prompt: As for `run_agent`; text, usually.
-
-        Raises:
-            UsageError: No run is going on, or the run has just ended: ask with `run_agent`.
-        """
-        if (call := self._conversation.turns.current) is None:
-            raise UsageError("no run is going on, so nothing can steer it; ask with run_agent() or stream()")
-        call.steer(prompt)
-
-    # --- the conversation
+    # --- itself
 
     @property
     def name(self) -> str | None:
         """The id, if the application chose it; None for a generated one."""
         return None if self.agent_id == self._generated_id else self.agent_id
-
-    @property
-    def thread_id(self) -> str:
-        """The id of the thread."""
-        return self._conversation.thread_id
-
-    @property
-    def messages(self) -> list[Message]:
-        """The conversation so far; neither the list nor the messages in it ever change, see `add_messages`."""
-        return MessageList(self._conversation.messages)
-
-    @messages.setter
-    def messages(self, messages: Never) -> Never:
-        """Refuse an assignment, which would not say whether messages are replaced or added."""
-        raise UsageError(
-            "agent.messages is a copy: agent.set_messages([...]) replaces them, add_messages([...]) adds some"
-        )
-
-    @property
-    def state(self) -> Any:
-        """The state that both sides write, any JSON value; treat it as read-only, and assign another to change it."""
-        return self._conversation.state_to_show()
-
-    @state.setter
-    def state(self, state: object) -> None:
-        """Replace the state."""
-        self.set_state(state)
-
-    @property
-    def typed_state(self) -> StateT:
-        """The state as an object of `state_model`: a copy, read anew at each look; see `edit_state` to change it.
-
-        Raises:
-            ParseError: The state does not fit.
-            UsageError: The agent has no `state_model`.
-        """
-        return typed(self._conversation.state, self._read_state)
-
-    def edit_state(self) -> StateEdit[StateT]:
-        """Return a block that edits the state: `with agent.edit_state() as trip: trip.budget = 900`.
-
-        The block gets a copy: of `state_model`, or JSON without one. What is changed in it is merged with what the
-        agent changes in the meantime, and goes out with the next run. An exception in the block discards the changes.
-        During a run, edit where its events are iterated, or in a tool.
-
-        Returns:
-            The block.
-
-        Raises:
-            ParseError: At the beginning of the block: the state does not fit the model.
-            UsageError: At its end: the edited state does not fit, or has no JSON form.
-            StateConflictError: At its end, with `on_conflict="raise"`: the agent has changed the same place. If it does
-                so later in a run, it ends that run.
-        """
-        from agui_client._core.agent.state_edits import StateEdit
-
-        return StateEdit(self._conversation, self._state_model, self._options.get("on_conflict", "theirs"))
-
-    @property
-    def pending_interrupts(self) -> list[Interrupt]:
-        """The interrupts of the last run, and questions of tools; the next run must answer all with `resume=`.
-
-        If a run that answered the agent's interrupts has failed, they are pending again: the next run may answer them
-        once more, and need not. (A team of this process keeps the answers, and goes on with them.)
-        """
-        asked = [question.interrupt for question in self._conversation.questions]
-        again = [] if self.is_team else self._conversation.interrupts_to_answer_again
-        return [*(self._conversation.pending_interrupts or again), *asked]
-
-    @property
-    def approved_tools(self) -> set[str]:
-        """The names of the tools that `Approve(always=True)` approved for this thread; discard one to be asked again.
-
-        The set belongs to the conversation, and is saved with it.
-        """
-        return self._conversation.approved_tools
-
-    @property
-    def pending_tool_calls(self) -> list[ToolCall]:
-        """The tool calls that the last run left to the application; answer them with `tool_results=`."""
-        asking = {question.interrupt.tool_call_id for question in self._conversation.questions}
-        return [call for call in self._conversation.pending_tool_calls if call.id not in asking]
-
-    @property
-    def unknown_tool_calls(self) -> list[ToolCall]:
-        """The tool calls whose functions took too long, were stopped in the middle, or were killed with their program.
-
-        They may have had their effect or not, and are never called again. Give their results with `tool_results=`, or
-        go on: then the agent gets a placeholder, the message that the result is unknown (at a time-out it has that
-        already), and the call stays here until you give its result.
-        """
-        return self._conversation.unknown_tool_calls
-
-    @property
-    def incomplete_ids(self) -> list[str]:
-        """The messages and tool calls that runs began and did not complete, because they were cut off or stopped."""
-        calls = [each.tool_call_id for each in self._conversation.ledger if not each.is_whole]
-        return [*self._conversation.incomplete_ids, *calls]
-
-    @property
-    def is_running(self) -> bool:
-        """Whether a run is going on."""
-        return self._conversation.is_running
-
-    def add_message(self, message: MessageLike) -> None:
-        """Append a message."""
-        self.add_messages([message])
-
-    def add_messages(self, messages: Iterable[MessageLike]) -> None:
-        """Append messages."""
-        self._conversation.add_messages(messages)
-
-    def set_messages(self, messages: Iterable[MessageLike]) -> None:
-        """Replace the conversation's messages."""
-        self._conversation.set_messages(messages)
-
-    def rewind(self, message_id: str | None = None, *, before: str | None = None) -> list[Message]:
-        """Take the conversation back to one of its messages, to edit what came after it or to have it answered again.
-
-            agent.rewind(question.id)                            # regenerate
-            await agent.run_agent()
-
-            agent.rewind(before=question.id)                     # edit; a message that keeps its id is known as an edit
-            await agent.run_agent(question.model_copy(update={"content": "..."}))
-
-        The state stays as it is; a server that stores the thread sends the one that belongs to that message with the
-        next run (`agent_app(..., on_divergence="rewind")`). Questions that the agent has asked since are withdrawn.
-
-        Args:
-            message_id: The id of the message that becomes the last one; the results of its calls stay, too.
-            before: The id of the first message that goes, in place of `message_id`.
-
-        Returns:
-            The messages that were taken away.
-
-        Raises:
-            UsageError: There is no such message, the place is between a call and its result, or not one id is given.
-            RunInProgressError: A run is going on.
-        """
-        return self._conversation.rewind(message_id, before)
-
-    def set_state(self, state: Any) -> None:
-        """Replace the state by a copy of any JSON value; pydantic models and dataclasses in it are dumped by alias.
-
-        Raises:
-            UsageError: It has no JSON form.
-        """
-        self._conversation.set_state(state)
-
-    def save_with(self, save: Save | None, *, log: ThreadLog | None = None) -> Self:
-        """Have the conversation saved whenever something must not be lost; clones of the agent are not saved.
-
-        The function is awaited before a run is sent and when it has ended, before a function is called and after it
-        answered, and, while events arrive, about once a second. If it fails, so does the call, and nothing is sent or
-        executed after it. `agui_client.store` saves threads in a database.
-
-        Args:
-            save: A coroutine function that takes a `Checkpoint`; None ends it.
-            log: The log of a stored thread, for the agent to be served; None without one.
-
-        Returns:
-            The agent itself.
-        """
-        self._save, self._log = save, log
-        self._conversation.past = None if log is None else log.past
-        return self
-
-    @property
-    def is_saved(self) -> bool:
-        """Whether a function saves the conversation."""
-        return self._save is not None
-
-    @property
-    def is_stored(self) -> bool:
-        """Whether the conversation is that of a stored thread, which is open."""
-        return self._conversation.past is not None
-
-    async def stored_call(self, call_id: str) -> StoredCall | None:
-        """Return a call of this agent's stored thread, which may have been cut; None if nothing of it was saved.
-
-        Args:
-            call_id: The id of the call's first run.
-        """
-        return None if self._log is None else await self._log.find_call(call_id)
-
-    @property
-    def thread_log(self) -> ThreadLog | None:
-        """The log of this agent's stored thread; None if no thread is stored."""
-        return self._log
-
-    async def stored_beginning(self, message_id: str | None) -> StoredBeginning | None:
-        """Return this agent's stored thread up to one of its messages; None if no thread is stored.
-
-        Args:
-            message_id: The id of the last message; None for the thread before its first message.
-        """
-        return None if self._log is None else await self._log.find_beginning(message_id)
-
-    def checkpoint(self) -> Checkpoint:
-        """Return what the function of `save_with` would get now, also in the middle of a run; the state is a copy."""
-        from agui_client._core.run.ending import Checkpoint
-
-        call = self._conversation.turns.current
-        now: Checkpoint = Checkpoint(self._conversation.members()) if call is None else call.checkpoint()
-        # Functions of `save_with` read it at once; a caller of this may keep it while patches change the state.
-        return replace(now, members={**now.members, "state": copy.deepcopy(now.members["state"])})
-
-    def abandon_interrupts(self) -> None:
-        """Let the next run go on without answers: it cancels every pending interrupt."""
-        self._conversation.is_abandoned = True
-
-    def snapshot(self) -> ConversationSnapshot:
-        """Return the conversation as a pydantic document that survives JSON; see `restore`."""
-        return self._conversation.snapshot()
-
-    def restore(self, document: ConversationSnapshot) -> None:
-        """Go on with a conversation that was saved with `snapshot()`, in this process or another.
-
-        Args:
-            document: The saved conversation.
-
-        Raises:
-            RunInProgressError: A run is going on.
-        """
-        self._conversation.restore(document)
 
     def clone(self, *, thread_id: str | None = None) -> Self:
         """Return the same agent with a copy of the conversation, for a second line of thought.
@@ -646,54 +217,6 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
         twin._subscribers, twin._save, twin._log = list(self._subscribers), None, None
         twin._conversation = self._conversation.clone(thread_id)
         return twin
-
-    def observe_messages(self) -> Observable[list[Message]]:
-        """Return the messages as a hot RxPY observable: the present ones, then every change, across runs."""
-        from agui_client._core.verbs.observable import observe_changes
-
-        return observe_changes(self._conversation.listen, Change.MESSAGES, lambda: self.messages)
-
-    def observe_state(self, path: str = "") -> Observable[Any]:
-        """Return the state, or places in it, as a hot RxPY observable: the present values, then every change.
-
-        Args:
-            path: The JSON pointer of a place, such as `/legs/0/price`; `*` stands for every member, as in
-                `/legs/*/price`. The value of a place that was removed is `agui_client.state.ABSENT`.
-
-        Raises:
-            UsageError: The path is no JSON pointer.
-        """
-        if path:
-            from agui_client._core.agent.state_watching import observe_places
-
-            return observe_places(self._conversation, path)
-        from agui_client._core.verbs.observable import observe_changes
-
-        return observe_changes(self._conversation.listen, Change.STATE, lambda: self.state)
-
-    def on_state(self, path: str) -> Callable[[FunctionT], FunctionT]:
-        """Decorate a plain function to be called with every new value at places of the state, in runs and outside.
-
-        Args:
-            path: The JSON pointer of the places, such as `/legs/*/price`; `*` stands for every member.
-
-        Returns:
-            The decorator; the function takes the value, and the JSON pointer of its place after it if it wants. The
-            value of a place that was removed is `agui_client.state.ABSENT`. An exception in the function is logged.
-
-        Raises:
-            UsageError: The path is no JSON pointer, or the function is async.
-        """
-        from agui_client._core.agent.state_watching import Places, watch_with
-
-        places = Places(path)
-
-        def register(function: FunctionT) -> FunctionT:
-            """Call the function from the next change on."""
-            watch_with(self._conversation, places, function)
-            return function
-
-        return register
 
     # --- middleware, subscribers, observers, tools
 
@@ -877,16 +400,11 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
             self._state_model = StateModel(model)
             self._observers.append(ModelCheck(self._state_model))
 
-    @property
-    def _read_state(self) -> Callable[[Any], StateT] | None:
-        return None if self._state_model is None else self._state_model.read
-
     def _address(self) -> str | None:
         """Return the address of a remote agent; None for one in this process."""
         return None
 
     def _starting(self, prompt: Prompt, options: ConnectOptions, *, is_replay: bool = False) -> Start:
-        """Check the keywords of a call, and return the function that makes its engine when its block is entered."""
         kind, verb = (ConnectOptions, "connect_agent") if is_replay else (RunOptions, "run_agent")
         checked = checked_options(options, kind, f"{type(self).__name__}.{verb}")
         self.check_options(checked)
@@ -948,13 +466,6 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
         )
         call.leave_agent, call.thread_log = partial(self.save_with, None), self._log
         return Engine(call, prompt, loop)
-
-
-def _for_connecting(options: RunOptions) -> ConnectOptions:
-    """Return the keywords of a call that say how a server is asked, for connecting to its thread instead."""
-    return cast(
-        "ConnectOptions", {name: each for name, each in options.items() if name in ConnectOptions.__annotations__}
-    )
 
 
 def _kinds(kind: Any) -> Iterator[type[AbstractAgent[Any]]]:
