@@ -11,6 +11,7 @@ To change
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Iterator, Mapping
 from math import isinf
 from typing import Any, NoReturn, TypeVar
@@ -23,17 +24,21 @@ from pydantic_core import from_json
 
 from agui_client._core.ground.concurrency import no_collection
 from agui_client._core.protocol.fail_fast import failing_fast
+from agui_client._core.protocol.open_items import listed
 from agui_client._core.protocol.schema import ListSchema, is_array, is_object, record
 from agui_client._core.transport.in_process import Receive
 from agui_client._serving.refusals import RequestRefusedError
+from agui_client.asgi._member_names import rename_members
 
+_logger = logging.getLogger("agui_client.asgi")
 T = TypeVar("T")
 
 _MOST_AT_ONCE = 64 * 1024
 """The bytes of a body that is parsed in the event loop, which takes less time there than a thread."""
 _SLICE = 1000
 """The elements of a list that are validated in one go."""
-_SLOTS = record(RunAgentInput).slots
+_INPUT = record(RunAgentInput)
+_SLOTS = _INPUT.slots
 _LISTS = {slot.name: key for key, slot in _SLOTS.items() if isinstance(slot.shape, ListSchema)}
 """The lists of an input: their names in JSON by those in Python."""
 _BYTES_OF_VALUE = 64
@@ -198,6 +203,11 @@ def _validated(data: Any) -> RunAgentInput:
     Raises:
         RequestRefusedError: It is none.
     """
+    renamed = dict[str, str]()
+    rename_members(_INPUT, data, renamed)
+    if renamed:
+        names = listed([f"{name} for {renamed[name]}" for name in sorted(renamed)])
+        _logger.warning("the input of a caller has %s; have it write the names of the protocol (by_alias=True)", names)
     lists = {name: key for name, key in _LISTS.items() if is_object(data) and is_array(data.get(key))}
     input = _with_slices(data, lists.values(), 0)
     if longest := max((len(data[key]) for key in lists.values()), default=0):

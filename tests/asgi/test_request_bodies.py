@@ -213,6 +213,87 @@ async def test_a_large_input_is_the_same_as_in_one_piece_and_the_event_loop_goes
     assert (turns_before_the_run > 0, gc.isenabled()) == (True, True)
 
 
+_IN_SNAKE_CASE: dict[str, Any] = {
+    "thread_id": "t",
+    "run_id": "r",
+    "parent_run_id": "p",
+    "state": {"thread_id": 1, "source": {"mime_type": 2}},
+    "messages": [
+        {
+            "id": "1",
+            "role": "user",
+            "content": [
+                {"type": "text", "text": "look"},
+                {"type": "image", "source": {"type": "url", "value": "https://a.example/b", "mime_type": "image/png"}},
+            ],
+            "metadata": {"subagent_run_id": 3},
+        },
+        {
+            "id": "2",
+            "role": "assistant",
+            "tool_calls": [
+                {
+                    "id": "c",
+                    "type": "function",
+                    "function": {"name": "f", "arguments": '{"tool_call_id": 1}'},
+                    "encrypted_value": "e",
+                }
+            ],
+        },
+        {"id": "3", "role": "tool", "tool_call_id": "c", "content": "done"},
+    ],
+    "tools": [{"name": "f", "description": "", "parameters": {"properties": {"tool_call_id": {}}}}],
+    "forwarded_props": {"run_id": 5},
+    "resume": [{"interrupt_id": "i", "status": "resolved", "payload": {"interrupt_id": 6}}],
+}
+
+
+async def _taken(body: Any) -> RunAgentInput:
+    """Return the input that the app makes of a body."""
+    seen = list[RunAgentInput]()
+
+    def choose(request: ServedRequest, input: RunAgentInput) -> AbstractAgent:
+        seen.append(input)
+        raise RequestRefusedError(418, "seen")
+
+    exchange = _Exchange([json.dumps(body).encode()])
+    await exchange.ask(agent_app(choose))
+    assert exchange.status == 418, exchange.detail
+    return seen[0]
+
+
+@pytest.mark.requirement("SET-17")
+async def test_names_of_python_are_taken_at_every_depth_with_one_warning(caplog: pytest.LogCaptureFixture) -> None:
+    taken = await _taken(_IN_SNAKE_CASE)
+    assert taken == RunAgentInput.model_validate(_IN_SNAKE_CASE)
+    as_sent = json.loads(taken.model_dump_json(by_alias=True, exclude_none=True))
+    assert taken == await _taken(as_sent)
+    [warning] = [each.getMessage() for each in caplog.records if each.name == "agui_client.asgi"]
+    assert warning == (
+        "the input of a caller has encrypted_value for encryptedValue, forwarded_props for forwardedProps, "
+        "interrupt_id for interruptId, mime_type for mimeType, parent_run_id for parentRunId and 4 more; have it write "
+        "the names of the protocol (by_alias=True)"
+    )
+    # What is data keeps its names.
+    assert as_sent["state"] == _IN_SNAKE_CASE["state"]
+    assert as_sent["tools"] == _IN_SNAKE_CASE["tools"]
+    assert (as_sent["forwardedProps"], as_sent["messages"][0]["metadata"]) == ({"run_id": 5}, {"subagent_run_id": 3})
+
+
+@pytest.mark.requirement("SET-17")
+async def test_of_a_member_under_both_names_the_name_of_the_protocol_counts(caplog: pytest.LogCaptureFixture) -> None:
+    taken = await _taken({**_INPUT, "thread_id": "other"})
+    assert (taken.thread_id, caplog.records) == ("t", [])
+
+
+@pytest.mark.parametrize("body", [7, [], {"thread_id": "t", "messages": [7, {"role": 7}, {"role": "user"}]}], ids=str)
+@pytest.mark.requirement("SET-17")
+async def test_what_is_no_input_under_any_names_is_refused(body: Any) -> None:
+    exchange = _Exchange([json.dumps(body).encode()])
+    await exchange.ask(_app())
+    assert exchange.status == 422
+
+
 @pytest.mark.parametrize(
     ("state", "status"),
     [

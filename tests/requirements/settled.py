@@ -85,4 +85,9 @@ SETTLED = (
         "A peer known to be older gets the input in its own era's form, with a warning where something is lost.",
         "design",
     ),
+    Requirement(
+        "SET-17",
+        "Members of a caller's input with the official model's Python names are taken as theirs, with a warning.",
+        "design",
+    ),
 )
