@@ -26,6 +26,7 @@ from ag_ui.core import RunAgentInput, RunErrorEvent
 
 from agui_client._core.agent.agent import AbstractAgent
 from agui_client._core.conversation.state_base import STATE_BASE_HEADER
+from agui_client._core.ground.concurrency import whole
 from agui_client._core.plugs import INCOMING_TRACES
 from agui_client._core.protocol.schema import is_a
 from agui_client._core.run.hooks import takes_two
@@ -310,7 +311,7 @@ class AgentApp:
         if self._authorize is not None:
             caller = self._authorize(scope["method"], path, headers)
             if inspect.isawaitable(caller):
-                caller = await caller
+                caller = await whole(caller)
             if not caller:
                 raise RequestRefusedError(401, "the request is not authorized", {"www-authenticate": "Bearer"})
         if scope["method"] != "POST":
@@ -322,9 +323,9 @@ class AgentApp:
         if kind != "application/json":
             raise RequestRefusedError(415, "the content type must be application/json")
         check_length(headers, self._max_body_bytes)
-        whole = path.rstrip("/")
-        end = next((each for each in (_CONNECT, *self._commands) if whole.endswith(each)), "")
-        below = (whole.removesuffix(end) or "/") if end else path
+        bare = path.rstrip("/")
+        end = next((each for each in (_CONNECT, *self._commands) if bare.endswith(each)), "")
+        below = (bare.removesuffix(end) or "/") if end else path
         owner = self.owner_of(caller)
         caller = self._kept_of(caller, owner)
         is_connect = end == _CONNECT
@@ -494,13 +495,13 @@ class AgentApp:
     ) -> AbstractAgent:
         chosen = choose(request.as_stored() if self._are_runs_stored else request, input)
         if inspect.isawaitable(chosen):
-            chosen = await chosen
+            chosen = await whole(chosen)
         _check_chosen(chosen, AbstractAgent, AbstractAsyncContextManager)
         if isinstance(chosen, AbstractAgent):
             return chosen
         from agui_client.store._threads.opened import enter_for_call
 
-        agent = await enter_for_call(chosen, stack)
+        agent = await whole(enter_for_call(chosen, stack))
         _check_chosen(agent, AbstractAgent)
         return agent
 

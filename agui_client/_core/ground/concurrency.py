@@ -252,16 +252,39 @@ def is_being_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
+def unasked(error: asyncio.CancelledError) -> RuntimeError:
+    """Return the failure that a cancellation is if nobody has cancelled this task.
+
+    Code of the application that waits for a task, or reads a future, which another part of it has cancelled raises the
+    same exception as a task that is cancelled. Let out, it would end the caller's task in silence.
+
+    Raises:
+        asyncio.CancelledError: The task is being cancelled.
+    """
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # trio, or a thread without an event loop: neither raises this to cancel anything
+        task = None
+    if task is not None and task.cancelling() > 0:
+        raise error
+    return RuntimeError("something that a function of the application waited for had been cancelled")
+
+
 async def whole(step: Awaitable[T]) -> T:
     """Await a step that is no iteration: a StopAsyncIteration of it is no end of one, as in generators (PEP 479).
 
     Args:
         step: The step, which may call functions of the application.
+
+    Raises:
+        RuntimeError: It raised one, or a cancellation that nobody asked for.
     """
     try:
         return await step
     except StopAsyncIteration as error:
         raise RuntimeError("a function of the application raised StopAsyncIteration") from error
+    except asyncio.CancelledError as error:
+        raise unasked(error) from error
 
 
 def _gravest(error: BaseException) -> BaseException:

@@ -26,7 +26,7 @@ from agui_client._core.conversation.conversation import Conversation
 from agui_client._core.conversation.ledger import AnsweredBy
 from agui_client._core.conversation.snapshot import ConversationSnapshot, document_of
 from agui_client._core.conversation.state_base import state_hash
-from agui_client._core.ground.concurrency import call_aside
+from agui_client._core.ground.concurrency import call_aside, whole
 from agui_client._core.ground.field_docs import Record
 from agui_client._core.ground.plain_text import printable
 from agui_client._core.protocol.open_items import listed, quoted
@@ -309,7 +309,7 @@ class Saving:
             return
         try:
             for save in saves:
-                await self._loop.call(save, checkpoint)
+                await whole(self._loop.call(save, checkpoint))
             self._saved = checkpoint
             # A save is slow where many are made: fewer of them make each one faster, and events wait for none of them
             # longer than a twentieth of the time.

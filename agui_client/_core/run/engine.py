@@ -7,6 +7,7 @@ ways to stop it, are in `state`; what is about one run is in `round`.
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
 from contextlib import AsyncExitStack, contextmanager
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from uuid import uuid4
 from weakref import WeakSet
 
+from agui_client._core.ground.concurrency import unasked
 from agui_client._core.run import ending
 from agui_client._core.run.between_runs import Between
 from agui_client._core.run.ending import Saving
@@ -174,6 +176,8 @@ class Engine:
                                 await self._pause(source)
                                 turn_at = perf_counter() + _TURN_SECONDS
                     failure = self._verdict(run)
+                except asyncio.CancelledError as error:
+                    failure = ending.verdict_on_break(run, unasked(error), is_aborted=state.is_aborted)
                 except Exception as error:
                     failure = ending.verdict_on_break(run, error, is_aborted=state.is_aborted)
                 await finish_run(self.call, self._saving, failure)

@@ -9,6 +9,7 @@ To change
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
@@ -21,6 +22,7 @@ from pydantic_core import PydanticUndefined
 from agui_client._core.conversation.changes import MessagesReplaced, StateReplaced
 from agui_client._core.conversation.conversation import state_as_json
 from agui_client._core.conversation.message_list import MessageList
+from agui_client._core.ground.concurrency import unasked
 from agui_client._core.ground.field_docs import Record
 from agui_client._core.protocol.reduce import Change
 from agui_client._core.protocol.traits import TRAITS, Completed
@@ -385,6 +387,8 @@ class HookCalls:
         except StopAsyncIteration as error:
             # Out of the stream's iteration it would pass for the stream's end (PEP 479).
             raise RuntimeError("a hook raised StopAsyncIteration") from error
+        except asyncio.CancelledError as error:
+            raise unasked(error) from error
         return True
 
     async def _tell_complete(self, completed: Completed, event: Any) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Awaitable
 from time import perf_counter
 from typing import TYPE_CHECKING
 
+from agui_client._core.ground.concurrency import whole
 from agui_client._core.run import ending
 from agui_client._core.run.hooks import HookContext
 from agui_client._core.run.result import annotate, run_end
@@ -103,7 +104,7 @@ async def step(call: Call, work: Awaitable[None], failure: Exception | None) -> 
         The failure after the step; None without one.
     """
     try:
-        await work
+        await whole(work)
     except Exception as error:
         # The step may have raised the failure itself again.
         if failure in (None, error):

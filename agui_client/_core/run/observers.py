@@ -13,6 +13,7 @@ To change
 from __future__ import annotations
 
 import logging
+from asyncio import CancelledError
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -305,7 +306,7 @@ class Observers:
         """Call a method; of its exceptions in this call only the first is logged."""
         try:
             return method(*details, **named)
-        except Exception:
+        except (Exception, CancelledError):  # it waits for nothing, so nobody cancels it
             # Once in a call: a run has thousands of events, and each would log the same traceback.
             if method not in self._failed:
                 self._failed.add(method)

@@ -11,7 +11,6 @@ To change
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import inspect
 import logging
@@ -21,10 +20,9 @@ from concurrent.futures import Future
 from types import MethodType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypedDict, TypeVar, Unpack, overload
 
-import anyio
 from ag_ui.core import Tool
 
-from agui_client._core.ground.concurrency import call_aside, is_being_cancelled
+from agui_client._core.ground.concurrency import call_aside
 from agui_client._core.protocol.schema import is_object
 from agui_client._core.tools.approval import ApprovalRule
 from agui_client._core.tools.approval_question import ApprovalQuestion, check_question, question_text
@@ -262,12 +260,7 @@ async def call_function(function: Callable[[], object], name: str, warning: str 
         name: The name for the warning: the tool's name.
         warning: The warning that is logged about a thread that is left.
     """
-    try:
-        return await call_aside(function, name, functools.partial(_watch_left, name, warning))
-    except asyncio.CancelledError as error:
-        if anyio.get_cancelled_exc_class() is asyncio.CancelledError and is_being_cancelled():
-            raise
-        raise RuntimeError("something the tool waited for had been cancelled") from error
+    return await call_aside(function, name, functools.partial(_watch_left, name, warning))
 
 
 def _watch_left(name: str, warning: str, outcome: Future[object]) -> None:

@@ -11,6 +11,7 @@ To change
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import inspect
 import logging
@@ -24,6 +25,7 @@ from typing import Any, Self, TypeAlias, cast
 
 from ag_ui.core import RunAgentInput, Tool
 
+from agui_client._core.ground.concurrency import unasked, whole
 from agui_client._core.ground.plain_text import sendable
 from agui_client._core.protocol.open_items import quoted
 from agui_client._core.protocol.prompts import Part, content_of
@@ -267,7 +269,7 @@ class CallTools:
             # One after the other: task groups in them have to be left in the reverse order, in this task.
             for toolset in self.toolsets:
                 with _toolset_errors(toolset, "could not be opened, so nothing was sent"):
-                    await self._stack.enter_async_context(toolset)
+                    await whole(self._stack.enter_async_context(toolset))
         except BaseException as error:
             # `async with` does not leave a block that it could not enter.
             await self.__aexit__(type(error), error, error.__traceback__)
@@ -277,7 +279,7 @@ class CallTools:
     async def __aexit__(self, exc_type: Any, exc_value: BaseException | None, traceback: Any) -> None:
         """Close the toolsets, the last one first; none of them changes how the call ends."""
         try:
-            await self._stack.__aexit__(exc_type, exc_value, traceback)
+            await whole(self._stack.__aexit__(exc_type, exc_value, traceback))
         except Exception as error:
             if exc_value is not None and not isinstance(exc_value, Exception):
                 # A toolset that lost its connection cancelled this task, and says why only now.
@@ -302,6 +304,8 @@ class CallTools:
         except StopAsyncIteration as error:
             # Out of an iteration it would pass for its end (PEP 479).
             raise RuntimeError("the function that chooses tools raised StopAsyncIteration") from error
+        except asyncio.CancelledError as error:
+            raise unasked(error) from error
         listed = [tool for item in (*self._further, *own) for tool in await self._offered(item, run_input)]
         names = Counter(tool.definition.name for tool in listed)
         found: dict[str, OfferedTool] = {}
@@ -325,7 +329,7 @@ class CallTools:
         if isinstance(item, FunctionTool):
             return [OfferedTool(item.definition, FunctionToolset([item]))]
         with _toolset_errors(item, "could not list its tools, so the run was not sent"):
-            listed = await item.tools(run_input)
+            listed = await whole(item.tools(run_input))
         if not all(is_a(tool, Tool) for tool in listed):
             raise UsageError(f"{item!r} lists {listed!r}, and not all of these are ag_ui.core.Tool definitions")
         return [OfferedTool(tool, item) for tool in listed]

@@ -13,6 +13,8 @@ from typing import TypeVar
 
 import anyio
 
+from agui_client._core.ground.concurrency import unasked
+
 T = TypeVar("T")
 
 
@@ -38,7 +40,7 @@ class Waiter:
         """Await a step.
 
         Args:
-            step: The step; its exceptions are raised here.
+            step: The step; its exceptions are raised here, a cancellation that nobody asked for as a RuntimeError.
             seconds: How long it may take.
 
         Returns:
@@ -55,10 +57,10 @@ class Waiter:
             self._schedule(self._loop)
         try:
             return await step
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as error:
             if self._has_cancelled and task.cancelling() == cancelled_before + 1:
                 return None
-            raise
+            raise unasked(error) from error
         finally:
             self._task = None
             if self._has_cancelled:

@@ -237,7 +237,7 @@ async def test_a_cancellation_that_was_not_meant_for_the_tool_is_a_failure(caplo
     for each in offered:
         assert (await complaint(each)).message == FAILED
     said = [str(record.exc_info[1]) for record in caplog.records if record.exc_info]
-    assert said == ["something the tool waited for had been cancelled"] * 2
+    assert said == ["something that a function of the application waited for had been cancelled"] * 2
 
 
 async def test_what_ends_the_program_is_let_through() -> None:

@@ -100,13 +100,13 @@ def test_an_agent_whose_own_code_is_cancelled_ends_the_sync_run() -> None:
         task.cancel()
         await task
 
-    with pytest.raises(IncompleteRunError, match="cancelled"):
+    with pytest.raises(RunFailedError, match="cancelled"):
         FunctionAgent(agent).run_agent_sync("Hi")
     failures: list[Exception] = []
     FunctionAgent(agent).observe("Hi").subscribe(on_error=failures.append)
     with anyio.from_thread.start_blocking_portal() as portal:
         portal.call(until, lambda: bool(failures), 5)
-    assert [type(failure) for failure in failures] == [IncompleteRunError]
+    assert [type(failure) for failure in failures] == [RunFailedError]
 
 
 @pytest.mark.anyio
