@@ -217,6 +217,7 @@ class HttpAgent(AbstractAgent[StateT]):
         request = ClientRequest(
             body=request_body(input),
             url=self._connect_address if is_replay else None,
+            run_id=None if is_replay else input.run_id,
             is_replay=is_replay,
             headers=options.get("headers"),
             timeouts=self._timeouts_of(options),

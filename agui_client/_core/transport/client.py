@@ -79,6 +79,8 @@ class ClientRequest:
     """The `RunAgentInput` as JSON."""
     url: Address | None = field(default=None, repr=False)
     """The address to post it to; None for the agent's."""
+    run_id: str | None = None
+    """The id of the run that it starts or takes up; None if it asks for something else."""
     is_replay: bool = False
     """Whether a thread is sent again: 204 No Content is an empty stream then, and the thread may come as JSON."""
     is_document: bool = False

@@ -60,6 +60,8 @@ class Clock(Waiter):
         super().__init__()
         self.latest_frame: str | None = None
         """The data of the last frame that arrived, set by the source; None before the first."""
+        self.ended_at: float | None = None
+        """The moment at which the first wait behind the end of the requested run began; None before it."""
         self.is_interrupted: bool = False
         """Whether the run was interrupted; there must be no further wait then."""
         self._limits, self._framer, self._address = limits, framer, address
@@ -83,6 +85,19 @@ class Clock(Waiter):
     def remaining_for_first_event(self) -> float:
         """Seconds until the first event is late; comments and other bytes do not extend them."""
         return self._attempted_at + _seconds(self._limits.first_event) - self.now()
+
+    def begin_wait_after_end(self) -> float:
+        """Begin a wait behind the end of the requested run; return the seconds for which the response may stay open.
+
+        They count from the first of these waits, not from the end, which the application may have taken long to read.
+        Comments do not extend them.
+        """
+        self.ended_at = self.now() if self.ended_at is None else self.ended_at
+        return self._remaining_after_end
+
+    @property
+    def _remaining_after_end(self) -> float:
+        return math.inf if self.ended_at is None else self.ended_at + _seconds(self._limits.after_end) - self.now()
 
     def restart(self) -> None:
         """Begin another attempt, which has the whole time until its first event."""
@@ -175,6 +190,9 @@ class Clock(Waiter):
             kind, advice = errors.RunTimeoutError, "raise Timeouts.total to allow more"
             most = "its call may" if limits.total is None else f"{limits.total:g} s"
             what = f"the run took longer than {most}, silent for the last {silent:.1f} s"
+        elif self._remaining_after_end <= 0:
+            advice = "let the server close the response behind the last event"
+            what = f"the response stayed open for {_seconds(limits.after_end):g} s and was left (Timeouts.after_end)"
         elif self.latest_frame is None:
             kind, advice = errors.FirstEventTimeoutError, "raise Timeouts.first_event if the agent needs longer"
             what = f"no event arrived within {limits.first_event:g} s"

@@ -22,6 +22,7 @@ from agui_client._core.transport.client import RUNS_HEADER, ClientRequest, Trans
 from agui_client._core.transport.clock import Clock
 from agui_client._core.transport.delivery import Delivery, fetch
 from agui_client._core.transport.response import JSON, Body
+from agui_client._core.transport.run_end import RunEnd
 from agui_client._core.transport.source import Source
 from agui_client._core.transport.sse import Framer
 from agui_client.errors import AGUIError, StreamTooLargeError
@@ -52,6 +53,7 @@ class HttpSource(Source):
         """The attempts to deliver the POST, and the response."""
         self._transport, self._request = transport, request
         self._decoder, self._framer = Decoder(warnings), Framer(transport.max_event_bytes)
+        self._runs, self._is_over = RunEnd(request.run_id), False
         self._received, self._has_waited = 0, False
         self._beginning = b""
         self._most = math.inf if transport.max_run_bytes is None else transport.max_run_bytes
@@ -66,6 +68,8 @@ class HttpSource(Source):
             clock, next_chunk = self._reading or await self._open()
             while not clock.is_interrupted:
                 silence = clock.idle_seconds if clock.latest_frame else clock.remaining_for_first_event
+                if self._is_over:
+                    silence = min(silence, clock.begin_wait_after_end())
                 chunk = await clock.wait(next_chunk(), silence)
                 if chunk is None:
                     clock.give_up()
@@ -73,14 +77,17 @@ class HttpSource(Source):
                     # It found no wait to cancel, as the chunk had just come.
                     self._shut()
                 self._received += len(chunk)
-                if clock.latest_frame is None and len(self._beginning) < _LONGEST_BEGINNING:
-                    self._beginning += chunk[:_LONGEST_BEGINNING]
+                is_beginning = clock.latest_frame is None and len(self._beginning) < _LONGEST_BEGINNING
+                self._beginning += chunk[:_LONGEST_BEGINNING] if is_beginning else b""
                 # Counted here, behind the content coding: a small body may unpack to any size.
                 if self._received > self._most:
                     raise self._too_large()
                 if frames := self._framer.feed(chunk):
                     self._has_waited |= clock.now() - clock.since > _WAITED_SECONDS
                     clock.latest_frame = frames[-1]
+                    # Searched as one text: nearly every read has neither the beginning nor the end of a run.
+                    self._is_over = "RUN_" in "".join(frames) and self._runs.end_with(frames)
+                    clock.ended_at = None
                     return map(self._decoder.feed, frames)
         except StopAsyncIteration:
             pass

@@ -20,7 +20,8 @@ from agui_client.errors import UsageError
 class Timeouts(Record):
     """The longest waits of a run, in seconds; None waits for ever.
 
-    `first_event`, `idle` and `total` also limit an agent in this process, the others only requests.
+    `first_event`, `idle` and `total` also limit an agent in this process, the others only requests. An agent in this
+    process may work on after the last event of its run.
 
     The defaults are made for agents: short for a server that is not there, and long for one that works, because a run
     that is given up has cost its money all the same, and is never posted again by itself.
@@ -35,6 +36,9 @@ class Timeouts(Record):
     """The time between two reads of the stream; comments count. Agents think and call slow tools for minutes without
     sending anything; five minutes are longer than most proxies keep a silent connection, so a stream that is silent for
     longer has broken on the way."""
+    after_end: float | None = 5.0
+    """The time that a response may stay open after the last event of its run, before the connection is closed with a
+    warning; comments do not extend it. Further runs and a late RUN_ERROR have this time to begin."""
     total: float | None = None
     """The time for the whole call: runs, retries, tools, and people who are asked. It is not limited, as a run may take
     hours, and stopping it would throw away paid work. Set it where a person waits."""
@@ -53,7 +57,8 @@ class Timeouts(Record):
         """Read the `timeout=` option.
 
         Args:
-            value: Seconds for everything but the total, a `Timeouts`, or None for the defaults.
+            value: Seconds for everything but the total, a `Timeouts`, or None for the defaults. `after_end` stays at
+                its default if that is less.
 
         Returns:
             The time-outs that the value means.
@@ -67,7 +72,8 @@ class Timeouts(Record):
             return value
         if not is_duration(value):
             raise UsageError(f"a timeout is a number of seconds above zero, or Timeouts(...), not {value!r}")
-        return cls(connect=value, first_event=value, idle=value, write=value, pool=value)
+        after_end = min(value, cls().after_end or value)
+        return cls(connect=value, first_event=value, idle=value, after_end=after_end, write=value, pool=value)
 
 
 def check_seconds(option: str, seconds: object, *, may_be_none: bool = False) -> None:
@@ -114,5 +120,5 @@ def is_duration(value: object) -> TypeGuard[float]:
         return False
 
 
-UNLIMITED = Timeouts(connect=None, first_event=None, idle=None, write=None, pool=None)
+UNLIMITED = Timeouts(connect=None, first_event=None, idle=None, after_end=None, write=None, pool=None)
 """Time-outs that never pass."""

@@ -12,7 +12,7 @@ TOO_LARGE = r"a frame of at least [0-9]+ bytes exceeds max_event_bytes=2000; rai
 
 @pytest.mark.parametrize("seconds", [3, 0.5])
 def test_one_number_limits_every_wait_and_not_the_whole_run(seconds: float) -> None:
-    waits = Timeouts(connect=seconds, first_event=seconds, idle=seconds, write=seconds, pool=seconds)
+    waits = Timeouts(connect=seconds, first_event=seconds, idle=seconds, after_end=seconds, write=seconds, pool=seconds)
     assert Timeouts.of(seconds) == waits
     assert waits.total == Timeouts().total
 

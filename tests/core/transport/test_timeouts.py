@@ -23,6 +23,7 @@ from agui_client import (
     HTTPStatusError,
     IdleTimeoutError,
     RetryPolicy,
+    RunFailedError,
     RunTimeoutError,
     StreamTimeoutError,
     Timeouts,
@@ -369,3 +370,93 @@ async def test_a_sync_verb_that_blocks_the_loop_of_its_own_server_says_so(caplog
         with pytest.raises(FirstEventTimeoutError, match=r"raise Timeouts.first_event if the agent needs longer"):
             await agent.run_agent("Hi")
     assert [each.levelname for each in caplog.records if "sync verb" in each.message] == ["WARNING"]
+
+
+# --- a response that stays open behind the end of its run
+
+ALIVE: list[Any] = [piece for _ in range(1000) for piece in (wait(1), b": alive\n\n")]
+OPEN: list[Any] = [wait(math.inf)]
+
+
+def run_of(run_id: str, *steps: Any) -> list[bytes]:
+    """The frames of one run."""
+    return [frame + b"\n\n" for frame in sse(turn(*steps, run_id=run_id)).split(b"\n\n") if frame]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("rest", [OPEN, ALIVE, [wait(3), b": alive\n\n: a", wait(1), b"live\n\n", wait(math.inf)]])
+@pytest.mark.parametrize("is_joined", [False, True])
+async def test_a_response_that_stays_open_behind_the_end_of_its_run_is_left_with_a_warning(
+    rest: list[Any], is_joined: bool
+) -> None:
+    frames = [b"".join(FRAMES)] if is_joined else FRAMES
+    started = anyio.current_time()
+    result = await memory_agent(*frames, *rest).run_agent("Hi", run_id="run-1")
+    assert result.text == "One two three."
+    assert anyio.current_time() - started == pytest.approx(5)
+    [warning] = result.warnings
+    assert warning.message.startswith(
+        "after the run had ended, the response stayed open for 5 s and was left (Timeouts.after_end); "
+    )
+
+
+@pytest.mark.anyio
+async def test_a_failed_run_ends_in_time_as_well() -> None:
+    frames = [*FRAMES[:2], b'data: {"type": "RUN_ERROR", "message": "overloaded"}\n\n']
+    started = anyio.current_time()
+    with pytest.raises(RunFailedError, match="overloaded"):
+        await memory_agent(*frames, *ALIVE).run_agent("Hi", run_id="run-1")
+    assert anyio.current_time() - started == pytest.approx(5)
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("LIFE-4")
+async def test_a_late_error_is_read() -> None:
+    late = b'data: {"type": "RUN_ERROR", "message": "not stored"}\n\n'
+    with pytest.raises(RunFailedError, match="not stored"):
+        await memory_agent(*FRAMES, *ALIVE[:8], late).run_agent("Hi", run_id="run-1")
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("LIFE-13")
+async def test_only_the_end_of_the_requested_run_starts_that_clock() -> None:
+    before: list[Any] = [*run_of("run-0", text("Before.", message_id="m0")), wait(100)]
+    failed: list[Any] = [*run_of("run-00")[:1], b'data: {"type": "RUN_ERROR", "message": "no"}\n\n', wait(100)]
+    result = await memory_agent(*before, *failed, *FRAMES).run_agent("Hi", run_id="run-1")
+    assert (result.text, result.warnings) == ("One two three.", [])
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("LIFE-13")
+async def test_a_further_run_stops_that_clock() -> None:
+    first, *rest = run_of("run-1", text("Again.", message_id="m2"))
+    result = await memory_agent(*FRAMES, wait(4), first, wait(100), *rest).run_agent("Hi", run_id="run-1")
+    assert (result.text, result.warnings) == ("Again.", [])
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("LIFE-13")
+async def test_a_replay_never_starts_that_clock() -> None:
+    frames: list[Any] = [*run_of("run-1", text("Before.", message_id="m0")), wait(100), *run_of("run-1")]
+    agent = memory_agent(*frames, connect_url="connect")
+    result = await agent.connect_agent()
+    assert (len(agent.messages), [each.rule for each in result.warnings]) == (1, [])
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("limit", "seconds"), [(0.5, 0.5), (None, 60)])
+async def test_the_time_for_it_can_be_chosen(limit: float | None, seconds: float) -> None:
+    started = anyio.current_time()
+    agent = memory_agent(*FRAMES, *OPEN, timeout=Timeouts(after_end=limit, idle=60))
+    assert (await agent.run_agent("Hi", run_id="run-1")).text == "One two three."
+    assert anyio.current_time() - started == pytest.approx(seconds)
+
+
+@pytest.mark.anyio
+async def test_an_application_that_takes_its_time_with_the_last_events_is_not_warned_about() -> None:
+    agent = memory_agent(b"".join(FRAMES), wait(1))
+    async with agent.stream("Hi", run_id="run-1") as run:
+        async for _ in run:
+            await anyio.sleep(20)
+        result = await run.result()
+    assert (result.text, result.warnings) == ("One two three.", [])
