@@ -24,6 +24,7 @@ from agui_client._core.ground.concurrency import BackgroundLoop, LoopThread, sid
 from agui_client._core.ground.display import Displayed
 from agui_client._core.ground.plain_text import printable
 from agui_client._core.ground.type_adapters import type_adapter
+from agui_client._core.ground.waiting import next_item
 from agui_client._core.plugs import shown_while
 from agui_client._core.protocol.schema import is_a
 from agui_client._core.run.options import RunOptions, checked_options, lists_keywords
@@ -405,7 +406,7 @@ class Batch(Displayed, Generic[ParsedT]):
 
         loop = BackgroundLoop(produce, "agui batch", finished.put)
         with shown_while(self), _running(loop):
-            while (item := finished.get()) is not None:
+            while (item := next_item(finished)) is not None:
                 if isinstance(item, BaseException):
                     raise item
                 done, release = item

@@ -17,6 +17,7 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from agui_client._core.ground.waiting import wait_for_end
 from agui_client._rendering.story import counted, seconds_text
 from agui_client.batch._batch import Batch
 from agui_client.batch._comparison import BatchComparison, RowChange
@@ -57,7 +58,7 @@ def bar_of(batch: Batch) -> Generator[None]:
         raise
     finally:
         is_over.set()
-        thread.join()
+        wait_for_end(thread)
         handle.update(bundle(elements_of(batch.summary)), raw=True)
 
 

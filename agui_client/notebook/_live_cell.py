@@ -28,6 +28,7 @@ from ag_ui.core import (
     ToolCallArgsEvent,
 )
 
+from agui_client._core.ground.waiting import wait_for_end
 from agui_client._core.verbs.async_run import AgentRun
 from agui_client._rendering.drawing import Drawings
 from agui_client._rendering.story import Speakers, calls_in, time_text
@@ -112,7 +113,7 @@ class LiveCell:
         finally:
             self._is_over.set()
             self._news.set()
-            drawing.join()
+            wait_for_end(drawing)
             elements = of_result(self._run.partial)
             elements = [*elements, Line(ended, "bad")] if ended else elements
             self._output.end(typeset(elements) if self._math else elements)

@@ -29,6 +29,7 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
+from agui_client._core.ground.waiting import wait_for_end
 from agui_client._rendering.story import EventStory, ToolCallStory
 from agui_client._rendering.views import find_view
 from agui_client.terminal._blocks import (
@@ -105,7 +106,7 @@ class LiveView:
         finally:
             self._is_over.set()
             self._news.set()
-            drawing.join()
+            wait_for_end(drawing)
             with self._lock:
                 self._is_running = False
                 for item in list(self._blocks):

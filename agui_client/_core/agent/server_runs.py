@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
-from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
@@ -20,6 +19,8 @@ from anyio.from_thread import start_blocking_portal
 
 from agui_client._core.agent.reconnect import LastEventId
 from agui_client._core.agent.run_records import FollowedEvent, Place, RunInfo, cursor_of
+from agui_client._core.ground.concurrency import iterated
+from agui_client._core.ground.waiting import result_of
 from agui_client._core.protocol.events import VALIDATOR
 from agui_client._core.protocol.patch import parse_json
 from agui_client._core.protocol.request import request_body
@@ -207,11 +208,7 @@ class RunsClient:
         self, run_id: str, *, after: str | None = None, thread_id: str | None = None
     ) -> Generator[FollowedEvent]:
         """`follow` for code without `await`."""
-        with start_blocking_portal() as portal:
-            block = portal.wrap_async_context_manager(aclosing(self.follow(run_id, after=after, thread_id=thread_id)))
-            with block as followed:
-                while (event := portal.call(anext, followed, None)) is not None:
-                    yield event
+        return iterated(self.follow(run_id, after=after, thread_id=thread_id))
 
     async def _ask(self, path: str, body: Mapping[str, Any], read: Callable[[Any], T]) -> T:
         transport = self._transport
@@ -278,4 +275,4 @@ def _error_of(refused: HTTPStatusError) -> Exception:
 def _waited(function: Callable[[], Awaitable[T]]) -> T:
     """Call an asynchronous function in an event loop of its own, and wait for its result."""
     with start_blocking_portal() as portal:
-        return portal.call(function)
+        return result_of(portal.start_task_soon(function))

@@ -8,7 +8,7 @@ import gc
 import inspect
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from contextvars import Context, ContextVar, copy_context
@@ -18,6 +18,8 @@ from typing import Any, TypeAlias, TypeVar
 import anyio
 import anyio.from_thread
 import anyio.lowlevel
+
+from agui_client._core.ground.waiting import result_of, wait_until_set
 
 T = TypeVar("T")
 
@@ -129,6 +131,12 @@ class BackgroundLoop(threading.Thread):
         # Before Python 3.13, a thread whose join() an exception has interrupted counts as over, and is not.
         self._is_over.wait(_END_TIMEOUT)
 
+    def wait(self) -> None:
+        """Wait for the end of the thread, which was started."""
+        # Not with join() alone: before Python 3.13, one that an exception has interrupted takes the thread for over.
+        wait_until_set(self._is_over)
+        self.join()
+
     async def _main(self) -> None:
         become_asyncio()
         loop, task = LoopThread(), asyncio.current_task()
@@ -138,6 +146,22 @@ class BackgroundLoop(threading.Thread):
         if self.is_cancelled:
             return
         await self._function()
+
+
+def iterated(items: AsyncGenerator[T]) -> Generator[T]:
+    """Iterate an asynchronous generator in an event loop in a thread of its own, for code without `await`.
+
+    Args:
+        items: The generator, which yields no None; it is closed when the iteration is left.
+    """
+    with anyio.from_thread.start_blocking_portal("asyncio") as portal:
+        # Ctrl-C in a wait for an item ends the portal, which cancels the wait and so closes the generator.
+        while (item := result_of(portal.start_task_soon(anext, items, None))) is not None:
+            try:
+                yield item
+            except BaseException:
+                result_of(portal.start_task_soon(items.aclose))
+                raise
 
 
 def become_asyncio() -> None:

@@ -24,9 +24,11 @@ from agui_client._core.ground.concurrency import (
     become_asyncio,
     has_running_loop,
     is_being_cancelled,
+    iterated,
     stay_if_program_ends,
 )
 from agui_client._core.ground.display import in_notebook
+from agui_client._core.ground.waiting import next_item
 from agui_client._core.run.run_loop import RunLoop
 from agui_client._core.run.scope import StateT
 from agui_client._core.run.subagents import SubagentText
@@ -127,19 +129,9 @@ class SyncAgentRun(RunView[StateT]):
         """
         if self._entered is not None:
             raise UsageError("sse() enters the run itself: call it on a new run, outside a block")
-        from anyio.from_thread import start_blocking_portal
-
-        with start_blocking_portal("asyncio") as portal:
-            run: AgentRun = AgentRun(self._start)
-            run.signer = self.signer
-            chunks = run.sse(keep_alive=keep_alive, expose_errors=expose_errors)
-            # Ctrl-C in a wait for a chunk ends the portal, which cancels the wait and so closes the run.
-            while chunk := portal.call(anext, chunks, b""):
-                try:
-                    yield chunk
-                except BaseException:
-                    portal.call(chunks.aclose)
-                    raise
+        run: AgentRun = AgentRun(self._start)
+        run.signer = self.signer
+        yield from iterated(run.sse(keep_alive=keep_alive, expose_errors=expose_errors))
 
     @property
     def text_stream(self) -> Iterator[str]:
@@ -230,9 +222,9 @@ class WorkerLoop(RunLoop):
         try:
             self._private.start()
             while not self._is_entered and not self._is_over:
-                self.wakeups.get()
+                next_item(self.wakeups)
             if not self._is_entered:
-                self._private.join()
+                self._private.wait()
         except BaseException:
             self._private.cancel_and_wait()
             raise
@@ -246,7 +238,7 @@ class WorkerLoop(RunLoop):
             return
         try:
             self.thread.call(self._exited.set)
-            self._private.join()
+            self._private.wait()
             stay_if_program_ends()
         except BaseException:
             self._private.cancel_and_wait()
@@ -310,7 +302,7 @@ class WorkerLoop(RunLoop):
         if self._is_over:
             stay_if_program_ends()
             raise IncompleteRunError("the event loop of the run was stopped", rule="TRUNC-1") from self._error
-        self.wakeups.get()
+        next_item(self.wakeups)
 
     def _wait_for(self, work: _Work[Any]) -> None:
         while not work.is_over:

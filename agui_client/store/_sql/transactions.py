@@ -35,6 +35,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import sqlalchemy as sa
 
+from agui_client._core.ground.waiting import wait_for_end
 from agui_client._core.plugs import measure
 from agui_client.store._sql.faults import Fault, fault_of
 
@@ -163,7 +164,7 @@ class Transactions:
         self._is_closed = True
         self._queue.put(None)
         if self._thread is not None:
-            self._thread.join()
+            wait_for_end(self._thread)
 
     # --- forks
 

@@ -32,6 +32,7 @@ import anyio
 import anyio.lowlevel
 
 from agui_client._core.ground.concurrency import BackgroundLoop, LoopThread
+from agui_client._core.ground.waiting import result_of, wait_until_set
 from agui_client.errors import UsageError
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class StoreCall(Generic[T]):
             UsageError: The call cannot be carried out.
         """
         self._check_process()
-        return self._future.result()
+        return result_of(self._future)
 
     async def _waited(self) -> T:
         self._check_process()
@@ -167,7 +168,7 @@ class StoreLoop:
         if thread is not None and thread.is_alive():
             with suppress(RuntimeError):  # another thread has closed the loop just now
                 self._loop.call_soon_threadsafe(self._closing.set)
-            thread.join()
+            thread.wait()
 
     def rest(self, is_over: threading.Event) -> threading.Event | None:
         """Let the store rest, and hold the loop, while the process forks.
@@ -235,7 +236,7 @@ class StoreLoop:
                 ready = threading.Event()
                 self._thread = BackgroundLoop(lambda: self._hold(ready), "agui_client.store", lambda _: ready.set())
                 self._thread.start()
-                ready.wait()
+                wait_until_set(ready)
             return self._loop
 
     async def _hold(self, ready: threading.Event) -> None:
