@@ -21,11 +21,11 @@ from agui_client._core.run.scope import AgentInfo as AgentInfo
 from agui_client._core.run.scope import AgentOptions as AgentOptions
 from agui_client._core.run.scope import RunScope as RunScope
 from agui_client._core.run.subagents import SubagentResult as SubagentResult
+from agui_client._core.tools.approval import ApprovalQuestion as ApprovalQuestion
 from agui_client._core.tools.approval import ApprovalRule as ApprovalRule
 from agui_client._core.tools.approval import Approver as Approver
 from agui_client._core.tools.approval import Decision as Decision
 from agui_client._core.tools.approval import ToolDecision as ToolDecision
-from agui_client._core.tools.approval_question import ApprovalQuestion as ApprovalQuestion
 from agui_client._core.tools.context import BoundCall as BoundCall
 from agui_client._core.tools.interrupts import Answer as Answer
 from agui_client._core.tools.interrupts import AnsweredInterrupt as AnsweredInterrupt

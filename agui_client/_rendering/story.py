@@ -8,7 +8,7 @@ To change
 - what terminals, notebooks, the inspector and documents say of a run: authors, tool calls as they were asked for and as
   they ran, who decided, answers, times, the result: this module, which all of them paint from; a decision is noted by
   `_core/tools/execute.py` and kept with the record of the call, and the time of people is counted by `PeopleTime` in
-  `_core/tools/working_time.py`. `tests/rendering/test_story.py` asks each of them for the same facts
+  `_core/tools/people.py`. `tests/rendering/test_story.py` asks each of them for the same facts
 """
 
 from __future__ import annotations

@@ -4,6 +4,6 @@ The modules, from low to high: `_core.verbs.sse` (frames), `_core.verbs.one_run`
 several rounds), `_core.verbs.caller_interrupts`, `_core.verbs.signer` and `_core.verbs.signed_journal` (what
 callers may send back), `_core.verbs.caller_run` (the events of a call as a run of the caller), `stopping` (signals
 of the process); `caller_input` (the run of an input), `caller_state`, `repetition` (requests that were sent before),
-`connecting` (a thread again), `coalescing` (joined deltas), and `served_request` and `refusals`, which functions of
-applications get and raise.
+`connecting` (a thread again), `coalescing` (joined deltas), and `served_request`, with what functions of applications
+get and raise.
 """

@@ -1,4 +1,4 @@
-"""The HTTP request that asked for a run, as functions of the application get it."""
+"""The HTTP request that asked for a run, as functions of the application get it, and the exception that refuses it."""
 
 from __future__ import annotations
 
@@ -59,3 +59,22 @@ class _NotStored(Mapping[str, Any]):
             "headers may have secrets; have authorize= read them, keep what is needed of the caller with "
             "agent_app(keep_caller=), which is request.caller then, and make tokens for upstreams of that"
         )
+
+
+class RequestRefusedError(Exception):
+    """Raised by a function that authorizes requests or chooses agents, to refuse a request.
+
+    Args:
+        status: The HTTP status, such as 403.
+        reason: The reason, which the caller gets.
+        headers: Further headers of the response.
+    """
+
+    def __init__(self, status: int, reason: object, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(reason)
+        self.status = status
+        """The HTTP status."""
+        self.reason = reason
+        """The reason: text, or any JSON value."""
+        self.headers: Mapping[str, str] = headers or {}
+        """Further headers of the response."""

@@ -40,8 +40,7 @@ from agui_client._core.verbs.sse import KEEP_ALIVE, frame_of, frames_of, sse_hea
 from agui_client._serving.caller_input import CutRun, answering_run, continued_run
 from agui_client._serving.connecting import check_wants_run, connected_run, replayed_events
 from agui_client._serving.divergence import check_on_divergence
-from agui_client._serving.refusals import RequestRefusedError
-from agui_client._serving.served_request import ServedRequest
+from agui_client._serving.served_request import RequestRefusedError, ServedRequest
 from agui_client._serving.stopping import SHUTTING_DOWN, STOP_WITHIN, Stopping, on_signals
 from agui_client.asgi._request_body import check_length, input_of, is_large, read_body
 from agui_client.errors import (

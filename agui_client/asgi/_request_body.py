@@ -27,7 +27,7 @@ from agui_client._core.protocol.fail_fast import failing_fast
 from agui_client._core.protocol.open_items import listed
 from agui_client._core.protocol.schema import ListSchema, is_array, is_object, record
 from agui_client._core.transport.in_process import Receive
-from agui_client._serving.refusals import RequestRefusedError
+from agui_client._serving.served_request import RequestRefusedError
 from agui_client.asgi._member_names import rename_members
 
 _logger = logging.getLogger("agui_client.asgi")

@@ -48,8 +48,7 @@ from agui_client._core.protocol.open_items import quoted
 from agui_client._core.run.continuing import READS_ONLY
 from agui_client._core.verbs.sse import frames_of
 from agui_client._serving.connecting import check_wants_run
-from agui_client._serving.refusals import RequestRefusedError
-from agui_client._serving.served_request import ServedRequest
+from agui_client._serving.served_request import RequestRefusedError, ServedRequest
 from agui_client.asgi._request_body import parsed
 from agui_client.errors import RequestExpiredError, RequestRepeatedError, RunInProgressError, UsageError
 from agui_client.store._runs.runs import kept_by

@@ -14,8 +14,8 @@ from typing import Literal, TypeAlias
 
 import anyio
 
-from agui_client._core.ground.backoff import BUSY_STATUSES, pause_before, retry_after
 from agui_client._core.ground.field_docs import Record
+from agui_client._core.transport.retry import BUSY_STATUSES, pause_before, retry_after
 from agui_client._core.transport.timeouts import check_number
 from agui_client.errors import HTTPStatusError, IncompleteRunError, TransportError, UsageError
 

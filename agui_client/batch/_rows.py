@@ -1,5 +1,7 @@
 """The input of a batch: rows of a file, a DataFrame or an iterable, checked as a whole before anything is sent.
 
+In a CSV file of results, a text that a spreadsheet would run as a formula stands behind an apostrophe (`quoted`).
+
 To change
 
 - a kind of file that a batch reads or writes: `_read_file` here, `table_writer` in `batch/_tables.py`
@@ -10,6 +12,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -24,7 +27,6 @@ from agui_client._core.ground.field_docs import Record
 from agui_client._core.protocol.patch import parse_json
 from agui_client._core.protocol.prompts import Prompt
 from agui_client._core.protocol.schema import is_a
-from agui_client.batch._cells import is_table, unquoted
 from agui_client.errors import UsageError
 
 RowSource: TypeAlias = str | Path | Iterable[Any] | Any
@@ -280,3 +282,25 @@ def _asked(prompt: Any) -> str:
 def _some(names: list[str]) -> str:
     shown = ", ".join(names[:_SHOWN])
     return f"row {shown}" if len(names) == 1 else f"rows {shown}" + (", …" if len(names) > _SHOWN else "")
+
+
+# The characters are those that OWASP's page on CSV injection and its ASVS name, the full-width ones among them.
+_IS_RUN = re.compile("'*[=+\\-@\t\r\n\0\uff1d\uff0b\uff0d\uff20]")
+"""The beginning of a text that gets an apostrophe; one that has some already gets another, which is taken off again."""
+_IS_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_OF_EVERY_TABLE = frozenset({"key", "text", "error", "error_code", "attempts", "seconds", "first_text"})
+
+
+def quoted(text: str) -> str:
+    """Return a text as a cell that no spreadsheet runs; numbers stay as they are."""
+    return "'" + text if _IS_RUN.match(text) and not _IS_NUMBER.fullmatch(text) else text
+
+
+def unquoted(cell: str) -> str:
+    """Return the text that `quoted` made a cell of."""
+    return cell[1:] if cell.startswith("'") and _IS_RUN.match(cell) else cell
+
+
+def is_table(columns: Iterable[str]) -> bool:
+    """Return whether columns are those of a table of results; in other files an apostrophe is part of the text."""
+    return _OF_EVERY_TABLE.issubset(columns)

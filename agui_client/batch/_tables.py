@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from pydantic_core import to_json, to_jsonable_python
 
 from agui_client._core.ground.files import replacing
-from agui_client.batch._cells import quoted
-from agui_client.batch._rows import arrow_library, is_missing
+from agui_client.batch._rows import arrow_library, is_missing, quoted
 from agui_client.errors import UsageError
 
 if TYPE_CHECKING:

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 import anyio
 from ag_ui.core import ResumeEntry
 
-from agui_client._core.ground.backoff import BUSY_STATUSES
 from agui_client._core.protocol.schema import is_object
 from agui_client._core.tools.function import tool
 from agui_client._core.tools.interrupts import Cancel
+from agui_client._core.transport.retry import BUSY_STATUSES
 from agui_client.doctor._judging import Seen, Symptom, is_found
 from agui_client.errors import (
     HTTPStatusError,

@@ -4,9 +4,9 @@
     print(evaluation)
 
 The modules, from low to high: `_trials` (what is known of a conversation), `_scenarios`, `reading` (files of them),
-`_checks`, `_scripts` (scripted tools and decisions), `_helpers` (the agents that play the user and judge),
-`_conversing`, `_freezing` (the scenario of a cassette), `_outcomes`, `_evaluation`, `cassettes`, `_junit`. YAML needs
-the extra `evaluate`.
+`_checks`, `_scripts` (scripted tools and decisions), `_conversing`, `_freezing` (the scenario of a cassette),
+`_outcomes`, `_evaluation` (also the agents that play the user and judge), `cassettes`, `_junit`. YAML needs the extra
+`evaluate`.
 """
 
 from agui_client.evaluation._evaluation import evaluate, evaluate_sync

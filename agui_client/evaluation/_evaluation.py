@@ -32,14 +32,14 @@ from agui_client.evaluation._checks import verdicts_of
 from agui_client.evaluation._conversing import Planned, ScenarioAgent
 from agui_client.evaluation._files import read_scenarios
 from agui_client.evaluation._freezing import make_cassette
-from agui_client.evaluation._helpers import helper
 from agui_client.evaluation._outcomes import Evaluation, Outcome
 from agui_client.evaluation._scenarios import Scenario
-from agui_client.evaluation._trials import Trial
+from agui_client.evaluation._trials import Trial, Verdict
 
 if TYPE_CHECKING:
     from agui_client.batch._pace import Budget, RowRetry
     from agui_client.batch._results import RowResult
+
 
 Scenarios: TypeAlias = Scenario | Iterable[Scenario] | str | os.PathLike[str]
 """Scenarios, or a file of them."""
@@ -234,3 +234,26 @@ def _file_names(names: Collection[str]) -> dict[str, str]:
         name: made if counts[made] == 1 and made else f"{made}{crc32(name.encode()):08x}"
         for name, made in plain.items()
     }
+
+
+def helper(given: AbstractAgent[Any] | str | None, role: str) -> AbstractAgent[Any] | None:
+    """Return the agent that plays the user, or judges.
+
+    Args:
+        given: The agent, its URL, or the name of a model, such as "openai:gpt-5" (extra `llm`).
+        role: "user" or "judge".
+
+    Raises:
+        UsageError: The model cannot be used.
+    """
+    if not isinstance(given, str):
+        return given
+    if given.lower().startswith(("http://", "https://")):
+        from agui_client._core.agent.http_agent import HttpAgent
+
+        return HttpAgent(given)
+    try:
+        from agui_client.llm import LLMAgent
+    except ImportError as error:
+        raise UsageError(f"{role}: {given}: {error}") from error
+    return LLMAgent(given, output_type=Verdict if role == "judge" else str)

@@ -3,7 +3,7 @@
 To change
 
 - the limits of a team: `TeamLimits` and `TeamBudget` here; the calls and tokens of everything below a team reach it
-  through `_core/run/meter.py`; clocks that stand still while a person is asked are in `_core/tools/working_time.py`
+  through `_core/run/meter.py`; clocks that stand still while a person is asked are in `_core/tools/people.py`
 """
 
 from __future__ import annotations

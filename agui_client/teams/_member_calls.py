@@ -36,7 +36,7 @@ from agui_client._core.protocol.traits import STATE_EVENTS
 from agui_client._core.run.scope import CURRENT_SCOPE
 from agui_client._core.run.subagents import JOURNAL, NO_JOURNAL
 from agui_client._core.tools.decisions import in_agents_words
-from agui_client._core.tools.working_time import WorkingTime
+from agui_client._core.tools.people import WorkingTime
 from agui_client.errors import RunFailedError, UsageError
 from agui_client.teams._call_journal import (
     CallRecord,

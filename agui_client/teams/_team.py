@@ -39,7 +39,7 @@ from agui_client._core.protocol.prompts import prompt_messages
 from agui_client._core.protocol.schema import is_a
 from agui_client._core.run.scope import CURRENT_SCOPE
 from agui_client._core.run.subagents import SubagentResult
-from agui_client._core.tools.working_time import WorkingTime
+from agui_client._core.tools.people import WorkingTime
 from agui_client._core.transport.timeouts import check_number
 from agui_client.errors import AGUIError, RunFailedError, UsageError
 from agui_client.teams._call_journal import CallRecord, digest_of

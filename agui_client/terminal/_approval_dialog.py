@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
+from rich.highlighter import JSONHighlighter
 from rich.padding import Padding
 from rich.text import Text
 
@@ -18,7 +19,6 @@ from agui_client._core.protocol.patch import is_same_json
 from agui_client._core.tools.approval import Approve, Deny
 from agui_client._rendering.escaping import json_text, sentence
 from agui_client._rendering.forms import read_arguments
-from agui_client.terminal._fields import beginning, json_lines
 from agui_client.terminal._questions import LeftError
 
 if TYPE_CHECKING:
@@ -140,3 +140,33 @@ class ApprovalDialog:
 
     def _say(self, what: str) -> None:
         self._console.print(Text(f"  {sentence(what)}", style="dim"))
+
+
+_LINES = 30
+"""The number of lines of one value that are shown at first."""
+
+_highlight = JSONHighlighter().highlight
+
+
+def json_lines(value: Any) -> Text:
+    """Return a JSON value as coloured text."""
+    text = Text(json_text(value), no_wrap=False, overflow="fold")
+    _highlight(text)
+    return text
+
+
+def beginning(text: Text, console: Console) -> Text:
+    """Cut a text to what fits a screen.
+
+    Args:
+        text: The text.
+        console: The console that is going to print it.
+
+    Returns:
+        The beginning of the text; the text itself if it fits.
+    """
+    width = max(console.width - 4, 1)
+    wrapped = text[: _LINES * width].wrap(console, width, overflow="fold")
+    if len(wrapped) <= _LINES and len(text) <= _LINES * width:
+        return text
+    return Text("\n").join(wrapped[:_LINES])

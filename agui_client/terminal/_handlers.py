@@ -23,9 +23,8 @@ from agui_client._rendering.escaping import sentence
 from agui_client._rendering.forms import AnswerForm, decision_form
 from agui_client._rendering.story import Speakers
 from agui_client.errors import InterruptsNotCoveredError
-from agui_client.terminal._approval_dialog import ApprovalDialog, PendingCall
+from agui_client.terminal._approval_dialog import ApprovalDialog, PendingCall, beginning, json_lines
 from agui_client.terminal._complaints import complain
-from agui_client.terminal._fields import beginning, json_lines
 from agui_client.terminal._form_dialog import FormDialog
 from agui_client.terminal._questions import LeftError, Terminal, WithdrawnError
 

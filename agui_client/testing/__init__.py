@@ -16,7 +16,6 @@ sent. `ThreadStoreContract` has the tests of a store of threads.
 from agui_client.testing import faults
 from agui_client.testing._byte_server import Answer, ByteServer, Raw, Reply, Request, serve_bytes
 from agui_client.testing._conformance import assert_conforms
-from agui_client.testing._frames import events_of, sse
 from agui_client.testing._parts import (
     interrupt,
     patch,
@@ -32,7 +31,7 @@ from agui_client.testing._parts import (
 from agui_client.testing._scripted_agent import ScriptedAgent, Turn
 from agui_client.testing._scripted_app import ScriptedApp, agui_app
 from agui_client.testing._server import Server, serve
-from agui_client.testing._steps import Gate, Step
+from agui_client.testing._steps import Gate, Step, events_of, sse
 from agui_client.testing._store_contract import ThreadStoreContract
 
 __all__ = [

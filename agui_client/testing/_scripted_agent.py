@@ -10,8 +10,7 @@ from ag_ui.core import RunAgentInput
 from agui_client._core.agent.agent import AbstractAgent
 from agui_client._core.run.options import lists_keywords
 from agui_client._core.run.scope import AgentOptions, StateT
-from agui_client.testing._closing import closing
-from agui_client.testing._steps import Gate, Pause, ScriptContext, Step, play
+from agui_client.testing._steps import Gate, Pause, ScriptContext, Step, closing, play
 
 if TYPE_CHECKING:
     from agui_client._core.protocol.events import WireEvent

@@ -14,7 +14,7 @@ from agui_client._core.agent.function_agent import FunctionAgent
 from agui_client._core.protocol.events import WireEvent
 from agui_client._serving.served_request import ServedRequest
 from agui_client.asgi._app import AgentApp
-from agui_client.testing._closing import closing
+from agui_client.testing._steps import closing
 
 
 @runtime_checkable

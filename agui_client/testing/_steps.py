@@ -2,6 +2,7 @@
 
 A step is an event, an event as JSON (which the 1.0 models need not accept), a pause, a gate, or a part that makes
 further steps. `play` flattens a step without awaiting anything; the agent or server that plays it does the waiting.
+`sse` encodes a whole script, and `events_of` splits a body into its events (SSE-4).
 """
 
 from __future__ import annotations
@@ -9,14 +10,17 @@ from __future__ import annotations
 import itertools
 import math
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import anyio
 from ag_ui.core import AssistantMessage, Event, RunAgentInput
 
+from agui_client._checking.texts import SSE_BLOCK, SSE_DATA
 from agui_client._core.protocol.events import UnrecognizedEvent, WireEvent
+from agui_client._core.verbs.sse import frame_of
 
 _GATE_POLL_SECONDS = 0.005
 
@@ -105,3 +109,47 @@ def play(step: Step, scene: ScriptContext) -> Iterator[WireEvent | Pause | Gate]
             yield UnrecognizedEvent(str(step.get("type", "")), step)
         case _:
             yield step
+
+
+T = TypeVar("T")
+
+
+@asynccontextmanager
+async def closing(source: AsyncIterator[T]) -> AsyncGenerator[AsyncIterator[T], None]:
+    """Iterate inside the block; leaving it closes the source, if it can be closed."""
+    try:
+        yield source
+    finally:
+        close = getattr(source, "aclose", None)
+        if close is not None:
+            await close()
+
+
+def sse(*steps: Step, newline: str = "\n", input: RunAgentInput | None = None) -> bytes:
+    r"""Encode a whole script as SSE frames, without its pauses and gates: `sse(turn(text("Hi")))`.
+
+    Args:
+        *steps: Events, events as JSON (a dict, sent as it is), or parts.
+        newline: The end of each line: "\n", "\r\n" or "\r" (SSE-7).
+        input: The input a `turn` answers; None answers thread "thread-1", run "run-1".
+    """
+    scene = ScriptContext(input or RunAgentInput(thread_id="thread-1", run_id="run-1", messages=[]))
+    played = [item for step in steps for item in play(step, scene)]
+    frames = b"".join(frame_of(item) for item in played if not isinstance(item, Pause | Gate))
+    return frames.replace(b"\n", newline.encode())
+
+
+def events_of(body: bytes) -> list[bytes]:
+    """Split an SSE body into its events; joined they are the body again.
+
+    Each entry has the comments before its event and the blank line after it; bytes after the last event are an entry of
+    their own. Lines may end in any of the three ways of SSE.
+    """
+    events: list[bytes] = []
+    pending = b""
+    for block in SSE_BLOCK.findall(body):
+        pending += block
+        if SSE_DATA.search(block):
+            events.append(pending)
+            pending = b""
+    return [*events, pending] if pending else events

@@ -19,8 +19,7 @@ from typing import Literal
 from ag_ui.core import RunErrorEvent
 
 from agui_client.testing._byte_server import Raw, Reply
-from agui_client.testing._frames import events_of, sse
-from agui_client.testing._steps import Pause
+from agui_client.testing._steps import Pause, events_of, sse
 
 __all__ = [
     "broken_chunk",

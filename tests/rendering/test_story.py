@@ -38,7 +38,7 @@ from agui_client import (
     tool,
 )
 from agui_client._core.tools.approval import ApprovalRequest
-from agui_client._core.tools.working_time import PeopleTime, person_asked
+from agui_client._core.tools.people import PeopleTime, person_asked
 from agui_client._core.verbs.async_run import AgentRun
 from agui_client.inspector import inspector_page
 from agui_client.inspector._summary import summary_of
@@ -321,7 +321,7 @@ def test_time_in_which_several_people_are_asked_is_counted_once_and_in_the_call_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     ticks = count()
-    monkeypatch.setattr("agui_client._core.tools.working_time.perf_counter", lambda: float(next(ticks)))
+    monkeypatch.setattr("agui_client._core.tools.people.perf_counter", lambda: float(next(ticks)))
     around = PeopleTime()
     inner = PeopleTime(around)
     with inner.counted(), person_asked(), person_asked():

@@ -57,7 +57,7 @@ from agui_client.testing import (
     tool_result,
     turn,
 )
-from agui_client.testing._closing import closing
+from agui_client.testing._steps import closing
 
 pytestmark = pytest.mark.anyio
 

@@ -22,8 +22,8 @@ from agui_client._core.run.state import CallState
 from agui_client._core.run.steering import Steering
 from agui_client._core.run.subagents import unreported_usage
 from agui_client._core.tools.leaving import Leaving
+from agui_client._core.tools.people import PeopleTime
 from agui_client._core.tools.tool_limits import RoundLimits, ToolLimits
-from agui_client._core.tools.working_time import PeopleTime
 from agui_client.errors import UsageError
 
 if TYPE_CHECKING:

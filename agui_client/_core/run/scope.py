@@ -25,7 +25,7 @@ from typing_extensions import TypeVar
 
 from agui_client._core.conversation.state_base import STATE_BASE_HEADER
 from agui_client._core.ground.field_docs import Record
-from agui_client._core.tools.working_time import PeopleTime
+from agui_client._core.tools.people import PeopleTime
 from agui_client.errors import UsageError
 
 if TYPE_CHECKING:

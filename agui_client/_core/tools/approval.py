@@ -1,18 +1,21 @@
 """Approval of tool calls: the request that an approver sees, and the decisions that count (SEC-3).
 
-Deny by default: only the literal `True` or an `Approve` approves.
+Deny by default: only the literal `True` or an `Approve` approves. The question that a person reads is made of the
+call's arguments by `question_text` (`@tool(ask=...)`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from string import Formatter
 from typing import Any, Literal, TypeAlias, cast
 
 from ag_ui.core import Message, Tool
+from pydantic_core import to_json
 
 from agui_client._core.ground.field_docs import Record
-from agui_client._core.ground.plain_text import sendable
+from agui_client._core.ground.plain_text import cut_short, sendable
 from agui_client._core.protocol.patch import is_same_json
 from agui_client._core.protocol.schema import is_a, is_object
 from agui_client.errors import UsageError
@@ -150,3 +153,60 @@ Approver: TypeAlias = Callable[[ApprovalRequest], Decision | Awaitable[Decision]
 """A function that decides about a tool call before the tool runs; a plain function is called in a worker thread."""
 ApprovalRule: TypeAlias = Literal["never", "always"] | Callable[[ApprovalRequest], bool | Awaitable[bool]]
 """The calls that wait for approval: none, all, or those for which a function returns True (SEC-3)."""
+
+
+ApprovalQuestion: TypeAlias = str | Callable[[Mapping[str, Any]], str]
+"""A text with the names of arguments in braces, or a function of the arguments, by name and as JSON."""
+
+_LONGEST = 200
+"""The characters of an argument that a question shows; the whole call is shown below it."""
+
+
+class _Shown(dict[str, Any]):
+    """Arguments as they are shown in a text; one that was left out is an ellipsis."""
+
+    def __missing__(self, name: str) -> str:
+        return "…"
+
+
+def check_question(name: str, question: object, parameters: Collection[str]) -> None:
+    """Check the question of a tool.
+
+    Args:
+        name: The name of the tool.
+        question: The question.
+        parameters: The names of the tool's parameters for the agent.
+
+    Raises:
+        UsageError: It is neither a text nor a function, or names something that is no argument.
+    """
+    if not isinstance(question, str):
+        if not callable(question):
+            raise UsageError(f"ask of {name!r} is a text or a function of the arguments, not {question!r}")
+        return
+    try:
+        named = [field for _, field, _, _ in Formatter().parse(question) if field is not None]
+    except ValueError as error:
+        raise UsageError(f"ask of {name!r} cannot be read: {error}; write {{{{ for a brace") from None
+    if unknown := [each for each in named if each not in parameters]:
+        takes = ", ".join(parameters) or "no arguments"
+        raise UsageError(f"ask of {name!r} names {unknown[0]!r}, which is no argument; the tool takes {takes}")
+
+
+def question_text(question: ApprovalQuestion, arguments: Mapping[str, Any]) -> str:
+    """Return the question about one call.
+
+    Args:
+        question: The question of the tool.
+        arguments: The arguments of the call, as JSON.
+    """
+    if callable(question):
+        return question(arguments)
+    return question.format_map(_Shown({name: _shown(value) for name, value in arguments.items()}))
+
+
+def _shown(value: Any) -> Any:
+    """Return an argument as a text shows it: a number as it is, for a format such as `{price:.2f}`."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return value
+    return cut_short(value if isinstance(value, str) else to_json(value).decode(), _LONGEST)

@@ -40,11 +40,10 @@ from agui_client._core.tools.approval import (
 from agui_client._core.tools.context import MOST_REPORTS, BoundCall, ToolContext, ToolExecution, ToolStatus
 from agui_client._core.tools.function import LEFT_IN_THREAD, call_function
 from agui_client._core.tools.leaving import Leaving
-from agui_client._core.tools.people import People, bounds_of
+from agui_client._core.tools.people import People, bounds_of, person_asked
 from agui_client._core.tools.questions import GivenAnswer, ToolQuestion, UnansweredError
 from agui_client._core.tools.tool_limits import ToolLimits
 from agui_client._core.tools.toolset import OfferedTool
-from agui_client._core.tools.working_time import person_asked
 from agui_client.errors import CannotWaitError, ToolError
 
 _logger = logging.getLogger("agui_client.tools")

@@ -6,7 +6,7 @@ executed, when, with whose approval and how many at once is decided in `execute.
 To change
 
 - the question about a tool call that waits for approval: `ask=` here, checked and filled in by
-  `_core/tools/approval_question.py`; `Toolset.question` for other toolsets
+  `_core/tools/approval.py`; `Toolset.question` for other toolsets
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ from ag_ui.core import Tool
 
 from agui_client._core.ground.concurrency import call_aside
 from agui_client._core.protocol.schema import is_object
-from agui_client._core.tools.approval import ApprovalRule
-from agui_client._core.tools.approval_question import ApprovalQuestion, check_question, question_text
+from agui_client._core.tools.approval import ApprovalQuestion, ApprovalRule, check_question, question_text
 from agui_client._core.tools.context import BoundCall, ToolContext
 from agui_client._core.tools.json_schema import bound_by_schema
 from agui_client._core.tools.parameters import Parameters, takes_context

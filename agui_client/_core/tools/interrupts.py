@@ -29,9 +29,8 @@ from agui_client._core.tools.approval import Approve, Deny, check_metadata
 from agui_client._core.tools.decisions import decision_payload, refusal, reviewed
 from agui_client._core.tools.function import LEFT_IN_THREAD, call_function
 from agui_client._core.tools.json_schema import schema_problems
-from agui_client._core.tools.people import People, bounds_of
+from agui_client._core.tools.people import People, bounds_of, person_asked
 from agui_client._core.tools.questions import Action, GivenAnswer, ToolQuestion, UnansweredError
-from agui_client._core.tools.working_time import person_asked
 from agui_client.errors import InterruptsNotCoveredError, ToolError, UsageError
 
 _logger = logging.getLogger("agui_client.tools")

@@ -16,13 +16,13 @@ import anyio
 import httpx
 
 from agui_client import errors
-from agui_client._core.ground.backoff import BUSY_STATUSES
 from agui_client._core.ground.secrets import address_of, is_secret_header
 from agui_client._core.transport import response as responses
 from agui_client._core.transport.client import Attempt, ClientRequest, Transport, origin_of
 from agui_client._core.transport.clock import Clock
 from agui_client._core.transport.credentials import Headers, UnauthorizedContext
 from agui_client._core.transport.response import Body
+from agui_client._core.transport.retry import BUSY_STATUSES
 from agui_client._core.transport.sse import EVENT_STREAM, Framer
 from agui_client._core.transport.timeouts import Timeouts
 from agui_client.errors import AGUIError, HTTPStatusError, TransportError

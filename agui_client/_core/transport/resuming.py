@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from agui_client._core.ground.backoff import retry_after
 from agui_client._core.protocol.decode import Decoder
 from agui_client._core.transport.http_source import HttpSource, Reading
 from agui_client._core.transport.joining import ContinueAtCursor, Joining
 from agui_client._core.transport.numbered import NumberedFramer
+from agui_client._core.transport.retry import retry_after
 from agui_client._core.transport.sse import Framer
 from agui_client.errors import (
     ConnectError,

@@ -5,7 +5,7 @@ server refused and sent a Retry-After. A refreshed credential and a redirect are
 
 To change
 
-- a retry rule: `RetryPolicy.allowance` here, the waits and `BUSY_STATUSES` in `_core/ground/backoff.py`: batches, the
+- a retry rule: `RetryPolicy.allowance`, the waits and `BUSY_STATUSES` here: batches, stored threads, the
   doctor and the advice of errors read these statuses, too, and docs/operations.md and docs/batch.md name them;
   `_core/transport/delivery.py` makes the attempts. After a stream was cut, `_PASSING` in `_core/transport/resuming.py`.
   `tests/core/transport/test_delivery.py`
@@ -13,13 +13,55 @@ To change
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING
 
 from agui_client import errors
-from agui_client._core.ground.backoff import BUSY_STATUSES, pause_before, retry_after
 from agui_client._core.ground.field_docs import Record
 from agui_client._core.transport.timeouts import check_number
 from agui_client.errors import HTTPStatusError
+
+if TYPE_CHECKING:
+    from agui_client.errors import HTTPStatusError
+
+
+BUSY_STATUSES = frozenset({429, 503})
+"""Statuses of a server that refuses a run before it begins, and may accept it later."""
+
+
+def pause_before(repetition: int, first: float, most: float) -> float:
+    """Return how long to wait before trying again: from a window that doubles each time, so that callers spread.
+
+    Args:
+        repetition: 1 for the first repetition.
+        first: The longest wait before that, in seconds.
+        most: The longest wait of all.
+    """
+    longest = min(first * 2.0 ** min(repetition - 1, 1000), most)  # more would be no float
+    return random.uniform(min(first, most) / 2, longest)
+
+
+def retry_after(error: HTTPStatusError) -> float | None:
+    """Read from a refusal when to come back (RFC 9110, 10.2.3).
+
+    Args:
+        error: The refusal.
+
+    Returns:
+        Seconds from now; None if it does not say, or not so that it can be read.
+    """
+    value = error.headers.get("retry-after", "").strip()
+    if value.isascii() and value.isdigit():
+        return float(value)
+    try:
+        moment = parsedate_to_datetime(value)
+    except (ValueError, OverflowError):
+        return None
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return max(0.0, (moment - datetime.now(UTC)).total_seconds())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine
 from time import monotonic
 from typing import Any, TypeVar
 
-from agui_client._core.ground.backoff import pause_before
+from agui_client._core.transport.retry import pause_before
 from agui_client.errors import ThreadBusyError, ThreadStoreUnavailableError
 from agui_client.store._threads.thread_store import ThreadStore
 

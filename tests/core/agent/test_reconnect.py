@@ -11,8 +11,8 @@ import anyio
 import pytest
 
 from agui_client import HttpAgent, RetryPolicy, RunResult, Timeouts
-from agui_client._core.ground import backoff as _backoff
 from agui_client._core.transport import resuming
+from agui_client._core.transport import retry as _retry
 from agui_client._core.transport.numbered import NumberedFramer
 from agui_client.errors import AGUIError, ConnectError, IdleTimeoutError, IncompleteRunError, UsageError
 from agui_client.reconnect import Connect, DetachedRuns, LastEventId
@@ -282,7 +282,7 @@ async def test_a_server_that_is_away_is_asked_for_long_enough_to_be_started_agai
         slept.append(seconds)
 
     monkeypatch.setattr(resuming, "anyio", SimpleNamespace(sleep=sleep))
-    monkeypatch.setattr(_backoff, "random", SimpleNamespace(uniform=max))
+    monkeypatch.setattr(_retry, "random", SimpleNamespace(uniform=max))
     away = Reply([], status=503, content_type=None)
     with serve_bytes(Reply(_ALL[:3], end="close"), *[away] * 11, Reply(_ALL[3:])) as server:
         result = await HttpAgent(server.url, thread_id="t", reconnect=LastEventId()).run_agent("hi", run_id="r")
