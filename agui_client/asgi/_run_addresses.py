@@ -139,7 +139,7 @@ class RunAddresses:
         with run.log.followed():
             with _reaching():
                 await run.log.opened()
-            with _missing("no such run is kept here, or not so many events of it"):
+            with _reaching(), _missing("no such run is kept here, or not so many events of it"):
                 run.log.check(place or Place(0))
             if place is None and run.log.before is None:
                 run.log.before = await self._beginning(request, input, run.log.key.run_id)
@@ -362,7 +362,7 @@ def _asked(dumped: Mapping[str, Any]) -> str:
 
 @contextmanager
 def _reaching() -> Generator[None]:
-    """Answer a database of runs that cannot be reached with 503, and a text that it refuses with 422, as a block."""
+    """Answer runs that cannot be reached here now with 503, and a text that their database refuses with 422."""
     try:
         yield
     except TextRefusedError as error:
@@ -387,6 +387,8 @@ def _missing(what: str) -> Generator[None]:
     """Answer a `UsageError` about a run that is not kept with 404, as a block."""
     try:
         yield
+    except RunsClosedError:
+        raise  # the run is kept, and goes on elsewhere
     except UsageError:
         raise RequestRefusedError(404, what) from None
 

@@ -221,8 +221,8 @@ class DatabaseKeeper:
                 if may_take and self._on_waiting and number % _BEATS_OF_TELLING == 1:
                     unnotified = await self._database.pop_unnotified(self._agents)
                     self._notify({each.row_id: WaitingRun.of(each.key, each.interrupts) for each in unnotified})
-            except RunsUnavailableError as error:
-                _logger.warning("the database of runs cannot be reached: %s", error.__cause__)
+            except RunsUnavailableError:
+                """It is looked at again; the thread of the database warns."""
             except Exception:
                 _logger.exception("the runs of ended processes cannot be taken over")
             await asyncio.sleep(_BEAT)
@@ -276,7 +276,7 @@ class DatabaseKeeper:
                     """There may be more."""
                 measure("agui.store.size", await self._database.size())
             except RunsUnavailableError:
-                """It is looked at again, and `_live` says so."""
+                """It is looked at again; the thread of the database warns."""
             except Exception:
                 _logger.exception("ended runs cannot be removed now")
             await asyncio.sleep(_BETWEEN_CLEANINGS)
@@ -360,6 +360,9 @@ class DatabaseKeeper:
             _logger.exception("an attempt at a run failed; it is left to another one")
             run.give_up()
         finally:
+            if run.is_given_up and self._leaving is None:
+                what = "run %s of thread %s is not carried out here any more, and left to another process"
+                _logger.warning(what, quoted(run.log.key.run_id), quoted(run.log.key.thread_id))
             if run.is_given_up and self._leaving is not None:
                 # Taken over when the lease has passed, or released already with all that this process had.
                 with suppress(RunsUnavailableError, RunsClosedError):

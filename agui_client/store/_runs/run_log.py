@@ -254,12 +254,10 @@ class RunLog:
             Exception: It was refused.
             RunsClosedError: It was left to another process meanwhile, where it is to be followed.
         """
-        is_new = self.phase is LogPhase.OPENING
         await self.is_followable()
         if self.refusal is not None:
             raise self.refusal
-        if is_new and self.phase is LogPhase.DROPPED:
-            raise RunsClosedError(f"run {self.key.run_id!r} is left to another process")
+        self._check_here()
 
     async def is_followable(self) -> bool:
         """Wait until the run has begun or was refused; return whether it goes on."""
@@ -280,12 +278,19 @@ class RunLog:
         """Check a place that a follower names.
 
         Raises:
+            RunsClosedError: The run was left to another process, where it is to be followed.
             UsageError: The place is none of this run, or the events are no longer kept.
         """
+        self._check_here()
         if self.phase is LogPhase.DROPPED:
             raise UsageError(f"run {self.key.run_id!r} is no longer kept; Store(keep=, max_bytes=) say for how long")
         if self._is_ahead(place) and not (self.is_remote and self.is_going_on):
             raise UsageError(f"run {self.key.run_id!r} has no {place.position} events; the cursor is of another run")
+
+    def _check_here(self) -> None:
+        # A log without an end is dropped where its run goes on elsewhere: it is kept, and lives.
+        if self.phase is LogPhase.DROPPED and self.status is RunStatus.RUNNING:
+            raise RunsClosedError(f"run {self.key.run_id!r} is left to another process")
 
     def _is_ahead(self, place: Place) -> bool:
         """Return whether a place is behind the last event of the log."""

@@ -24,7 +24,7 @@ from agui_client.errors import UsageError
 from agui_client.store._sql.lease import ProcessLease
 from agui_client.store._sql.tables import TABLES
 from agui_client.store._sql.times import StoreTimes
-from agui_client.store._sql.transactions import Transactions, Work
+from agui_client.store._sql.transactions import Outages, Transactions, Work
 from agui_client.store._sql.versions import advance
 
 T = TypeVar("T")
@@ -78,10 +78,11 @@ class Database:
         except (ArgumentError, ImportError) as error:
             raise UsageError(f"this database cannot be used: {error}; Store takes {_KNOWN}; {_OTHERS}") from None
         event.listen(self._engine, "connect", _set_up_sqlite if self.is_sqlite else _set_up_postgresql)
-        self._writes = self._reads = Transactions(self._engine, self.lease)
+        outages = Outages()
+        self._writes = self._reads = Transactions(self._engine, outages, self.lease)
         if not self._is_in_memory:
             # Words to begin and to end a transaction would be as many as those of most reads.
-            self._reads = Transactions(self._engine.execution_options(isolation_level="AUTOCOMMIT"))
+            self._reads = Transactions(self._engine.execution_options(isolation_level="AUTOCOMMIT"), outages)
 
     async def make_tables(self) -> None:
         """Make the tables, if they are not there, and take those of an older version to this one. Idempotent.
@@ -93,17 +94,26 @@ class Database:
         while not self._has_tables:
             self._has_tables = await self._writes.do(advance, patience=0.0, lock_patience=self._lock_patience)
 
-    async def write(self, work: Work[T], *, is_synced: bool = True, lock_patience: float | None = None) -> T:
+    async def write(
+        self,
+        work: Work[T],
+        *,
+        is_synced: bool = True,
+        patience: float | None = None,
+        lock_patience: float | None = None,
+    ) -> T:
         """Carry out an operation that writes: see `Transactions.do`.
 
         Args:
             work: The operation.
             is_synced: Whether SQLite writes to the disk before this returns.
+            patience: The seconds for which it waits while the database is away; None for the usual ones.
             lock_patience: The seconds for which it waits for a lock; None for the usual ones.
         """
         waits, begun_at = lock_patience or self._lock_patience, monotonic()
+        patience = self._patience if patience is None else patience
         try:
-            return await self._writes.do(work, is_synced=is_synced, patience=self._patience, lock_patience=waits)
+            return await self._writes.do(work, is_synced=is_synced, patience=patience, lock_patience=waits)
         finally:
             measure("agui.store.write.duration", monotonic() - begun_at)
 

@@ -16,9 +16,19 @@ from sqlalchemy.exc import DataError, DBAPIError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 _LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-_AWAY = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY)
-# What the statement itself is to blame for, and would be again: features, syntax, tables and columns, rights, views.
-# Anything else is about the database, such as one that is read-only, and may pass.
+# What the statement itself is to blame for, and would be again: features, syntax, tables and columns, rights, views; a
+# file that is damaged, or no database. Anything else is about the database, such as one that is read-only: it may pass.
+_FAILED = (
+    sqlite3.SQLITE_ERROR,
+    sqlite3.SQLITE_INTERNAL,
+    sqlite3.SQLITE_CORRUPT,
+    sqlite3.SQLITE_TOOBIG,
+    sqlite3.SQLITE_MISMATCH,
+    sqlite3.SQLITE_MISUSE,
+    sqlite3.SQLITE_RANGE,
+    sqlite3.SQLITE_NOTADB,
+    0,  # of Python's own, such as a connection that was closed
+)
 _FAILED_STATES = ("0A", "20", "21", "34", "3D", "3F", "42", "44", "XX")
 _CONFLICT_STATES = ("40001", "40P01", "55P03")
 # Data exceptions, broken constraints, and limits of the database.
@@ -62,9 +72,9 @@ def _fault_of_sqlite(error: sqlite3.Error) -> Fault:
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code in _LOCKED:
         return Fault.LOCKED
-    if code in _AWAY:
-        return Fault.AWAY
-    return Fault.REFUSED if isinstance(error, sqlite3.IntegrityError | sqlite3.DataError) else Fault.FAILED
+    if isinstance(error, sqlite3.IntegrityError | sqlite3.DataError):
+        return Fault.REFUSED
+    return Fault.FAILED if code in _FAILED else Fault.AWAY
 
 
 def _is_without_connection(error: Exception, reason: BaseException) -> bool:

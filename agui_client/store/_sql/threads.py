@@ -35,6 +35,8 @@ T = TypeVar("T")
 
 _LOCKED_AT_FIRST = 0.25
 """The seconds that a new lease waits for a lock; its caller tries again as long as it wants to wait."""
+_LOCKED_AT_CHECK = 1.0
+"""The seconds that a check waits for a lock: checks must not queue up behind each other in an outage."""
 _BETWEEN_RELEASES = 1.0
 """Seconds between two attempts to give back a lease that no block has."""
 _TAKEN = {"agui.kind": "thread"}
@@ -144,8 +146,8 @@ class SQLStore(ThreadStore):
     async def check(self) -> None:
         """Find out whether threads can be written to: the lease of this process is renewed."""
         assert self.process_lease is not None
-        await self._reach(partial(self._database.write, self.process_lease.renew, is_synced=False))
-        await self.list("", 0)
+        about: dict[str, Any] = {"is_synced": False, "patience": 0.0, "lock_patience": _LOCKED_AT_CHECK}
+        await self._reach(partial(self._database.write, self.process_lease.renew, **about))
 
     async def aclose(self) -> None:
         """Give the lease of this process back, and close all connections."""

@@ -50,6 +50,8 @@ Work = Callable[[sa.Connection], T]
 So an operation that is carried out twice has to do what it does once: it asks the database whether it is there by an id
 of its own, never by values that another process may have written.
 """
+_BETWEEN_WARNINGS = 60.0
+"""The seconds between two warnings that the database is away."""
 _LOCKED_PAUSE, _AWAY_PAUSE = 0.02, 0.25
 """The longest pause between two attempts on a database that is locked, and on one that is away, in seconds."""
 _inherited: list[object] = []
@@ -81,6 +83,25 @@ class JoinableWork(ABC):
         """
 
 
+class Outages:
+    """The warnings about a database, which the threads that use it share: one a minute, however much waits."""
+
+    def __init__(self) -> None:
+        self._warned_at = -inf
+
+    def note(self, error: Exception, what: str) -> None:
+        """Note that the database could not be used.
+
+        Args:
+            error: The exception.
+            what: What is the matter with the database.
+        """
+        if monotonic() - self._warned_at >= _BETWEEN_WARNINGS:
+            self._warned_at = monotonic()
+            why = str(getattr(error, "orig", None) or error).partition("\n")[0]
+            _logger.warning("the database %s; what is asked for waits: %s", what, why)
+
+
 @dataclass(slots=True, eq=False)
 class _Task:
     """An operation that waits to be carried out."""
@@ -103,11 +124,12 @@ class Transactions:
 
     Args:
         engine: The engine of the database, whose pool keeps no connections.
+        outages: Warns of outages.
         lease: The lease of the process, if the thread renews it.
     """
 
-    def __init__(self, engine: sa.Engine, lease: ProcessLease | None = None) -> None:
-        self._engine, self._lease = engine, lease
+    def __init__(self, engine: sa.Engine, outages: Outages, lease: ProcessLease | None = None) -> None:
+        self._engine, self._outages, self._lease = engine, outages, lease
         self._joins = engine.dialect.name == "postgresql"
         self._reset()
 
@@ -116,7 +138,6 @@ class Transactions:
         self._connection: sa.Connection | None = None
         self._is_synced = True
         self._away_at: float | None = None  # since when, as far as it was measured
-        self._is_away = False
         self._queue = SimpleQueue[_Task | None]()
         self._at_work = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -190,7 +211,7 @@ class Transactions:
         while not self._is_closed:
             waiting += self._collected(resumes_at if waiting else None)
             with self._at_work:
-                waiting, pause = self._carry_out(waiting)
+                waiting, pause = self._survived(waiting)
             resumes_at = monotonic() + pause
         if self._lease is not None and self._lease.is_current:
             with suppress(Exception):  # it passes
@@ -216,6 +237,15 @@ class Transactions:
                 seconds = 0.0 if tasks and resumes_at is None else max(0.0, until - monotonic())
                 tasks += filter(None, [self._queue.get(timeout=None if seconds == inf else seconds)])
         return tasks
+
+    def _survived(self, tasks: list[_Task]) -> tuple[list[_Task], float]:
+        """Carry out operations, whatever fails: without this thread, all that is asked for would wait for ever."""
+        try:
+            return self._carry_out(tasks)
+        except Exception as error:
+            _logger.exception("the thread of the database has failed, and carries out what is asked for next")
+            _deliver([(each, error) for each in tasks])
+            return [], 0.0
 
     def _carry_out(self, tasks: list[_Task]) -> tuple[list[_Task], float]:
         """Carry out operations; return those that are tried again, and the pause before that."""
@@ -250,10 +280,8 @@ class Transactions:
                     for each in batch:
                         each.is_alone = fault is Fault.CONFLICT
                     batches += [[each] for each in batch]
-            if fault is Fault.AWAY and not self._is_away:
-                why = str(getattr(error_of, "orig", None) or error_of).partition("\n")[0]
-                _logger.warning("the database is away; what is asked for waits: %s", why)
-            self._is_away = fault is Fault.AWAY
+            if fault is Fault.AWAY and error_of is not None:
+                self._outages.note(error_of, "is away")
             self._measure_outage(is_away=fault is Fault.AWAY)
         return remaining, pause
 

@@ -29,7 +29,7 @@ from ag_ui.core import (
 )
 
 from agui_client import UsageError
-from agui_client._core.agent.run_records import Place, RunKey, cursor_of, read_cursor
+from agui_client._core.agent.run_records import Place, RunKey, RunsClosedError, cursor_of, read_cursor
 from agui_client.store import RunInfo, RunStatus
 from agui_client.store._runs.run_log import LogPhase, RunLog
 
@@ -127,8 +127,13 @@ async def test_a_log_takes_what_it_holds_and_gives_it_back_when_it_is_dropped() 
     assert keeper.size == log.size - begin
     log.drop()
     assert (keeper.size, log.size, log.phase, log.before) == (-begin, 0, LogPhase.DROPPED, None)
-    with pytest.raises(UsageError, match=r"^run 'r' is no longer kept; Store\(keep=, max_bytes=\) say for how long$"):
+    # It was dropped before its end: the run goes on elsewhere, and is no run that nobody knows.
+    with pytest.raises(RunsClosedError, match=r"^run 'r' is left to another process$"):
         await log.read(Place(0, 1))
+    ended = a_log(BEGUN, OVER)
+    ended.drop()
+    with pytest.raises(UsageError, match=r"^run 'r' is no longer kept; Store\(keep=, max_bytes=\) say for how long$"):
+        await ended.read(Place(0, 1))
 
 
 async def test_a_follower_gets_events_as_they_come_and_none_when_the_run_is_over() -> None:

@@ -50,6 +50,8 @@ _FAULTS: dict[Fault, list[Exception]] = {
     Fault.LOCKED: [*map(_of_sqlite, (sqlite3.SQLITE_BUSY_SNAPSHOT, sqlite3.SQLITE_LOCKED))],
     Fault.AWAY: [
         *map(_of_sqlite, (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_READ)),
+        *map(_of_sqlite, (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_PROTOCOL)),
+        *(postgres.ReadOnlySqlTransaction(), postgres.TooManyConnections(), postgres.InvalidPassword()),
         *(postgres.ConnectionFailure(), postgres.DiskFull(), postgres.AdminShutdown(), postgres.IoError()),
         *(psycopg.OperationalError(), psycopg.InterfaceError()),
     ],
@@ -58,7 +60,7 @@ _FAULTS: dict[Fault, list[Exception]] = {
         *(sqlite3.IntegrityError(), sqlite3.DataError()),
         *(postgres.UntranslatableCharacter(), postgres.UniqueViolation(), postgres.ProgramLimitExceeded()),
     ],
-    Fault.FAILED: [_of_sqlite(sqlite3.SQLITE_ERROR), postgres.UndefinedColumn()],
+    Fault.FAILED: [*map(_of_sqlite, (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT)), postgres.UndefinedColumn()],
 }
 
 
