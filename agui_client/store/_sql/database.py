@@ -24,7 +24,7 @@ from agui_client.errors import UsageError
 from agui_client.store._sql.lease import ProcessLease
 from agui_client.store._sql.tables import TABLES
 from agui_client.store._sql.times import StoreTimes
-from agui_client.store._sql.transactions import Outages, Transactions, Work
+from agui_client.store._sql.transactions import IS_POOLED, LOCK_TIMEOUT, Outages, Transactions, Work
 from agui_client.store._sql.versions import advance
 
 T = TypeVar("T")
@@ -40,8 +40,6 @@ _SILENT_MILLISECONDS = 5000
 """The longest wait for a PostgreSQL server that no longer acknowledges what it gets."""
 _KNOWN = "sqlite:///FILE or postgresql://USER@HOST/NAME, or an Engine of SQLAlchemy with psycopg"
 _OTHERS = "for other databases subclass ThreadStore"
-_LOCK_MILLISECONDS = 1000
-"""The longest wait for a row that another program has locked, as the lease is not renewed meanwhile."""
 
 
 class Database:
@@ -99,6 +97,7 @@ class Database:
         work: Work[T],
         *,
         is_synced: bool = True,
+        is_stepwise: bool = False,
         patience: float | None = None,
         lock_patience: float | None = None,
     ) -> T:
@@ -107,13 +106,16 @@ class Database:
         Args:
             work: The operation.
             is_synced: Whether SQLite writes to the disk before this returns.
+            is_stepwise: Whether each statement may be committed by itself.
             patience: The seconds for which it waits while the database is away; None for the usual ones.
             lock_patience: The seconds for which it waits for a lock; None for the usual ones.
         """
         waits, begun_at = lock_patience or self._lock_patience, monotonic()
         patience = self._patience if patience is None else patience
         try:
-            return await self._writes.do(work, is_synced=is_synced, patience=patience, lock_patience=waits)
+            return await self._writes.do(
+                work, is_synced=is_synced, is_stepwise=is_stepwise, patience=patience, lock_patience=waits
+            )
         finally:
             measure("agui.store.write.duration", monotonic() - begun_at)
 
@@ -128,10 +130,9 @@ class Database:
     async def hold_lease(self, lock_patience: float | None = None) -> None:
         """Take the lease of this process, unless it has one."""
         if not self.lease.is_current:
-            renewed, waits = self.lease.note(), lock_patience or self._lock_patience
-            await self._writes.do(
-                self.lease.renew, note=renewed, is_synced=False, patience=self._patience, lock_patience=waits
-            )
+            how: dict[str, Any] = {"note": self.lease.note(), "is_synced": False, "is_stepwise": True}
+            waits = lock_patience or self._lock_patience
+            await self._writes.do(self.lease.renew, **how, patience=self._patience, lock_patience=waits)
 
     def close(self) -> None:
         """Give the lease back, so that others take what this process has at once, and close the connections.
@@ -213,7 +214,14 @@ def _set_up_sqlite(connection: Any, _: object) -> None:
         cursor.execute("PRAGMA journal_mode=WAL")
 
 
-def _set_up_postgresql(connection: Any, _: object) -> None:
+def _set_up_postgresql(connection: Any, record: Any) -> None:
+    # Behind a pooler, the next statement may get a server on which it was not prepared.
+    connection.prepare_threshold, was_autocommit = None, connection.autocommit
+    connection.autocommit = True
     with closing(connection.cursor()) as cursor:
-        cursor.execute(f"set lock_timeout = {_LOCK_MILLISECONDS}")
-    connection.commit()
+        # A pooler has process ids of its own. What is set for a session would stay with a server that others get.
+        found = cursor.execute("select pg_backend_pid()").fetchone()
+        record.info[IS_POOLED] = found[0] != connection.info.backend_pid
+        if not record.info[IS_POOLED]:
+            cursor.execute(LOCK_TIMEOUT.format(""))
+    connection.autocommit = was_autocommit

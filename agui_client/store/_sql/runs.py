@@ -133,9 +133,9 @@ class RunDatabase:
         except TablesRefusedError as error:
             raise UsageError(str(error)) from None
 
-    async def _write(self, work: Work[T], *, is_synced: bool = True) -> T:
+    async def _write(self, work: Work[T], *, is_synced: bool = True, is_stepwise: bool = False) -> T:
         with _translated():
-            return await self._database.write(work, is_synced=is_synced)
+            return await self._database.write(work, is_synced=is_synced, is_stepwise=is_stepwise)
 
     async def _read(self, work: Work[T]) -> T:
         with _translated():
@@ -185,7 +185,7 @@ class RunDatabase:
     async def release(self, claim: Claim) -> None:
         """Leave a run to any process that has its agent, at once."""
         mine = {"of_row": claim.row_id, "of_attempt": claim.attempt, "of_process": self.lease.process_id}
-        await self._write(lambda db: db.execute(_CHANGE, {**mine, "process_id": ""}))
+        await self._write(lambda db: db.execute(_CHANGE, {**mine, "process_id": ""}), is_stepwise=True)
 
     async def pop_unnotified(self, agents: Collection[str]) -> list[StoredRun]:
         """Take the runs that wait for a person, and whose process ended before it had notified anybody.
@@ -215,7 +215,7 @@ class RunDatabase:
     async def note_notified(self, row_id: str) -> None:
         """Note that the functions of `on_waiting` were called with a run."""
         row = RUN.c.row_id == row_id
-        await self._write(lambda db: db.execute(sa.update(RUN).where(row).values(is_notified=True)))
+        await self._write(lambda db: db.execute(sa.update(RUN).where(row).values(is_notified=True)), is_stepwise=True)
 
     # --- the life of a run
 
@@ -258,7 +258,8 @@ class RunDatabase:
                 _refuse_answered(connection, key, resume)
             return bool(are_waiting)
 
-        return await self._write(insert)
+        # An answer that was given before takes the row back with it.
+        return await self._write(insert, is_stepwise=not resume)
 
     async def remove(self, row_id: str) -> None:
         """Remove a run and its events."""
@@ -315,7 +316,8 @@ class RunDatabase:
         """
         write = await self.storing(claim, group, values, answers, replaces_groups=replaces_groups)
         # If the machine loses power, events without values may be lost, as others are that were not stored yet.
-        await self._write(write, is_synced=bool(values))
+        is_one = not values and group is not None and group.beginning is None and answers is None
+        await self._write(write, is_synced=bool(values), is_stepwise=is_one)
 
     async def storing(
         self,
@@ -385,7 +387,7 @@ class RunDatabase:
         """
         rows = (_IS_RUNNING, *_are_of(RUN.c.row_id, row_id), *_are_of(RUN.c.owner, owner))
         wanted = sa.update(RUN).where(*rows).values(is_stop_wanted=True)
-        return await self._write(lambda db: db.execute(wanted).rowcount)
+        return await self._write(lambda db: db.execute(wanted).rowcount, is_stepwise=True)
 
     # --- looking
 

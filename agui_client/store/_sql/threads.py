@@ -39,6 +39,7 @@ _LOCKED_AT_CHECK = 1.0
 """The seconds that a check waits for a lock: checks must not queue up behind each other in an outage."""
 _BETWEEN_RELEASES = 1.0
 """Seconds between two attempts to give back a lease that no block has."""
+_UNSYNCED: dict[str, Any] = {"is_synced": False, "is_stepwise": True}
 _TAKEN = {"agui.kind": "thread"}
 _logger = logging.getLogger("agui_client.threads")
 
@@ -146,8 +147,8 @@ class SQLStore(ThreadStore):
     async def check(self) -> None:
         """Find out whether threads can be written to: the lease of this process is renewed."""
         assert self.process_lease is not None
-        about: dict[str, Any] = {"is_synced": False, "patience": 0.0, "lock_patience": _LOCKED_AT_CHECK}
-        await self._reach(partial(self._database.write, self.process_lease.renew, **about))
+        about: dict[str, Any] = {"patience": 0.0, "lock_patience": _LOCKED_AT_CHECK}
+        await self._reach(partial(self._database.write, self.process_lease.renew, **_UNSYNCED, **about))
 
     async def aclose(self) -> None:
         """Give the lease of this process back, and close all connections."""
@@ -177,7 +178,7 @@ class SQLStore(ThreadStore):
         except (ThreadStoreUnavailableError, asyncio.CancelledError):
             # It may have been taken all the same.
             give_up = partial(statements.give_up_taking, owner=owner, thread_id=thread_id, taking=taking)
-            self._release_later(partial(self._reach, partial(self._database.write, give_up, is_synced=False)))
+            self._release_later(partial(self._reach, partial(self._database.write, give_up, **_UNSYNCED)))
             raise
         if taken is not None and taken.is_of_dead:
             _logger.warning("thread %s was taken over from a process that gave no sign of life", quoted(thread_id))
@@ -190,7 +191,7 @@ class SQLStore(ThreadStore):
             await self._reach(partial(self._database.hold_lease, _LOCKED_AT_FIRST))
         is_synced = seconds < inf
         return await self._reach(
-            partial(self._database.write, take, is_synced=is_synced, lock_patience=_LOCKED_AT_FIRST)
+            partial(self._database.write, take, is_synced=is_synced, is_stepwise=True, lock_patience=_LOCKED_AT_FIRST)
         )
 
     async def _written(self, write: Write, beside: Sequence[Carried] = ()) -> int | None:
@@ -217,7 +218,7 @@ class SQLStore(ThreadStore):
         entries = await self._reach(partial(self._database.write, work, is_synced=is_synced))
         if write.seconds == 0 and entries == 0:
             forget = partial(statements.forget, owner=owner, thread_id=thread_id, number=number)
-            await self._reach(partial(self._database.write, forget, is_synced=False))
+            await self._reach(partial(self._database.write, forget, **_UNSYNCED))
         return entries
 
     def _release_later(self, release: Callable[[], Coroutine[Any, Any, object]]) -> None:

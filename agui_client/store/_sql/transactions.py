@@ -54,6 +54,10 @@ _BETWEEN_WARNINGS = 60.0
 """The seconds between two warnings that the database is away."""
 _LOCKED_PAUSE, _AWAY_PAUSE = 0.02, 0.25
 """The longest pause between two attempts on a database that is locked, and on one that is away, in seconds."""
+IS_POOLED = "agui_is_pooled"
+"""The key in the `info` of a connection that says whether a pooler, such as PgBouncer, is in front of the server."""
+LOCK_TIMEOUT = "set {}lock_timeout = 1000"
+"""The longest wait for a row that another program has locked, in milliseconds: the lease is not renewed meanwhile."""
 _inherited: list[object] = []
 """Parts of the parent that a forked child keeps as they are: collecting a connection would close the parent's."""
 
@@ -110,6 +114,7 @@ class _Task:
     future: asyncio.Future[Any] | None
     note: Callable[[object], None] | None
     is_synced: bool
+    is_stepwise: bool = False
     give_up_at: float = 0.0
     give_up_locked_at: float = 0.0
     is_alone: bool = False
@@ -149,6 +154,7 @@ class Transactions:
         *,
         note: Callable[[object], None] | None = None,
         is_synced: bool = True,
+        is_stepwise: bool = False,
         patience: float,
         lock_patience: float | None = None,
     ) -> T:
@@ -161,6 +167,8 @@ class Transactions:
             note: Called in the thread with the result, or the exception.
             is_synced: Whether SQLite writes to the disk before this returns. Otherwise a machine that loses power may
                 lose the transaction, but none that is synced after it; the end of a process loses nothing.
+            is_stepwise: Whether each statement may be committed by itself, as PostgreSQL does without two more round
+                trips: the operation is whole after each of them, and may be carried out again behind any.
             patience: The seconds for which the operation waits while the database is away.
             lock_patience: The seconds for which it waits for a lock; None for as many.
 
@@ -171,7 +179,7 @@ class Transactions:
             raise TransactionsClosedError
         done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         now, lock_patience = monotonic(), patience if lock_patience is None else lock_patience
-        self._queue.put(_Task(work, done, note, is_synced, now + patience, now + lock_patience))
+        self._queue.put(_Task(work, done, note, is_synced, is_stepwise, now + patience, now + lock_patience))
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name="agui_client.database", daemon=True)
             self._thread.start()
@@ -250,7 +258,7 @@ class Transactions:
     def _carry_out(self, tasks: list[_Task]) -> tuple[list[_Task], float]:
         """Carry out operations; return those that are tried again, and the pause before that."""
         if self._lease is not None and self._lease.is_due():
-            tasks.insert(0, _Task(self._lease.renew, None, self._lease.note(), is_synced=False))
+            tasks.insert(0, _Task(self._lease.renew, None, self._lease.note(), is_synced=False, is_stepwise=True))
         remaining, pause = list[_Task](), 0.0
         joined = [each for each in tasks if not each.is_alone]
         batches = deque([joined] if joined else [])
@@ -301,8 +309,11 @@ class Transactions:
         """Carry out operations in one transaction; return those that wait for a lock, and need one of their own."""
         db, is_whole = self._connected(any(each.is_synced for each in batch)), False
         try:
+            commits_each = self._begins_none(db, batch)
             transaction = db.begin()
             try:
+                if db.info.get(IS_POOLED) and not commits_each:
+                    db.exec_driver_sql(LOCK_TIMEOUT.format("local "))
                 results = self._results(db, batch)
             except Exception:
                 transaction.rollback()
@@ -319,6 +330,19 @@ class Transactions:
         for each in left:
             each.is_alone = True  # and waits for the lock
         return left
+
+    def _begins_none(self, db: sa.Connection, batch: Sequence[_Task]) -> bool:
+        """Let each statement commit by itself, if the operations allow it; return whether that is so."""
+        if not self._joins:
+            return False
+        if db.get_execution_options().get("isolation_level") == "AUTOCOMMIT":
+            return True
+        are_one = all(isinstance(each.work, JoinableWork) for each in batch)
+        # A lock must not be waited for without a limit, which a pooler keeps for the time of a transaction only.
+        commits_each = not db.info.get(IS_POOLED) and (are_one or (len(batch) == 1 and batch[0].is_stepwise))
+        driver: Any = db.connection.driver_connection
+        driver.autocommit = commits_each
+        return commits_each
 
     def _results(self, db: sa.Connection, batch: Sequence[_Task]) -> dict[_Task, Any]:
         """Call operations; return their values, none for one that waits for a lock."""

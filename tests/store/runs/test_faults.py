@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import resource
 import sqlite3
-from collections.abc import Callable, Generator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Generator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import anyio
 import anyio.to_thread
@@ -17,10 +18,13 @@ import pytest
 from agui_client import tool
 from agui_client.store import Store
 from agui_client.testing import Gate, ScriptedAgent, text, tool_call, turn
+from support.pgbouncer import pgbouncer
 from support.postgres import PostgresServer
 
 pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
 _SECONDS = 30.0
+Outage = partial[Any]
+"""Makes a block during which a database takes nothing."""
 _OUTAGE = 1.0
 """Seconds that an outage lasts: longer than the lease."""
 
@@ -73,7 +77,7 @@ _FAULTS = ["locked", "full", "read-only", "no connections", "stopped"]
 
 
 @pytest.fixture(params=_FAULTS)
-def fault(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Callable[[], AbstractContextManager[None]]]:
+def fault(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Outage]:
     """The URL of a database, and a block during which it takes nothing."""
     kind: str = request.param
     path = tmp_path / "store.db"
@@ -92,7 +96,7 @@ def fault(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Callable
 
 
 async def test_a_run_in_a_database_that_takes_nothing_loses_nothing_and_continues_by_itself(
-    fault: tuple[str, Callable[[], AbstractContextManager[None]]], caplog: pytest.LogCaptureFixture
+    fault: tuple[str, Outage], caplog: pytest.LogCaptureFixture
 ) -> None:
     (url, taking_nothing), gate, paid = fault, Gate(), list[str]()
 
@@ -126,3 +130,37 @@ async def test_a_run_in_a_database_that_takes_nothing_loses_nothing_and_continue
     # However much waits, one warning a minute says so; another program's lock is no outage.
     warnings = [each.getMessage() for each in caplog.records if each.name == "agui_client.store"]
     assert len(warnings) == (0 if taking_nothing.func is locked else 1), warnings
+
+
+@tool
+def look() -> str:
+    """Look around."""
+    return "seen"
+
+
+async def test_a_pooler_may_give_each_transaction_another_connection(postgresql: PostgresServer) -> None:
+    address = postgresql.new_database()
+    agent = ScriptedAgent(*[turn(tool_call("look", {})), turn(text("Seen."))] * 40, tools=[look])
+    with anyio.fail_after(_SECONDS), pgbouncer(address) as pooled:
+        async with AsyncExitStack() as stack:
+            stores = [Store(f"postgresql://{pooled}") for _ in range(4)]
+            for store in stores:
+                store.runs.add("helper", partial(_opened, store, agent))
+                await stack.enter_async_context(store)
+            for number in range(24):
+                # Each run is taken by one store and read by another one, on whichever connection is free.
+                store, other = stores[number % 4], stores[(number + 1) % 4]
+                run = await store.runs.start("helper", "Look", thread_id=f"t{number % 6}")
+                events = [each.event.type.value async for each in other.runs.follow(run.run_id)]
+                assert (events[0], events[-1]) == ("RUN_STARTED", "RUN_FINISHED")
+            assert all([await each.ready() for each in stores])
+            threads = [await stores[0].threads.get(f"t{number}") for number in range(6)]
+        # Nothing that was set for a transaction stayed with a connection that others get.
+        for _ in range(6):
+            with psycopg.connect(f"postgresql://{pooled}") as other_program:
+                assert other_program.execute("show lock_timeout").fetchone() == ("0",)
+    assert [each is not None and len(each.conversation.messages) for each in threads] == [16] * 6
+
+
+def _opened(store: Store, agent: ScriptedAgent, thread_id: str) -> AbstractAsyncContextManager[ScriptedAgent]:
+    return store.threads.open(thread_id, agent)
