@@ -156,7 +156,8 @@ class _Transport(httpx.AsyncBaseTransport):
 
     def _proxy_for(self, url: httpx.URL) -> httpx.Proxy | None:
         found = self._proxies.get(url.scheme) or self._proxies.get("all")
-        names = (url.netloc.decode(), url.host)
+        # The standard library compares names: of an address of IPv6 it has to be shown the usual spellings.
+        names = (url.netloc.decode(), url.host, *([f"[{url.host}]", f"{url.host}/128"] if ":" in url.host else []))
         return None if found is None or (self._may_bypass and any(map(proxy_bypass, names))) else found
 
     async def aclose(self) -> None:

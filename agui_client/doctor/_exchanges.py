@@ -5,10 +5,10 @@ A `ProbeAgent` is an `HttpAgent` on the transport of another one, with a tap in 
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
@@ -21,7 +21,7 @@ from agui_client._core.protocol.warnings import WarningLog
 from agui_client._core.run.scope import AgentOptions
 from agui_client._core.transport.client import ClientRequest, Transport
 from agui_client._core.transport.http_source import HttpSource
-from agui_client._core.transport.response import media_type_of
+from agui_client._core.transport.response import Unpacker, media_type_of
 from agui_client._core.transport.retry import RetryPolicy
 from agui_client._core.transport.sse import Framer
 from agui_client.errors import AGUIError
@@ -37,6 +37,7 @@ MOST_EVENT_BYTES = 4 * 1024 * 1024
 MOST_RUN_BYTES = 16 * 1024 * 1024
 """The most bytes that a probe reads of one response."""
 _KEPT_BYTES = 1024 * 1024
+_KEPT_PIECES = 4
 _KEPT_FRAMES = 10_000
 
 
@@ -90,7 +91,7 @@ class ProbeExchange:
     is_cut: bool = False
     """Whether only a part of the body was kept."""
     _framer: Framer = field(default_factory=lambda: Framer(MOST_EVENT_BYTES))
-    _unpack: Callable[[bytes, int], bytes] | None = None
+    _unpack: Callable[[bytes], Iterator[bytes]] | None = None
     _latest: float = 0.0
 
     @property
@@ -103,7 +104,7 @@ class ProbeExchange:
         self.status, self.media_type = response.status_code, media_type_of(response)
         self.headers, self.http_version = dict(response.headers), response.http_version
         if self.headers.get("content-encoding", "").strip().lower() in ("gzip", "x-gzip", "deflate"):
-            self._unpack = zlib.decompressobj(zlib.MAX_WBITS | 32).decompress
+            self._unpack = Unpacker().feed
         self._note_silence()
 
     def receive(self, chunk: bytes) -> None:
@@ -115,8 +116,8 @@ class ProbeExchange:
         self.reads.append(self._latest)
         if self._unpack is not None:
             try:
-                chunk = self._unpack(chunk, _KEPT_BYTES)
-            except zlib.error:  # the run fails with it
+                chunk = b"".join(islice(self._unpack(chunk), _KEPT_PIECES))
+            except httpx.DecodingError:  # the run fails with it
                 chunk = b""
         self.content += chunk
         with suppress(AGUIError):  # the run fails with it

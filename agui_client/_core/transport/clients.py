@@ -16,10 +16,11 @@ import re
 import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Generator
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack, contextmanager, suppress
 from functools import lru_cache, partial
 from http.cookiejar import CookieJar
 from importlib.util import find_spec
+from ipaddress import ip_address
 from typing import Any, Protocol, TypeAlias
 from urllib.request import getproxies
 
@@ -38,6 +39,8 @@ PROXIES = frozenset({"http", "https", "all"})
 """The kinds of proxies that the environment may name for us."""
 CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "SSLKEYLOGFILE")
 """Variables of the environment that name files for TLS."""
+_NETWORKS = r"[\da-fA-F.:]+/(?!128$)\d+"
+"""Entries of NO_PROXY that no client here reads, as httpx compares the names of hosts."""
 _PORTS = 65536
 _MOST_IDLE = 100
 """The number of clients that are kept for later runs."""
@@ -198,7 +201,9 @@ class Clients:
                 return as_client(self._given())
             check_proxies()
             http2 = _HAS_HTTP2 and not self._is_keeping
-            made = httpx.AsyncClient(verify=_ssl_context(has_tls=self._has_tls), cookies=NoCookies(), http2=http2)
+            options: dict[str, Any] = {"verify": _ssl_context(has_tls=self._has_tls), "http2": http2}
+            mounts = _mounts(**options)
+            made = httpx.AsyncClient(cookies=NoCookies(), mounts=mounts, trust_env=mounts is None, **options)
         except (OSError, ValueError, ImportError, httpx.InvalidURL) as error:
             raise UsageError(f"the HTTP client cannot be made: {_reason(error)}") from None
         self._fresh.add(made)
@@ -236,6 +241,39 @@ def check_proxies() -> None:
     for kind, address in getproxies().items():
         if kind in PROXIES and not can_exist(httpx.URL(address if "://" in address else f"http://{address}")):
             raise ValueError("no such host or port can exist")
+
+
+def _mounts(**options: Any) -> dict[str, httpx.AsyncBaseTransport | None] | None:
+    """Return the transports of proxies where NO_PROXY has addresses of IPv6, of which httpx takes the bare ones alone.
+
+    Args:
+        options: The options of the transports.
+
+    Returns:
+        The transports by patterns of addresses; None where httpx reads the environment itself.
+    """
+    proxies = getproxies()
+    exempt = [each.strip() for each in proxies.pop("no", "").split(",") if each.strip()]
+    if "*" in exempt or not any(":" in each and "://" not in each for each in exempt):
+        return None
+    mounts: dict[str, httpx.AsyncBaseTransport | None] = {}
+    for kind, address in proxies.items():
+        if kind in PROXIES and address:
+            proxy = httpx.Proxy(address if "://" in address else f"http://{address}")
+            mounts[f"{kind}://"] = httpx.AsyncHTTPTransport(proxy=proxy, **options)
+    return mounts | dict.fromkeys([_exempt_pattern(each) for each in exempt if not re.fullmatch(_NETWORKS, each)])
+
+
+def _exempt_pattern(host: str) -> str:
+    """Return the pattern of the addresses that an entry of NO_PROXY exempts, as httpx has them."""
+    if "://" in host:
+        return host
+    if host == "localhost" or host.startswith("["):  # with or without a port
+        return f"all://{host}"
+    with suppress(ValueError):
+        address = ip_address(host.removesuffix("/128"))
+        return f"all://[{address}]" if address.version == 6 else f"all://{host}"
+    return f"all://*{host}"
 
 
 def _reason(error: Exception) -> str:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 import socket
 import zlib
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import anyio
 import anyio.lowlevel
@@ -64,6 +64,8 @@ def is_of(response: httpx.Response, media_type: str) -> bool:
 ACCEPTED = "gzip"
 """The codings that requests accept."""
 _LARGEST_PIECE = 256 * 1024
+_GZIP = b"\x1f"
+"""The first byte of a member of gzip."""
 _UNPACKED = ("gzip", "x-gzip", "deflate")
 _CODINGS = (*_UNPACKED, "compress", "x-compress", "br", "zstd")
 _REFUSAL_LIMIT = 64 * 1024
@@ -205,17 +207,46 @@ async def _unpacked(packed: AsyncIterator[bytes], codings: list[str]) -> AsyncGe
     """
     if len(codings) > 1 or codings[0] not in _UNPACKED:
         raise httpx.DecodingError(f"it is packed as {', '.join(codings)}; the request accepts {ACCEPTED}, once")
-    unpacker = zlib.decompressobj(zlib.MAX_WBITS | 32)  # 32: the content's header tells gzip from zlib
+    unpacker = Unpacker()
     async for chunk in packed:
-        waiting, is_full = chunk, False
-        while (waiting or is_full) and not unpacker.eof:
-            try:
-                piece = unpacker.decompress(waiting, _LARGEST_PIECE)
-            except zlib.error as error:
-                raise httpx.DecodingError(str(error)) from error
-            waiting, is_full = unpacker.unconsumed_tail, len(piece) == _LARGEST_PIECE
+        for piece in unpacker.feed(chunk):
             if piece:
                 yield piece
-            if is_full:
+            if len(piece) == _LARGEST_PIECE:
                 # A read may hold a thousand pieces, and nothing but time-outs and an abort ends that.
                 await anyio.lowlevel.checkpoint()
+
+
+class Unpacker:
+    """Undoes gzip, of any number of members (RFC 1952, 2.2), or deflate."""
+
+    def __init__(self) -> None:
+        self._unpacker = _new_unpacker()
+
+    def feed(self, chunk: bytes) -> Iterator[bytes]:
+        """Yield the content of the next bytes, in pieces of at most 256 KiB; some may be empty.
+
+        Args:
+            chunk: Bytes of the packed content, cut anywhere; those behind its end are left out.
+
+        Raises:
+            httpx.DecodingError: They cannot be unpacked.
+        """
+        waiting, is_full = chunk, False
+        while waiting or is_full:
+            if self._unpacker.eof:
+                # Servers that flush by ending the member send one for each event.
+                if not waiting.startswith(_GZIP):
+                    return
+                self._unpacker = _new_unpacker()
+            try:
+                piece = self._unpacker.decompress(waiting, _LARGEST_PIECE)
+            except zlib.error as error:
+                raise httpx.DecodingError(str(error)) from error
+            waiting = self._unpacker.unused_data if self._unpacker.eof else self._unpacker.unconsumed_tail
+            is_full = len(piece) == _LARGEST_PIECE and not self._unpacker.eof
+            yield piece
+
+
+def _new_unpacker() -> Any:
+    return zlib.decompressobj(zlib.MAX_WBITS | 32)  # 32: the content's header tells gzip from zlib

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator
 from functools import cache, partial
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, TypeVarTuple, Unpack
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, NoReturn, TypeVar, TypeVarTuple, Unpack
 
 import anyio
 
@@ -270,10 +270,11 @@ class WorkerLoop(RunLoop):
 
     def source(self, open_source: Callable[[], Source]) -> Source:
         """Open the source in the loop, where a task reads it ahead and closes it."""
+        origin = _Origin.here()
 
         async def opened() -> Source:
             """Open it in a task."""
-            return _SourceAhead(self, open_source())
+            return _SourceAhead(self, open_source(), origin)
 
         return _completed(self.call(opened))
 
@@ -310,14 +311,31 @@ class WorkerLoop(RunLoop):
         stay_if_program_ends()
 
 
-class _Work(Generic[T]):
-    """Asynchronous work for another thread: an exception that ends programs must not end the loop."""
+class _Origin(NamedTuple):
+    """The thread for which work is done, and whether it waits inside of an event loop."""
 
-    def __init__(self, function: Callable[[], Awaitable[T]]) -> None:
+    caller: threading.Thread
+    blocks_loop: bool
+
+    @classmethod
+    def here(cls) -> _Origin:
+        """Return what the present thread is, which is the caller's."""
+        return cls(threading.current_thread(), has_running_loop())
+
+
+class _Work(Generic[T]):
+    """Asynchronous work for another thread: an exception that ends programs must not end the loop.
+
+    Args:
+        function: Does the work.
+        origin: The caller, if this is not made in its thread.
+    """
+
+    def __init__(self, function: Callable[[], Awaitable[T]], origin: _Origin | None = None) -> None:
         self.is_over = False
         """Whether the task has ended."""
         self._function = function
-        self._caller, self._blocks_loop = threading.current_thread(), has_running_loop()
+        self._caller, self._blocks_loop = origin or _Origin.here()
         self._results: list[T] = []
         self._error: BaseException = IncompleteRunError(
             "the agent's own code was cancelled, and the run with it", rule="TRUNC-1"
@@ -371,14 +389,14 @@ class _SourceAhead(Source):
     several events, so one that is awake gets none.
     """
 
-    def __init__(self, loop: WorkerLoop, source: Source) -> None:
+    def __init__(self, loop: WorkerLoop, source: Source, origin: _Origin) -> None:
         self._loop, self._source = loop, source
         self._batches: deque[Iterable[WireEvent]] = deque()
         self._is_awaited = self._is_over = False
         self.conforming = source.conforming
         self._space, self._may_close = anyio.Event(), anyio.Event()
         self._space.set()
-        self._filled, self._closed = _Work(self._fill), _Work(source.aclose)
+        self._filled, self._closed = _Work(self._fill, origin), _Work(source.aclose, origin)
         self._reading = asyncio.create_task(self._read_ahead())
 
     async def read(self) -> Iterable[WireEvent] | None:

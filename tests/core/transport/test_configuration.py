@@ -6,10 +6,13 @@ import ssl
 import sys
 from typing import Any
 
+import anyio
 import httpx
 import pytest
+from anyio.abc import SocketAttribute, SocketStream
 
 from agui_client import AGUIError, ConnectError, HttpAgent, Timeouts, UsageError
+from agui_client.fast import fast_client
 from agui_client.testing import Reply, ScriptedAgent, serve, serve_bytes, sse, text, turn
 
 pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
@@ -66,6 +69,40 @@ async def test_a_proxy_that_does_not_listen_is_named(monkeypatch: pytest.MonkeyP
     error = await failure_at("http://agent.test/", retry=0)
     assert type(error) is ConnectError
     assert "nothing listens there, or at the proxy of HTTP_PROXY" in str(error)
+
+
+@pytest.mark.parametrize("no_proxy", ["::1", "::1/128", "[::1]", "fe80::/10, [::1] ,b.example:80", "[::1]:{port}"])
+@pytest.mark.parametrize("make", [None, fast_client], ids=["httpx", "aiohttp"])
+async def test_addresses_of_ipv6_are_exempt_from_proxies(
+    no_proxy: str, make: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: text/event-stream\r\n\r\n" + sse(turn(text("Hi")))
+
+    async def serve(stream: SocketStream) -> None:
+        async with stream:
+            await stream.receive()
+            await stream.send(answer)
+
+    try:
+        listener = await anyio.create_tcp_listener(local_host="::1")
+    except OSError:
+        pytest.skip("this machine has no IPv6")
+    port = listener.extra(SocketAttribute.local_port)
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    monkeypatch.setenv("NO_PROXY", no_proxy.format(port=port))
+    async with listener, anyio.create_task_group() as tasks:
+        tasks.start_soon(listener.serve, serve)
+        with anyio.fail_after(10):
+            result = await HttpAgent(f"http://[::1]:{port}/", http_client=make).run_agent("Hi")
+        tasks.cancel_scope.cancel()
+    assert result.text == "Hi"
+
+
+async def test_other_hosts_are_reached_by_the_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    monkeypatch.setenv("NO_PROXY", "::1/128,agent.example,localhost")
+    error = await failure_at("http://agent.test/", retry=0)
+    assert "or at the proxy of HTTP_PROXY" in str(error)
 
 
 @pytest.mark.parametrize("variable", ["SSL_CERT_FILE", "SSLKEYLOGFILE"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import zlib
 from collections.abc import Callable, Sequence
 from itertools import accumulate
@@ -171,6 +172,15 @@ async def test_a_packed_body_that_breaks_after_any_event_is_a_decode_error(codin
 async def test_what_follows_the_end_of_a_packed_body_is_left_out(coding: str) -> None:
     content = b"".join(packed(coding.removeprefix("x-")))
     assert await end_of(packed_agent(coding, content + b"\xff" * 100, *[b"\xff" * 100] * 10)) == after(len(EVENTS))
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("size", [1, 7, 10_000])
+async def test_gzip_may_have_any_number_of_members(size: int) -> None:
+    content = b"".join(map(gzip.compress, [*EVENTS, b""])) + b"\0" * 20
+    pieces = [content[at : at + size] for at in range(0, len(content), size)]
+    assert await end_of(packed_agent("gzip", *pieces)) == after(len(EVENTS))
+    assert await end_of(packed_agent("gzip", content[: len(content) // 2])) != after(len(EVENTS))
 
 
 @pytest.mark.anyio

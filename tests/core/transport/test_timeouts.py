@@ -460,3 +460,16 @@ async def test_an_application_that_takes_its_time_with_the_last_events_is_not_wa
             await anyio.sleep(20)
         result = await run.result()
     assert (result.text, result.warnings) == ("One two three.", [])
+
+
+@pytest.mark.parametrize("blocks_loop", [False, True])
+def test_a_sync_verb_speaks_of_an_event_loop_only_where_it_blocks_one(blocks_loop: bool) -> None:
+    def call() -> None:
+        HttpAgent(server.url).run_agent_sync("Hi", timeout=Timeouts(idle=0.05))
+
+    async def call_in_loop() -> None:
+        call()
+
+    with serve_bytes(Reply(FRAMES[:3], end="stall")) as server, pytest.raises(IdleTimeoutError) as caught:
+        anyio.run(call_in_loop) if blocks_loop else call()
+    assert ("a sync verb blocks a running event loop" in str(caught.value)) == blocks_loop
