@@ -11,7 +11,9 @@ To change
 
 from __future__ import annotations
 
+import json
 import logging
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from math import isinf
 from typing import Any, NoReturn, TypeVar
@@ -26,6 +28,7 @@ from agui_client._core.ground.concurrency import no_collection
 from agui_client._core.protocol.fail_fast import failing_fast
 from agui_client._core.protocol.open_items import listed
 from agui_client._core.protocol.schema import ListSchema, is_array, is_object, record
+from agui_client._core.protocol.split_characters import without_halves
 from agui_client._core.transport.in_process import Receive
 from agui_client._serving.served_request import RequestRefusedError
 from agui_client.asgi._member_names import rename_members
@@ -53,6 +56,7 @@ _MOST_DIGITS = 309
 """The digits of the shortest whole number that no float can hold; the time of the parser grows with their square."""
 _LARGE_NUMBERS = (b"0e000", b"0e+000", b"0" * 200)
 """The parts of numbers that may be too large for a float, with all digits zero; texts may have them, too."""
+_HALF = re.compile(rb"\\u[dD][89a-fA-F]")
 _validate = failing_fast(RunAgentInput.__pydantic_core_schema__).validate_python
 
 
@@ -133,11 +137,30 @@ def _parsed(body: bytes, validate: Callable[[Any], T], most_values: int) -> T:
     try:
         data: Any = from_json(body, allow_inf_nan=False)
     except ValueError as invalid:
-        fault: dict[str, Any] = {"type": "json_invalid", "loc": [], "msg": f"Invalid JSON: {invalid}"}
-        raise RequestRefusedError(400, [fault]) from None
+        # The parser refuses half of a character, which a page may send that slices text as JavaScript does (SET-18).
+        data = _mended(body)
+        if data is None:
+            fault: dict[str, Any] = {"type": "json_invalid", "loc": [], "msg": f"Invalid JSON: {invalid}"}
+            raise RequestRefusedError(400, [fault]) from None
     if may_be_large:
         _check_numbers(data)
     return validate(data)
+
+
+def _mended(body: bytes) -> Any:
+    """Return the JSON of a body with U+FFFD in place of halves of characters; None if it is no JSON."""
+    if not _HALF.search(body):
+        return None
+    try:
+        data = without_halves(json.loads(body, parse_constant=_refuse_constant))
+    except (ValueError, RecursionError):
+        return None
+    _logger.warning("the body of a caller has half of a character (a lone surrogate), which was replaced by U+FFFD")
+    return data
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a JSON value")
 
 
 def _look_through(body: bytes, most_values: int) -> bool:

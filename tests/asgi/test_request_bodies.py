@@ -311,3 +311,14 @@ async def test_a_body_that_would_hold_up_other_runs_is_refused_before_it_is_pars
     exchange = _Exchange([json.dumps({**_INPUT, "state": 7}).encode().replace(b"7", state)])
     await exchange.ask(agent_app(choose))
     assert exchange.status == status
+
+
+@pytest.mark.requirement("SET-18")
+async def test_half_of_a_character_in_a_body_is_replaced_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    taken = await _taken({**_INPUT, "messages": [{**_USER, "content": "a\ud83d"}], "state": {"\udc0e": "\ud83d\ude00"}})
+    assert (taken.messages[0].content, taken.state) == ("a\ufffd", {"\ufffd": "\N{GRINNING FACE}"})
+    [warning] = [each.getMessage() for each in caplog.records if each.name == "agui_client.asgi"]
+    assert "half of a character" in warning
+    exchange = _Exchange([b'{"threadId": "\\ud83d", NaN'])
+    await exchange.ask(_app())
+    assert exchange.status == 400

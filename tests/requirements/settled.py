@@ -90,4 +90,9 @@ SETTLED = (
         "Members of a caller's input with the official model's Python names are taken as theirs, with a warning.",
         "design",
     ),
+    Requirement(
+        "SET-18",
+        "Half of a character, alone, becomes U+FFFD with a warning; two halves in two deltas are one character.",
+        "design",
+    ),
 )

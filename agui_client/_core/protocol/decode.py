@@ -17,7 +17,8 @@ from pydantic import ValidationError
 
 from agui_client._core.protocol.events import VALIDATOR, UnrecognizedEvent, WireEvent
 from agui_client._core.protocol.patch import DEEPEST_TEXT, DEEPEST_VALUE, nests_deeper
-from agui_client._core.protocol.schema import EVENT_MODELS, conforms, is_object, is_text, members
+from agui_client._core.protocol.schema import EVENT_MODELS, conforms, is_object, members
+from agui_client._core.protocol.split_characters import SplitCharacters
 from agui_client._core.protocol.warnings import WarningLog
 from agui_client.errors import DecodeError, IncompleteRunError
 
@@ -40,9 +41,8 @@ class Decoder:
 
     def __init__(self, warnings: WarningLog) -> None:
         self._warnings = warnings
-        # A producer that slices text by UTF-16 units may split an emoji over two deltas (STREAM-2). Each half is valid
-        # JSON, but no Python string should contain one: the first is stored by its item's id, and by its lane.
-        self._halves: dict[object, tuple[str, str | None, object]] = {}
+        self._characters = SplitCharacters(warnings)
+        self._halves = self._characters.halves
 
     def feed(self, data: str) -> WireEvent:
         """Decode one frame.
@@ -105,40 +105,9 @@ class Decoder:
         # What nests deeper than a recorder or a store can write again is refused where it enters.
         if nests_deeper(event, DEEPEST_TEXT) or _is_lifted_too_deep(event):
             self._reject(_TOO_DEEP)
-        if not self._mend(event, data):
-            self._reject("holds half of a character (a lone surrogate)")
-        return UnrecognizedEvent(event["type"], event)
-
-    def _mend(self, event: dict[str, Any], data: str) -> bool:
-        """Join a character whose halves came in two deltas; return whether the event is free of halves now."""
-        owner = _text_in(event, "messageId") or _text_in(event, "toolCallId")
-        # Chunks leave their id out once the first one of their lane has named it (CHUNK-3).
-        lane = (event["type"], _text_in(event, "subagentRunId")) if event["type"].endswith("_CHUNK") else owner
-        first = self._other_half(owner, lane)
         # Only an escape can spell half a character: in UTF-8 it would not have come through the framer.
-        if not first and not _ESCAPE.search(data):
-            return True
-        delta = event.get("delta")
-        if isinstance(delta, str):
-            delta = (first + delta).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
-            if delta and "\ud800" <= delta[-1] <= "\udbff":
-                self._halves[lane] = self._halves[owner or lane] = (delta[-1], owner, lane)
-                delta = delta[:-1]
-            event["delta"] = delta
-        elif first:
-            return False
-        return is_text(json.dumps(event, ensure_ascii=False))
-
-    def _other_half(self, owner: str | None, lane: object) -> str:
-        """Take the half that waits for an event of this item, or of this lane if either names no item."""
-        half = self._halves.get(owner) or self._halves.get(lane)
-        if half is None or (owner and half[1] and owner != half[1]):
-            return ""
-        text, *keys = half
-        for key in keys:
-            if self._halves.get(key) is half:
-                del self._halves[key]
-        return text
+        self._characters.mend(event, may_have_halves=_ESCAPE.search(data) is not None)
+        return UnrecognizedEvent(event["type"], event)
 
     def _reject(self, what: str, cause: Exception | None = None) -> NoReturn:
         latest = self._warnings.event_index
@@ -157,11 +126,6 @@ def _conforms(event: Event, data: str, *, has_nulls: bool) -> bool:
     # The ids of interrupts are compared by the validator (INT-2).
     has_interrupts = type(event) is RunFinishedEvent and isinstance(event.outcome, RunFinishedInterruptOutcome)
     return not has_interrupts and conforms(event, has_nulls=has_nulls)
-
-
-def _text_in(event: Mapping[str, Any], name: str) -> str | None:
-    value = event.get(name)
-    return value if isinstance(value, str) else None
 
 
 def _is_lifted_too_deep(fields: Mapping[str, Any]) -> bool:

@@ -41,12 +41,15 @@ def object_in(text: str | None) -> dict[str, Any]:
     return value if is_object(value) else {}
 
 
-def members_as_json(model: ConfiguredBaseModel, refusals: list[Refusal]) -> dict[str, Any]:
+def members_as_json(
+    model: ConfiguredBaseModel, refusals: list[Refusal], *, keeps_halves: bool = False
+) -> dict[str, Any]:
     """Return the members of an official model as JSON.
 
     Args:
         model: Any model: its fields may hold anything, and None in an optional one means absent (PROC-17).
         refusals: The list that receives the values that JSON cannot hold.
+        keeps_halves: Whether halves of characters stay, for whoever joins or replaces them.
 
     Returns:
         A new object with JSON values all the way down.
@@ -54,7 +57,7 @@ def members_as_json(model: ConfiguredBaseModel, refusals: list[Refusal]) -> dict
     plain: dict[str, Any] = {}
     for name, value in _members(model):
         try:
-            plain[name] = _as_json(value, pointer("", name), refusals)
+            plain[name] = _as_json(value, pointer("", name), refusals, keeps_halves=keeps_halves)
             is_too_deep = nests_deeper(plain[name], DEEPEST_TEXT - 1)
         except RecursionError:
             is_too_deep = True
@@ -74,50 +77,55 @@ def _members(model: ConfiguredBaseModel) -> Iterator[tuple[str, Any]]:
     yield from (model.__pydantic_extra__ or {}).items()
 
 
-def _as_json(value: Any, path: str, refusals: list[Refusal]) -> Any:
+def _as_json(value: Any, path: str, refusals: list[Refusal], *, keeps_halves: bool) -> Any:
     match value:
         case None | bool() | int():
             return value
         case str():
-            return _text(value, path, refusals)
+            return _text(value, path, refusals, keeps_halves=keeps_halves)
         case float():
             if not math.isfinite(value):
                 refusals.append(Refusal(path, f"is {value}, which is no JSON number"))
             return value
         case ConfiguredBaseModel():
-            return _object(_members(value), path, refusals)
+            return _object(_members(value), path, refusals, keeps_halves=keeps_halves)
         case _ if isinstance(value, BaseModel) or (is_dataclass(value) and not isinstance(value, type)):
-            return _foreign(value, path, refusals)
+            return _foreign(value, path, refusals, keeps_halves=keeps_halves)
         case _ if is_object(value):
-            return _object(value.items(), path, refusals)
+            return _object(value.items(), path, refusals, keeps_halves=keeps_halves)
         case list() | tuple():
-            return [_as_json(item, f"{path}/{index}", refusals) for index, item in enumerate(cast("list[Any]", value))]
+            return [
+                _as_json(item, f"{path}/{index}", refusals, keeps_halves=keeps_halves)
+                for index, item in enumerate(cast("list[Any]", value))
+            ]
         case _:
             refusals.append(Refusal(path, f"is of type {type(value).__name__}, which JSON cannot hold"))
             return None
 
 
-def _object(members: Iterable[tuple[Any, Any]], path: str, refusals: list[Refusal]) -> dict[str, Any]:
+def _object(
+    members: Iterable[tuple[Any, Any]], path: str, refusals: list[Refusal], *, keeps_halves: bool
+) -> dict[str, Any]:
     plain: dict[str, Any] = {}
     for name, value in members:
-        if isinstance(name, str) and is_text(name):
-            plain[name] = _as_json(value, pointer(path, name), refusals)
+        if isinstance(name, str) and (keeps_halves or is_text(name)):
+            plain[name] = _as_json(value, pointer(path, name), refusals, keeps_halves=keeps_halves)
         else:
             refusals.append(Refusal(path, f"has a name of type {type(name).__name__} that is no text"))
     return plain
 
 
-def _foreign(model: object, path: str, refusals: list[Refusal]) -> Any:
+def _foreign(model: object, path: str, refusals: list[Refusal], *, keeps_halves: bool) -> Any:
     """Return an application's own model or dataclass, among its data, as pydantic serialises it."""
     try:
-        return _as_json(to_jsonable_python(model, by_alias=True), path, refusals)
+        return _as_json(to_jsonable_python(model, by_alias=True), path, refusals, keeps_halves=keeps_halves)
     except ValueError:
         refusals.append(Refusal(path, f"is a {type(model).__name__} that cannot be written as JSON"))
         return None
 
 
-def _text(value: str, path: str, refusals: list[Refusal]) -> str:
-    if not is_text(value):
+def _text(value: str, path: str, refusals: list[Refusal], *, keeps_halves: bool) -> str:
+    if not (keeps_halves or is_text(value)):
         refusals.append(Refusal(path, "holds half of a character (a lone surrogate)"))
     return str(value.value) if isinstance(value, Enum) else value
 

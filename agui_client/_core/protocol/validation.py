@@ -34,6 +34,7 @@ from agui_client._core.protocol.problems import (
     summary,
 )
 from agui_client._core.protocol.schema import EVENT_MODELS, is_array, is_object, is_text
+from agui_client._core.protocol.split_characters import SplitCharacters
 from agui_client._core.protocol.traits import DELTAS
 from agui_client._core.protocol.warnings import WarningLog
 from agui_client.errors import InvalidEventError
@@ -257,6 +258,8 @@ class Validator:
     def __init__(self, warnings: WarningLog, *, null_fields: NullFields = "reject") -> None:
         self._warnings = warnings
         self._null_fields: NullFields = null_fields
+        self._characters = SplitCharacters(warnings)
+        self._halves = self._characters.halves
 
     def feed(self, event: WireEvent) -> Event | None:
         """Validate one event.
@@ -272,7 +275,9 @@ class Validator:
         """
         if isinstance(event, UnrecognizedEvent):
             return self._validate(event.type, event.data)
-        return event if _is_plain_delta(event) or _is_flat(event) else self._validate_model(event)
+        if (_is_plain_delta(event) or _is_flat(event)) and not self._halves:
+            return event
+        return self._validate_model(event)
 
     def _validate(self, event_type: str, data: dict[str, Any], like: Any = None) -> Event | None:
         """Return the event that a JSON object is; `like` itself if it equals that."""
@@ -299,9 +304,11 @@ class Validator:
         if not isinstance(event, ConfiguredBaseModel):
             self._refuse(kind, [Refusal("", "it is no event; yield the event classes of ag_ui.core")])
         refusals: list[Refusal] = []
-        data = members_as_json(event, refusals)
+        data = members_as_json(event, refusals, keeps_halves=True)
         if refusals:
             self._refuse(kind, refusals)
+        # An agent in this process gets the same verdict on them as one over HTTP (PROC-12).
+        self._characters.mend(data)
         event_type = data.get("type")
         if not isinstance(event_type, str):
             self._refuse(kind, [Refusal("/type", f"should be a string, got {shortened(event_type)}")])

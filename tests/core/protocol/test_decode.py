@@ -28,7 +28,6 @@ SECRET = "s3cr3t"
         (f'{{"type": "RAW", "event": [-1{"0" * 400}.0], "source": "{SECRET}"}}', "a number in it is out of range"),
         (f'{{"type": "RAW", "event": NaN, "source": "{SECRET}"}}', "NaN is not a JSON value"),
         (f'{{"type": "RAW", "event": -Infinity, "source": "{SECRET}"}}', "-Infinity is not a JSON value"),
-        (f'{{"type": "RAW", "event": "\\ud83d", "source": "{SECRET}"}}', "half of a character"),
         (f'{{"type": "RAW", "source": "{SECRET}", "event": {"[" * 300 + "]" * 300}}}', "nests deeper"),
     ],
 )

@@ -29,6 +29,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
+from agui_client._core.protocol.decode import Decoder
 from agui_client._core.protocol.events import VALIDATOR, UnrecognizedEvent
 from agui_client._core.protocol.plain_json import members_as_json
 from agui_client._core.protocol.schema import (
@@ -748,21 +749,34 @@ def test_a_conforming_event_passes_typed_as_the_same_object(data: Wire) -> None:
 HALF = "\ud83d"
 
 
-@pytest.mark.requirement("PROC-6")
+@pytest.mark.requirement("PROC-12", "SET-18")
 @pytest.mark.parametrize(
-    ("event", "path"),
+    ("event", "mended"),
     [
-        (TextMessageContentEvent(message_id="m1", delta=f"a{HALF}"), "/delta"),
-        (TextMessageStartEvent(message_id=HALF), "/messageId"),
-        (StateSnapshotEvent(snapshot={"a": [HALF]}), "/snapshot/a/0"),
-        (CustomEvent(name="n", value={"a": HALF}), "/value/a"),
-        (TextMessageContentEvent(message_id="m1", delta="x", metadata={"a": HALF}), "/metadata/a"),
-        (MessagesSnapshotEvent(messages=[UserMessage(id="u1", content=HALF)]), "/messages/0/content"),
+        (TextMessageContentEvent(message_id="m1", delta=f"{HALF}a"), '{"delta":"\ufffda","messageId":"m1"}'),
+        (TextMessageStartEvent(message_id=HALF), '{"messageId":"\ufffd"}'),
+        (StateSnapshotEvent(snapshot={"a": [HALF], f"b{HALF}": 1}), '{"snapshot":{"a":["\ufffd"],"b\ufffd":1}}'),
+        (CustomEvent(name="n", value={"a": HALF}), '{"name":"n","value":{"a":"\ufffd"}}'),
+        (
+            TextMessageContentEvent(message_id="m1", delta="x", metadata={"a": HALF}),
+            '{"delta":"x","messageId":"m1","metadata":{"a":"\ufffd"}}',
+        ),
+        (
+            MessagesSnapshotEvent(messages=[UserMessage(id="u1", content=HALF)]),
+            '{"messages":[{"content":"\ufffd","id":"u1","role":"user"}]}',
+        ),
     ],
 )
-def test_half_of_a_character_of_an_agent_in_this_process_is_refused(event: Event, path: str) -> None:
-    with pytest.raises(InvalidEventError, match=f"{path} holds half of a character"):
-        Validator(WarningLog()).feed(event)
+def test_half_of_a_character_is_replaced_with_a_warning_whatever_the_way_in(event: Event, mended: str) -> None:
+    frame = json.dumps(event.model_dump(by_alias=True, exclude_none=True))
+    for is_local in (True, False):
+        warnings = WarningLog()
+        fed = Validator(warnings).feed(event if is_local else Decoder(warnings).feed(frame))
+        assert fed is not None
+        left = fed.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"type"})
+        assert json.dumps(left, sort_keys=True, ensure_ascii=False, separators=(",", ":")) == mended
+        [warning] = warnings.records()
+        assert (warning.rule, warning.reaction) == ("PROC-12", "replaced by U+FFFD")
 
 
 @pytest.mark.requirement("PROC-6")

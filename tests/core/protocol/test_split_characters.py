@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import time
+from typing import Any
 
 import pytest
+from ag_ui.core import TextMessageContentEvent
 
-from agui_client import DecodeError, InvalidEventError
+from agui_client import InvalidEventError
 from agui_client._core.protocol.decode import Decoder
 from agui_client._core.protocol.events import UnrecognizedEvent
 from agui_client._core.protocol.validation import Validator
@@ -34,8 +36,7 @@ def test_halves_of_interleaved_owners_are_joined_each_with_its_own(names: tuple[
 
 
 def test_a_second_half_of_another_owner_is_no_character() -> None:
-    with pytest.raises(DecodeError, match="half of a character"):
-        deltas(("messageId", "1", FACE[0]), ("messageId", "2", FACE[1]))
+    assert deltas(("messageId", "1", FACE[0]), ("messageId", "2", FACE[1])) == ["", "\ufffd"]
 
 
 CHUNKS: dict[str, list[dict[str, str]]] = {
@@ -73,8 +74,9 @@ def test_halves_in_two_chunks_are_joined(name: str) -> None:
 def test_the_half_of_a_chunk_is_joined_with_no_other_item_s(second: str) -> None:
     decoder = Decoder(WarningLog())
     decoder.feed(chunk(FACE[0], messageId="1"))
-    with pytest.raises(DecodeError, match="half of a character"):
-        decoder.feed(second)
+    event = decoder.feed(second)
+    assert isinstance(event, UnrecognizedEvent)
+    assert event.data["delta"] == "\ufffd"
 
 
 @pytest.mark.parametrize("name", ["messageId", "subagentRunId"])
@@ -85,11 +87,25 @@ def test_an_id_that_is_no_text_beside_half_a_character_is_malformed(name: str) -
         Validator(WarningLog()).feed(event)
 
 
-def test_a_half_whose_item_ends_is_no_character() -> None:
-    decoder = Decoder(WarningLog())
+@pytest.mark.requirement("SET-18")
+def test_a_half_whose_item_ends_is_left_out_with_a_warning() -> None:
+    warnings = WarningLog()
+    decoder = Decoder(warnings)
     decoder.feed(json.dumps({"type": "TEXT_MESSAGE_CONTENT", "messageId": "1", "delta": FACE[0]}))
-    with pytest.raises(DecodeError, match="half of a character"):
-        decoder.feed(json.dumps({"type": "TEXT_MESSAGE_END", "messageId": "1"}))
+    decoder.feed(json.dumps({"type": "TEXT_MESSAGE_END", "messageId": "1"}))
+    assert [(each.rule, each.reaction) for each in warnings.records()] == [("PROC-12", "left out")]
+
+
+@pytest.mark.requirement("PROC-12", "SET-18")
+@pytest.mark.parametrize("has_time", [False, True])
+def test_halves_in_two_deltas_of_an_agent_in_this_process_are_joined(has_time: bool) -> None:
+    warnings = WarningLog()
+    validator = Validator(warnings)
+    about: dict[str, Any] = {"timestamp": 5} if has_time else {}
+    halves = [("1", f"a{FACE[0]}"), ("2", f"b{HORSE[0]}"), ("1", f"{FACE[1]}c"), ("2", f"{HORSE[1]}d"), ("1", "e")]
+    fed = [validator.feed(TextMessageContentEvent(message_id=owner, delta=text, **about)) for owner, text in halves]
+    assert [getattr(each, "delta", None) for each in fed] == ["a", "b", "\N{GRINNING FACE}c", "\N{HORSE}d", "e"]
+    assert warnings.records() == []
 
 
 def test_the_second_half_costs_as_much_as_the_first_however_many_are_waited_for() -> None:

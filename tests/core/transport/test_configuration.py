@@ -94,8 +94,8 @@ async def test_addresses_of_ipv6_are_exempt_from_proxies(
         tasks.start_soon(listener.serve, serve)
         with anyio.fail_after(10):
             result = await HttpAgent(f"http://[::1]:{port}/", http_client=make).run_agent("Hi")
+        assert result.text == "Hi"
         tasks.cancel_scope.cancel()
-    assert result.text == "Hi"
 
 
 async def test_other_hosts_are_reached_by_the_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
