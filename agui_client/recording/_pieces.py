@@ -22,7 +22,6 @@ from agui_client._core.ground.secrets import (
     REDACTED,
     REST,
     SHAPE_HINTS,
-    UNDECIDED,
     Redact,
     Replacement,
     begins_as_json,
@@ -31,11 +30,12 @@ from agui_client._core.ground.secrets import (
     edits_of,
     has_ascii_escape,
     has_hint,
+    has_mention,
     hidden_line,
     hidden_text,
     levels,
     may_hold_secrets,
-    mentions_secret,
+    undecided_from,
 )
 from agui_client._core.protocol.events import UnrecognizedEvent
 
@@ -49,15 +49,13 @@ _HINTS = (*NAME_HINTS, *SHAPE_HINTS, "value", "//", "\\/")
 """One of these is before a secret, or an escape: a part of a name, or the slashes of an address before its user."""
 _VALUE = re.compile(r"value[\"']", re.IGNORECASE)
 """The member of a patch or of a header that may be secret, as a `path` or `name` behind it will say."""
-_UNDECIDED = re.compile(UNDECIDED, re.IGNORECASE | re.ASCII)
-"""The end of a text, behind which a secret may come in the next piece."""
 _TAIL = 64
 """The characters of a text that are looked at again with the next piece, which may complete a name."""
-_TAIL_OF_NAMES = 512
+_TAIL_OF_NAMES = 256
 """As many where there is a part of a name."""
-_TAIL_OF_ESCAPES = 4096
+_TAIL_OF_ESCAPES = 1024
 """As many where there are ASCII characters that are written as escapes, perhaps of escapes."""
-_LONGEST_UNDECIDED = 8192
+_LONGEST_UNDECIDED = 2048
 """The characters of the longest end that may be an address or a name; more of them count for a secret."""
 _CHARACTER = re.compile(r"\\u[0-9a-fA-F]{4}|\\.|[^\\]|\\", re.DOTALL)
 """A character, or an escape, of a text that may be cut in the middle of one."""
@@ -161,14 +159,19 @@ class _Text:
         if not has_hint(lowered, _HINTS):
             self.state, self.tail = _State.OPEN, text[-_TAIL:]
             return
-        if mentions_secret(text) or any(map(_VALUE.search, levels(text))):
+        forms = list(levels(text))
+        if (may_hold_secrets(text) and any(map(has_mention, forms))) or any(map(_VALUE.search, forms)):
             self.state = _State.SECRET
-        elif any(map(_UNDECIDED.search, levels(text))):
-            self.state = _State.UNDECIDED if len(self.tail) < _LONGEST_UNDECIDED else _State.SECRET
-            self.tail = text
+            return
+        most = _TAIL_OF_ESCAPES if has_ascii_escape(lowered) else _TAIL_OF_NAMES
+        begins = [undecided_from(each) for each in forms]
+        if any(each is not None for each in begins):
+            # All of it where the secret may begin in a text that is written in escapes.
+            most = len(text) if begins[0] is None else max(most, len(text) - begins[0])
+            self.state = _State.UNDECIDED if most < _LONGEST_UNDECIDED else _State.SECRET
         else:
-            most = _TAIL_OF_ESCAPES if has_ascii_escape(lowered) else _TAIL_OF_NAMES
-            self.state, self.tail = _State.OPEN, text[-most:]
+            self.state = _State.OPEN
+        self.tail = text[-most:]
 
     def _redact(self) -> list[Replacement]:
         before = "".join(self.written) if self.is_json else self.tail_before
@@ -177,9 +180,12 @@ class _Text:
         if edits is None or (edits and edits[0].start < len(before)):
             edits = _behind(len(before), text, edits or [])
         at = len(before)
+        behind = deque(edits)
         for entry in self.waiting:
             end = at + len(entry.delta)
-            if (part := _part(text, edits, at, end)) != entry.delta:
+            while behind and behind[0].end <= at:
+                behind.popleft()
+            if (part := _part(text, behind, at, end)) != entry.delta:
                 entry.given = {_DELTA: part}
             at = end
         return edits
@@ -282,13 +288,20 @@ def _clipped(edit: Replacement, start: int, text: str) -> Replacement:
     return Replacement(next(end for end in ends if end >= start), edit.end, REST)
 
 
-def _part(text: str, edits: list[Replacement], start: int, end: int) -> str:
-    """Return what edits leave of a part of a text: a replacement stands where its edit begins."""
+def _part(text: str, edits: Iterable[Replacement], start: int, end: int) -> str:
+    """Return what edits leave of a part of a text: a replacement stands where its edit begins.
+
+    Args:
+        text: The text.
+        edits: The edits that end behind the start of the part, in order.
+        start: The position at which the part begins.
+        end: The position behind it.
+    """
     parts: list[str] = []
     at = start
     for edit in edits:
-        if edit.end <= start or edit.start >= end:
-            continue
+        if edit.start >= end:
+            break
         parts.append(text[at : max(at, edit.start)])
         if edit.start >= start:
             parts.append(edit.text)

@@ -522,8 +522,7 @@ class Conversation:
             from agui_client._core.protocol.replay import ReplayReducer
 
             self._local, self._reducer = self._reducer, ReplayReducer(self._reducer, warnings)
-        thread = self._reducer.thread
-        thread.log, thread.takes_marks = warnings, is_local
+        self._reducer.thread.begin_run(warnings, takes_marks=is_local)
         return self._reducer
 
     @property

@@ -19,9 +19,11 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from enum import Enum, auto
 from functools import lru_cache
+from string import ascii_letters, digits
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias, cast
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -54,9 +56,17 @@ NAME_HINTS = ("crypted", "authoriz", "cookie", "key", "token", "secret", "pass",
 """Every such name, in lower case, has one of these."""
 SHAPE_HINTS = ("bearer", "basic", "sk-")
 """Every secret without a name, in lower case, has one of these."""
-_NAME_ENDS = r"(?:value|content|authorization|cookie|key|token|secret|pass|password|passphrase|passwd|pwd|bearer)s?"
-UNDECIDED = rf"""(?://[^\s/?#"'<>]*|{_NAME_ENDS}\s*|(?:bearer|basic)\s+[\w+/=.~-]*|(?<![a-z0-9])sk-[\w-]*)\Z"""
-"""The end of a text, behind which a secret may come, or go on."""
+_NAME_ENDS = tuple(
+    f"{name}{end}"
+    for name in (
+        *("value", "content", "authorization", "cookie", "key", "token", "secret", "pass", "password", "passphrase"),
+        *("passwd", "pwd", "bearer"),
+    )
+    for end in ("", "s")
+)
+_AFTER_SCHEME = frozenset(f"{ascii_letters}{digits}_+/=.~-")
+_IN_KEY = frozenset(f"{ascii_letters}{digits}_-")
+_SCHEMES = ("bearer", "basic")
 _HEADER = re.compile("auth(?!enticate$)|session|signature|location|" + "|".join(NAME_HINTS))
 """Names of headers that may carry a secret. A challenge does not: it is for clients without credentials."""
 MARKS_OF_ADDRESSES = re.compile("[?#@]")
@@ -65,6 +75,9 @@ _COMMON_HEADER = re.compile(
     "accept|accept-encoding|cache-control|connection|content-(length|type)|host|user-agent", re.IGNORECASE
 )
 """Headers of requests that are no secrets."""
+_ENDS_OF_USER = frozenset(""" \t\n\r\f\v/?#"'<>""")
+"""The characters before which the user in an address has ended."""
+_KEY = re.compile("(?<![a-z0-9])sk-")
 _SHORTEST = 4
 """The characters of the shortest text that is taken for a secret that was sent: a shorter one is in many words."""
 _HEAD = 8
@@ -176,7 +189,12 @@ def may_hold_secrets(text: str) -> bool:
 
 def mentions_secret(text: str) -> bool:
     """Return whether a text may hold a secret, as it is or inside of JSON in it."""
-    return may_hold_secrets(text) and any(_MENTION.search(level.lower()) for level in levels(text))
+    return may_hold_secrets(text) and any(map(has_mention, levels(text)))
+
+
+def has_mention(text: str) -> bool:
+    """Return whether a text may hold a secret as it is; one without `may_hold_secrets` need not be looked at."""
+    return _MENTION.search(text.lower()) is not None
 
 
 def has_hint(lowered: str, hints: Iterable[str]) -> bool:
@@ -190,6 +208,35 @@ def has_hint(lowered: str, hints: Iterable[str]) -> bool:
 def has_ascii_escape(text: str) -> bool:
     """Return whether a text has an ASCII character that is written as an escape, at any depth of JSON in JSON."""
     return "\\u00" in text and _ASCII_ESCAPE.search(text) is not None
+
+
+def undecided_from(text: str) -> int | None:
+    """Return the position from which a text may be the beginning of a secret, as further text will say; None if none.
+
+    A pattern would look at the rest of the text from each place where a secret may begin. So this begins at the end.
+    """
+    lowered = text.lower()
+    found: list[int] = []
+    if (at := lowered.rfind("//")) >= 0 and not _ENDS_OF_USER.intersection(lowered[at + 2 :]):
+        found.append(at)
+    if (stripped := lowered.rstrip()).endswith(_NAME_ENDS):
+        found.append(len(stripped) - 1)
+    begin = _run_at_end(lowered, _AFTER_SCHEME)
+    before = lowered[:begin].rstrip()
+    if len(before) < begin and before.endswith(_SCHEMES):
+        found.append(len(before) - 1)
+    begin = _run_at_end(lowered, _IN_KEY)
+    if (at := lowered.find("sk-", begin)) >= 0 and _KEY.search(lowered, begin):
+        found.append(at)
+    return min(found, default=None)
+
+
+def _run_at_end(text: str, characters: Collection[str]) -> int:
+    """Return the position from which a text has only some characters."""
+    at = len(text)
+    while at and text[at - 1] in characters:
+        at -= 1
+    return at
 
 
 def levels(text: str) -> Iterator[str]:
@@ -342,6 +389,8 @@ class _Reader:
         self._text, self._redact, self._given = text, redact, given
         self._needs_paths = redact is not None or bool(given)
         self._edits: list[Replacement] = []
+        # The values that turned out to be secret after they were read.
+        self._secret: list[tuple[int, int, str]] = []
 
     def edits(self) -> list[Replacement]:
         """Read the values, one behind the other, and return the edits that take the secrets out of them.
@@ -354,7 +403,26 @@ class _Reader:
         at = self._next(0)
         while at < len(self._text):
             at = self._next(self._value(at, "", _Mode.PLAIN)[0])
+        if self._secret:
+            self._read_secret()
         return sorted(self._edits)
+
+    def _read_secret(self) -> None:
+        """Read the values again that are secret, the outermost ones: each part of the text once more at most."""
+        outermost: list[tuple[int, int, str]] = []
+        for value in sorted(self._secret, key=lambda each: (each[0], -each[1])):
+            if not outermost or value[0] >= outermost[-1][1]:
+                outermost.append(value)
+        starts = [start for start, _, _ in outermost]
+
+        def is_outside(edit: Replacement) -> bool:
+            """Return whether an edit is in none of them."""
+            before = bisect_right(starts, edit.start)
+            return not before or edit.start >= outermost[before - 1][1]
+
+        self._edits = list(filter(is_outside, self._edits))
+        for start, _, path in outermost:
+            self._value(start, path, _Mode.SECRET)
 
     def _next(self, at: int) -> int:
         """Return the position behind white space."""
@@ -440,7 +508,7 @@ class _Reader:
             at, is_over = self._go_on(end, "]")
         # A pair in a list of pairs; two names in a list, as in `required` of a schema, are none.
         if mode is not _Mode.SECRET and is_item and len(items) == 2 and is_secret_name(first or ""):
-            self._redact_again(*items[1])
+            self._secret.append(items[1])
         return at
 
     def _object(self, at: int, path: str, mode: _Mode, *, are_properties: bool) -> int:
@@ -459,8 +527,7 @@ class _Reader:
                 labels.append(text)
             at, is_over = self._go_on(end, "}")
         if mode is not _Mode.SECRET and any(map(names_secret, labels)):
-            for value in values:
-                self._redact_again(*value)
+            self._secret += values
         return at
 
     def _mode(self, outer: _Mode, name: str, *, is_schema: bool) -> _Mode:
@@ -468,11 +535,6 @@ class _Reader:
         if outer is _Mode.PLAIN and is_secret_name(name):
             return _Mode.SCHEMA if is_schema else _Mode.SECRET
         return _Mode.SECRET if outer is _Mode.SCHEMA and name not in _SCHEMA_WORDS else outer
-
-    def _redact_again(self, start: int, end: int, path: str) -> None:
-        """Read a value again, as one that is secret."""
-        self._edits = [edit for edit in self._edits if not start <= edit.start < end]
-        self._value(start, path, _Mode.SECRET)
 
     def _begin(self, at: int, end: str) -> tuple[int, bool]:
         """Return the position inside a bracket, and whether it ends there."""

@@ -6,7 +6,7 @@ A stream may carry several runs, and a finished run may still turn into a failed
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
 from ag_ui import core
@@ -104,7 +104,7 @@ class OutcomeTracker:
             **dict.fromkeys((core.SubagentFinishedEvent, core.SubagentErrorEvent), self._subagent_end),
         }
         """The handlers of those events that are about the outcome, by their classes; the pipeline calls them."""
-        self._unfinished_before: list[str] = []
+        self._unfinished_before: dict[str, None] = {}
         self._questions: list[core.CustomEvent] = []
 
     @property
@@ -118,10 +118,10 @@ class OutcomeTracker:
         return self.finished is not None and not isinstance(self.outcome, core.RunFinishedCancelledOutcome)
 
     @property
-    def unfinished_call_ids(self) -> list[str]:
+    def unfinished_call_ids(self) -> Collection[str]:
         """The calls of the stream's runs that failed, were cancelled or cut off, unless a later run finished them."""
         if not self.is_finished:
-            return [*self._unfinished_before, *self.tool_call_ids]
+            return self._unfinished_before | self.tool_call_ids
         return [each for each in self._unfinished_before if each not in self.tool_call_ids]
 
     @property
@@ -145,7 +145,12 @@ class OutcomeTracker:
 
     def _start(self, event: core.RunStartedEvent) -> None:
         self.first_event_at = self.first_event_at or time.perf_counter()
-        self._unfinished_before = self.unfinished_call_ids
+        # In place: a stream may have any number of runs.
+        for each in self.tool_call_ids:
+            if self.is_finished:
+                self._unfinished_before.pop(each, None)
+            else:
+                self._unfinished_before[each] = None
         if self.started is not None:
             self.subagents_started, self.subagents_ended = {}, {}
         self.started, self.finished, self.error, self.outcome = event, None, None, None

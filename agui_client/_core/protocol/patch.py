@@ -8,7 +8,8 @@ megabyte), or else changes the states that callers hold. Tests hold this module 
 Patches can nest values level by level, deeper than any event: pydantic reads 200 levels and writes 255, and the values
 of an event come to lie deeper in a message or a document. A few bytes can ask for much: every `copy` of a value into
 itself doubles it, and an insert at the head of a long array shifts all of it. So a patch fails as well if a value gets
-too deep, if its copies and moves go through too much, or if its inserts and removals shift too much.
+too deep, or if the patches of its run have done too much (`PatchBudget`): of all documents together, as a new snapshot
+costs a server nothing, and with what is undone, as a patch that fails works as much as one that applies.
 """
 
 from __future__ import annotations
@@ -32,11 +33,13 @@ DEEPEST_TEXT = 200
 DEEPEST_VALUE = 195
 """The levels of a patched value, or of one that moves from an event into a message: up to five come to lie above it."""
 LARGEST = 10_000_000
-"""The weight that the copies and moves of patches may go through: about what one event may carry as text."""
-MOST_SHIFTED = 250_000_000
-"""The elements that the inserts and removals of one patch may shift: about a tenth of a second."""
+"""The weight that the patches of a run may go through: about what one event may carry as text."""
 LITTLE = 1_000
-"""The weight that each operation adds to it, and the most that is copied for nothing."""
+"""The weight that each operation may always go through."""
+_CONTAINER = 180
+"""The weight of an array or object that is copied, beside that of its members: about the bytes that it takes."""
+_SHIFTED = 20
+"""The elements of an array that are shifted in the time that a weight of one takes."""
 # Longer numbers lie outside any array, and int() refuses some of them.
 _INDEX = re.compile("0|[1-9][0-9]{0,17}")
 _MOST_COPIES = 10_000
@@ -50,23 +53,48 @@ class _MisfitError(ValueError):
     """An operation does not apply for the reason that the text gives."""
 
 
+class PatchBudget:
+    """The work that patches may still do: copies, the look at what moves down, and the shifts of long arrays."""
+
+    __slots__ = ("left",)
+
+    def __init__(self) -> None:
+        self.left: int = LARGEST
+        """The weight that patches may go through; each operation that arrives adds a little."""
+
+    def add_operation(self) -> None:
+        """Add what an operation may always go through."""
+        self.left = min(self.left + LITTLE, LARGEST)
+
+    def spend(self, weight: int, problem: str) -> None:
+        """Take off the weight of work that is to be done.
+
+        Args:
+            weight: The weight.
+            problem: The reason why the patch fails if there is not as much.
+        """
+        self.left -= weight
+        if self.left < 0:
+            self.left = 0
+            raise _MisfitError(problem)
+
+
 class Document:
     """A JSON value that patches change.
 
     Args:
         value: Any JSON value.
         is_private: Whether it and everything inside it belongs to this document, and may be changed in place.
+        budget: The work that patches may do, which other documents share; None for this document alone.
     """
 
-    def __init__(self, value: Any, *, is_private: bool = False) -> None:
+    def __init__(self, value: Any, *, is_private: bool = False, budget: PatchBudget | None = None) -> None:
         self._value = value
         self._is_private = is_private
         # Containers made since the last look by their `id()`, which stays theirs while they are in here.
         self._copies: dict[int, Any] = {}
         self._undo: list[tuple[Callable[..., object], tuple[Any, ...]]] = []
-        # The weight that copies and moves may go through; each operation that arrives adds a little to it.
-        self._work = LARGEST
-        self._shifts = 0
+        self._budget = budget or PatchBudget()
 
     def look(self) -> Any:
         """Return the value as it is now. Read-only: later values share what did not change."""
@@ -85,8 +113,6 @@ class Document:
             PatchFailed: An operation does not apply. Its message names the operation, never a value.
         """
         self._undo.clear()
-        self._shifts = MOST_SHIFTED
-        self._work = min(self._work + LITTLE * len(operations), LARGEST)
         if len(self._copies) > _MOST_COPIES:
             self._copies.clear()
         index = 0
@@ -103,6 +129,7 @@ class Document:
 
     def _apply(self, fields: dict[str, Any]) -> None:
         """Carry out one operation."""
+        self._budget.add_operation()
         path = parts_of(fields["path"])
         match fields["op"]:
             case "add":
@@ -113,7 +140,7 @@ class Document:
                 self._remove(path)
             case "copy":
                 value = self._found(parts_of(fields["from_"]))
-                self._measured(value)
+                self._measured(value, _CONTAINER)
                 self._add(path, self._brought(path, value))
             case "move":
                 self._move(parts_of(fields["from_"]), path)
@@ -184,19 +211,18 @@ class Document:
         self._add(path, self._remove(source))
 
     def _shift(self, elements: int) -> None:
-        """Count the elements of an array that change their places."""
-        self._shifts -= elements
-        if self._shifts < 0:
-            raise _MisfitError("the inserts and removals shift too much")
+        """Count the elements of an array that change their places, and may change them again if the patch is undone."""
+        self._budget.spend(elements // _SHIFTED, "the inserts and removals shift too much")
 
-    def _measured(self, value: Any) -> int:
-        """Return the levels of a value, and take its weight from what copies and moves may go through."""
-        levels, cost = extent(value, max(self._work, LITTLE))
-        if cost > LITTLE:
-            self._work -= cost
-            if self._work < 0:
-                self._work = 0
-                raise _MisfitError("the copies and moves go through too much")
+    def _measured(self, value: Any, container: int = 0) -> int:
+        """Return the levels of a value, and count its weight.
+
+        Args:
+            value: The value.
+            container: The weight of each array and object in it.
+        """
+        levels, weight = extent(value, self._budget.left, container)
+        self._budget.spend(weight, "the copies and moves go through too much")
         return levels
 
     def _found(self, path: list[str]) -> Any:
@@ -299,12 +325,13 @@ def nests_deeper(value: Any, levels: int) -> bool:
     return False
 
 
-def extent(value: object, most: int) -> tuple[int, int]:
+def extent(value: object, most: int, container: int = 0) -> tuple[int, int]:
     """Measure a JSON value.
 
     Args:
         value: Any JSON value.
         most: The weight at which measuring may stop.
+        container: The weight of each array and object, beside the ten of every value.
 
     Returns:
         The levels of arrays and objects in it, empty ones at the end not counted, and its weight: ten for itself and
@@ -314,6 +341,8 @@ def extent(value: object, most: int) -> tuple[int, int]:
     levels, weight, row = 0, 10, [value]
     while row and weight <= most:
         weight += sum(len(each) for each in row if isinstance(each, str))
+        if container:
+            weight += container * sum(isinstance(each, dict | list) for each in row)
         containers: list[Any] = [each for each in row if each and isinstance(each, dict | list)]
         levels += bool(containers)
         weight += 10 * sum(map(len, containers))

@@ -18,9 +18,9 @@ from pydantic_core import PydanticUndefined
 
 from agui_client._core.protocol.message_text import content_text
 from agui_client._core.protocol.open_items import quoted
-from agui_client._core.protocol.patch import Document, PatchFailed, copied
+from agui_client._core.protocol.patch import PatchFailed, copied
 from agui_client._core.protocol.placeholders import is_placeholder, unmarked, without_mark
-from agui_client._core.protocol.thread_state import MESSAGES, NONE, Change, MessageSlot, Thread, adopt, is_same_call
+from agui_client._core.protocol.thread_state import MESSAGES, NONE, Change, MessageSlot, Thread, adopt
 from agui_client._core.protocol.warnings import ProtocolWarning, WarningLog
 from agui_client.errors import UsageError
 
@@ -99,7 +99,7 @@ def tool_call_args(thread: Thread, event: core.ToolCallArgsEvent) -> Change:
     if call is None:
         return _skip_call(thread, event)
     call.append(event.delta)
-    thread.dirty.add(call.owner)
+    thread.touch(call)
     if event.metadata:
         thread.merge(call, event)
     return MESSAGES
@@ -112,7 +112,7 @@ def tool_call_end(thread: Thread, event: core.ToolCallEndEvent) -> Change:
         return _skip_call(thread, event)
     if call.may_be_restated and call.earlier is not None:
         call.may_be_restated = False
-        if is_same_call(call.earlier[0].build(), call.build()):
+        if call.repeats(call.earlier[0]):
             thread.withdraw(call)
             return MESSAGES
         thread.warn("TOOL-4", event, f"ends tool call {quoted(event.tool_call_id)}{_ANOTHER}")
@@ -128,7 +128,7 @@ def tool_call_result(thread: Thread, event: core.ToolCallResultEvent) -> Change:
     stored = thread.slots.get(message_id)
     if stored is not None and thread.answers_earlier(stored, call_id):
         # Servers that number the calls of each run from the start may do so with the results, too.
-        message_id = _id_of_another(thread, message_id)
+        message_id = thread.free_id(message_id)
         stored = thread.results.get(call_id)
     if stored is not None:
         twin = stored.model
@@ -168,17 +168,9 @@ def _withdraw_if_restated(thread: Thread, event: core.ToolCallResultEvent) -> No
     call = thread.calls.get(event.tool_call_id)
     if call is None or call.earlier is None or event.tool_call_id in thread.results:
         return
-    earlier, result = call.earlier[0].build(), thread.message(call.earlier[1])
-    if result.content == event.content and is_same_call(earlier, call.build()):
+    earlier, answer = call.earlier
+    if thread.message(answer).content == event.content and call.repeats(earlier):
         thread.withdraw(call)
-
-
-def _id_of_another(thread: Thread, taken_id: str) -> str:
-    """Return an id for a message whose own is taken, the same one in each replay of the thread."""
-    found, number = taken_id, 2
-    while found in thread.slots:
-        found, number = str(uuid5(NAMESPACE_OID, f"{taken_id}/{number}")), number + 1
-    return found
 
 
 def encrypted_value(thread: Thread, event: core.ReasoningEncryptedValueEvent) -> Change:
@@ -226,7 +218,7 @@ def _free_owner(thread: Thread, slot: MessageSlot, event: core.ToolCallStartEven
     """Return the message for a call, or a new one if it has a call of that id already: no model takes two."""
     if not slot.has_call(event.tool_call_id):
         return slot
-    return _new_owner(thread, _id_of_another(thread, slot.model.id), event)
+    return _new_owner(thread, thread.free_id(slot.model.id), event)
 
 
 def _new_owner(thread: Thread, message_id: str, event: core.ToolCallStartEvent) -> MessageSlot:
@@ -243,7 +235,7 @@ def _skip_call(thread: Thread, event: core.ToolCallArgsEvent | core.ToolCallEndE
 def state_snapshot(thread: Thread, event: core.StateSnapshotEvent) -> Change:
     """Replace the state, by null and other falsy values as well (SNAP-1, STATE-2)."""
     # Copied: patches change it in place, and the event goes on to the application.
-    thread.document = Document(copied(event.snapshot), is_private=True)
+    thread.document = thread.new_document(copied(event.snapshot), is_private=True)
     return Change.STATE
 
 
@@ -370,7 +362,7 @@ def activity_delta(thread: Thread, event: core.ActivityDeltaEvent) -> Change:
     if slot is None or not isinstance(slot.model, core.ActivityMessage):
         return thread.warn("ACT-6", event, f"skipped: there is no activity message {quoted(event.message_id)}")
     if slot.document is None:
-        slot.document = Document(slot.model.content)
+        slot.document = thread.new_document(slot.model.content)
     try:
         slot.document.patch(event.patch, is_object_required=True)
     except PatchFailed as failure:
@@ -527,7 +519,7 @@ class Reducer:
 
     def set_state(self, state: Any) -> None:
         """Store this state instead of the present one: any JSON value, which is neither copied nor changed."""
-        self.thread.document = Document(state)
+        self.thread.document = self.thread.new_document(state)
 
 
 def _checked(messages: Iterable[Message]) -> list[Message]:

@@ -25,7 +25,7 @@ class ReplayReducer(Reducer):
         warnings: The log of the replay.
     """
 
-    __slots__ = ("_has_state", "_is_larger", "_local", "_merged")
+    __slots__ = ("_by_id", "_has_state", "_is_larger", "_local", "_merged")
 
     def __init__(self, local: Reducer, warnings: WarningLog) -> None:
         super().__init__((), {}, warnings=warnings)
@@ -35,6 +35,7 @@ class ReplayReducer(Reducer):
         # None until it is measured after a patch.
         self._is_larger: bool | None = False
         self._merged: list[Message] | None = None
+        self._by_id: dict[str, Message] | None = None
 
     def reductions(self) -> tuple[Mapping[type[Any], Callable[[Any, Any], Change]], object]:
         """Return the function that takes in events of each type, and its first argument."""
@@ -57,7 +58,7 @@ class ReplayReducer(Reducer):
     def messages(self) -> list[Message]:
         """The merged messages, as a new list."""
         if self._merged is None:
-            self._merged = _merge(self._local.messages, super().messages)
+            self._merged, self._by_id = _merge(self._local.messages, super().messages), None
         return list(self._merged)
 
     @property
@@ -89,7 +90,11 @@ class ReplayReducer(Reducer):
 
     def message(self, message_id: str) -> Message | None:
         """Return one of the merged messages; None when there is none with this id."""
-        return next((message for message in self.messages if message.id == message_id), None)
+        messages = self.messages
+        if self._by_id is None:
+            # Of several messages with one id, the first.
+            self._by_id = {each.id: each for each in reversed(messages)}
+        return self._by_id.get(message_id)
 
     def tool_call(self, tool_call_id: str) -> ToolCall | None:
         """Return one of the merged tool calls; None when there is none with this id."""

@@ -1,8 +1,8 @@
 """A thread under construction: its messages, in order and found by id, and its state (TOOL-4, TOOL-5).
 
 Reductions write to it, callers read from it. A delta is an append to a list of strings; a look makes the models of
-messages that changed since the last one (STREAM-2), and copies a list of references; after a message was put between
-others, it costs a pass over all of them. Models are never changed, only succeeded by a copy.
+messages that changed since the last one (STREAM-2), and copies a list of references; after a snapshot has dropped
+messages, it costs a pass over all of them. Models are never changed, only succeeded by a copy.
 
 An id does not name one tool call for ever, as some servers number the calls of each run from the start: a call that
 starts when the one of its id has a result is another call, and the latest one is found by the id.
@@ -15,19 +15,21 @@ To change
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from enum import IntFlag
 from itertools import chain
 from sys import getsizeof
 from typing import Any
+from uuid import NAMESPACE_OID, uuid5
 
 from ag_ui import core
 from ag_ui.core import ContentPart, Event, Message, TextPart, ToolCall, ToolMessage
 from pydantic_core import from_json
 
-from agui_client._core.protocol.patch import Document, is_same_json
+from agui_client._core.protocol.patch import LARGEST, Document, PatchBudget, is_same_json
 from agui_client._core.protocol.placeholders import is_placeholder, restated, without_mark
 from agui_client._core.protocol.schema import is_object, successor
 from agui_client._core.protocol.warnings import WarningLog
@@ -88,6 +90,8 @@ class CallSlot:
     restarts: bool = False
     """Whether the next arguments replace the stored ones, which were whole when the call started again."""
     _read_again_at = 0
+    _read: tuple[str, Any] | None = None
+    """The arguments that were compared with those of another call, and their JSON."""
 
     def __init__(self, call: ToolCall, owner: MessageSlot, position: int) -> None:
         self.model: ToolCall = call
@@ -109,6 +113,23 @@ class CallSlot:
             self.restarts = is_object(from_json(self.build().function.arguments))
         self._read_again_at = 2 * self.size if self.size > _LONG else 0
 
+    def repeats(self, earlier: CallSlot) -> bool:
+        """Return whether this is another call in the same words: see `is_same_call`."""
+        if self.build().function == earlier.build().function:
+            return True
+        try:
+            is_same = is_same_json(self._arguments(), earlier._arguments())
+        except ValueError:
+            return False
+        return is_same and self.model.function.name == earlier.model.function.name
+
+    def _arguments(self) -> Any:
+        """Return the arguments as JSON, which is read once, as any number of calls may be compared with a long one."""
+        text = self.build().function.arguments
+        if self._read is None or self._read[0] is not text:
+            self._read = text, from_json(text or "{}")
+        return self._read[1]
+
     def append(self, delta: str) -> None:
         """Append to the arguments, or replace them if the call has restarted."""
         if self.restarts and delta:
@@ -127,6 +148,10 @@ class CallSlot:
         return self.model
 
 
+_STEP = 2**60
+"""The distance of the keys of two messages that were appended one after the other."""
+_FEW_GONE = 16
+"""Messages that were removed are taken out one by one if there are not more than one in so many."""
 _MANY_CALLS = 16
 """The calls of a message that a set finds sooner than a walk."""
 
@@ -151,12 +176,19 @@ class MessageSlot:
     """The tool calls of the message."""
     call_ids: set[str] | None = None
     """The ids of the calls, once there are many; None if they are few, or have changed since."""
+    changed_calls: dict[CallSlot, None] | None = None
+    """The calls that are new or have changed since the last look; None if the list of calls is to be made anew."""
     changes: dict[str, Any] | None = None
     """New values of other fields than text and tool calls; None if there are none since the last look."""
 
-    def __init__(self, message: Message, index: int) -> None:
+    walked: tuple[int, MessageSlot] | None = None
+    """The place of the last result that was put in the order of the calls, with the position of its call."""
+
+    def __init__(self, message: Message, index: int, key: int) -> None:
         self.index = index
-        """The position in the thread's list of models."""
+        """The position in the thread's list of models when it was last looked up; others may have moved it since."""
+        self.key = key
+        """The number that finds it there: those of messages behind it are higher."""
         self.model = message
         """The message as it was at the last look."""
         # Roles instead of isinstance, which takes half a microsecond where a model is of another class.
@@ -193,16 +225,30 @@ class MessageSlot:
         if self.document is not None:
             changes["content"] = self.document.look()
         if self.calls:
-            changes["tool_calls"] = [call.build() for call in self.calls]
+            changes["tool_calls"] = self._build_calls()
         self.model, self.changes = successor(self.model, changes), None
         return self.model
+
+    def _build_calls(self) -> list[ToolCall]:
+        """Return the calls as they are now: a copy of the last list with those that have changed since."""
+        before = getattr(self.model, "tool_calls", None)
+        if self.changed_calls is None or before is None:
+            calls = [call.build() for call in self.calls]
+        else:
+            calls = list(before)
+            for call in self.changed_calls:
+                calls[call.position : call.position + 1] = [call.build()]
+        self.changed_calls = {}
+        return calls
 
 
 class Thread:
     """Messages and state under construction. Of two messages or calls with one id, the first one is found."""
 
     def __init__(self, messages: Iterable[Message], state: Any, log: WarningLog) -> None:
-        self.document: Document = Document(state)
+        self.budget: PatchBudget = PatchBudget()
+        """The work that the patches of the present run may do."""
+        self.document: Document = self.new_document(state)
         """The state."""
         self.log = log
         """The log of what is skipped; a conversation has one for each call."""
@@ -226,27 +272,55 @@ class Thread:
         """The ids of the messages that it sent other than they are stored: what it says of them is not stored."""
         self.dirty: set[MessageSlot] = set()
         """The messages that have changed since the last look."""
+        # The results of the calls that are not the latest ones of their ids any more.
+        self._answers_earlier = set[MessageSlot]()
+        # The next number for messages whose id is taken, and the ids that were made so, with their numbers.
+        self._numbers, self._numbered = dict[str, int](), dict[str, tuple[str, int]]()
         # Each slot knows the next one; the first comes behind this, which is no message of the thread.
-        self._head = self._last = MessageSlot(core.UserMessage(id="", content=""), -1)
+        self._head = self._last = MessageSlot(core.UserMessage(id="", content=""), -1, 0)
         self.reset(messages)
+
+    def new_document(self, value: Any, *, is_private: bool = False) -> Document:
+        """Return a document whose patches do no more than those of the run may: see `Document`."""
+        return Document(value, is_private=is_private, budget=self.budget)
+
+    def begin_run(self, log: WarningLog, *, takes_marks: bool) -> None:
+        """Begin a run with a log of its own; its patches may do as much as those of any other.
+
+        Args:
+            log: The log of what is skipped.
+            takes_marks: Whether the agent may make placeholders.
+        """
+        self.log, self.takes_marks = log, takes_marks
+        self.budget.left = LARGEST
 
     def reset(self, messages: Iterable[Message]) -> None:
         """Store these messages instead of the present ones."""
-        # The models; in the order of the thread unless one was put between others or removed since the last look.
-        self._view, self._is_in_order = list[Message](), True
+        # The models in the order of the thread, with those that were removed since the last look, and the keys of their
+        # slots: a position is found by a key, however many messages were put between others.
+        self._view, self._keys, self._step = list[Message](), list[int](), _STEP
+        self._gone = list[MessageSlot]()
+        # Whether none was put between others or removed since the last look.
+        self._is_in_order = True
         for collection in (self.slots, self.calls, self.results, self.by_role, self.dirty):
             collection.clear()
+        self._answers_earlier.clear()
+        self._numbers.clear()
+        self._numbered.clear()
         self._last = self._head
         self._last.next = None
         self.extend(messages)
 
     def extend(self, messages: Iterable[Message]) -> None:
         """Put messages at the end."""
-        view, last, slots, by_role = self._view, self._last, self.slots, self.by_role
+        view, last, slots, by_role, keys = self._view, self._last, self.slots, self.by_role, self._keys
         indexed: list[MessageSlot] = []
+        key = keys[-1] if keys else 0
         for message in messages:
-            slot = MessageSlot(message, len(view))
+            key += self._step
+            slot = MessageSlot(message, len(view), key)
             view.append(message)
+            keys.append(key)
             last.next = last = slot
             slots.setdefault(message.id, slot)
             role = message.role
@@ -263,17 +337,30 @@ class Thread:
 
     def insert(self, place: MessageSlot, message: Message) -> None:
         """Put a message behind another one."""
-        last, following, self._last = self._last, place.next, place
-        slot = self.append(message)
-        if following is not None:
-            slot.next, self._last, self._is_in_order = following, last, False
+        following = self._next(place)
+        if following is None:
+            self.append(message)
+            return
+        index = self._index_of(place) + 1
+        if self._keys[index] - place.key < 2:
+            # Further apart than before, so that this is seldom needed.
+            self._step *= _STEP
+            self._renumber()
+            index = place.index + 1
+        slot = MessageSlot(message, index, (place.key + self._keys[index]) // 2)
+        self._view.insert(index, message)
+        self._keys.insert(index, slot.key)
+        place.next, slot.next, self._is_in_order = slot, following, False
+        self.slots.setdefault(message.id, slot)
+        self.by_role[message.role][slot] = None
+        self._index([slot])
 
     def replace(self, slot: MessageSlot, message: Message) -> None:
         """Put a message in the place of another that has the same id; call `index_calls` when all are replaced."""
-        index, following = slot.index, slot.next
+        index, key, following = self._index_of(slot), slot.key, slot.next
         del self.by_role[slot.model.role][slot]
         vars(slot).clear()
-        MessageSlot.__init__(slot, message, index)
+        MessageSlot.__init__(slot, message, index, key)
         slot.next = following
         self._view[index] = message
         self.dirty.discard(slot)
@@ -282,10 +369,26 @@ class Thread:
     def remove(self, slot: MessageSlot) -> None:
         """Remove a message; call `index_calls` when all are removed."""
         slot.is_gone, self._is_in_order = True, False
-        if self.slots.get(slot.model.id) is slot:
-            del self.slots[slot.model.id]
+        self._gone.append(slot)
+        message_id = slot.model.id
+        if self.slots.get(message_id) is slot:
+            del self.slots[message_id]
+        if (numbered := self._numbered.pop(message_id, None)) is not None:
+            taken_id, number = numbered
+            self._numbers[taken_id] = min(self._numbers[taken_id], number)
         del self.by_role[slot.model.role][slot]
         self.dirty.discard(slot)
+
+    def free_id(self, taken_id: str) -> str:
+        """Return an id for a message whose own may be taken, the same one in each replay of the thread."""
+        if taken_id not in self.slots:
+            return taken_id
+        # Further messages of that id begin where the last one ended.
+        found, number = taken_id, self._numbers.get(taken_id, 2)
+        while found in self.slots:
+            found, number = str(uuid5(NAMESPACE_OID, f"{taken_id}/{number}")), number + 1
+        self._numbers[taken_id], self._numbered[found] = number, (taken_id, number - 1)
+        return found
 
     def rename(self, slot: MessageSlot, message_id: str) -> None:
         """Give a message another id."""
@@ -296,15 +399,17 @@ class Thread:
 
     def index_calls(self) -> None:
         """Find the calls and results anew, after messages were replaced or removed."""
-        self.calls.clear()
-        self.results.clear()
+        self._clear_calls()
         callers = self.by_role["assistant"]
         self._index(chain(callers, self.by_role["tool"]))
         if len(self.calls) < sum(len(slot.calls) for slot in callers):
             # Only their order tells calls of one id apart, and to walk the thread takes longer than all of the above.
-            self.calls.clear()
-            self.results.clear()
+            self._clear_calls()
             self._index([slot for slot in self._walk() if slot.calls or slot.model.role == "tool"])
+
+    def _clear_calls(self) -> None:
+        for collection in (self.calls, self.results, self._answers_earlier):
+            collection.clear()
 
     def forget_calls(self, slot: MessageSlot) -> None:
         """Make the calls of a message, and the call that a result answers, unknown."""
@@ -319,6 +424,7 @@ class Thread:
         self._unfollow(call)
         slot = call.owner
         slot.calls, slot.call_ids = [each for each in slot.calls if each is not call], None
+        slot.changed_calls = None
         for position, each in enumerate(slot.calls):
             each.position = position
         if slot.calls or self.message(slot).content is not None:
@@ -337,6 +443,7 @@ class Thread:
                 return
         if call.earlier is not None:
             self.calls[call.model.id], self.results[call.model.id] = call.earlier
+            self._answers_earlier.discard(call.earlier[1])
 
     def _index(self, slots: Iterable[MessageSlot]) -> None:
         """Make the calls of messages, in order, and the calls that results answer, known by their ids."""
@@ -356,7 +463,8 @@ class Thread:
     def _follow(self, call: CallSlot) -> None:
         """Let the id of a call that has its result name another call from now on."""
         call_id = call.model.id
-        call.earlier = earlier, _ = self.calls[call_id], self.results.pop(call_id)
+        call.earlier = earlier, result = self.calls[call_id], self.results.pop(call_id)
+        self._answers_earlier.add(result)
         call.ordinal = earlier.ordinal + 1
         self.calls[call_id] = call
 
@@ -393,8 +501,14 @@ class Thread:
         slot.calls.append(new)
         if slot.call_ids is not None:
             slot.call_ids.add(call.id)
-        self.dirty.add(slot)
+        self.touch(new)
         return new
+
+    def touch(self, call: CallSlot) -> None:
+        """Note that a call is new or has changed."""
+        if (changed := call.owner.changed_calls) is not None:
+            changed[call] = None
+        self.dirty.add(call.owner)
 
     def place_of_result(self, tool_call_id: str) -> MessageSlot:
         """Return the slot behind which a result belongs: the call's message and its results, else the last (TOOL-5)."""
@@ -415,12 +529,8 @@ class Thread:
 
     def answers_earlier(self, slot: MessageSlot, tool_call_id: str) -> bool:
         """Return whether a message is the result of an earlier call of an id than the one that the id names now."""
-        call = self.calls.get(tool_call_id)
-        while call is not None and call.earlier is not None:
-            call, result = call.earlier
-            if result is slot:
-                return True
-        return False
+        message = slot.model
+        return message.role == "tool" and message.tool_call_id == tool_call_id and slot in self._answers_earlier
 
     def placeholder_of(self, tool_call_id: str) -> MessageSlot | None:
         """Return the placeholder for the result of a call; None if there is none."""
@@ -436,9 +546,9 @@ class Thread:
         message = message if self.takes_marks else without_mark(message)
         return message if slot is None else restated(self.message(slot), message)
 
-    def insert_results(self, results: Iterable[ToolMessage]) -> None:
+    def insert_results(self, results: Sequence[ToolMessage]) -> None:
         """Put results of tool calls where they belong, in the order of the calls; a late one replaces a placeholder."""
-        for result in results:
+        for result in self._by_calls(results):
             if (placeholder := self.placeholder_of(result.tool_call_id)) is not None and result.id not in self.slots:
                 self.rename(placeholder, result.id)
                 self.replace(placeholder, result)
@@ -446,9 +556,23 @@ class Thread:
             call, place = self.calls.get(result.tool_call_id), self.place_of_result(result.tool_call_id)
             if call is not None and self._answers_later(place, call):
                 place = call.owner
+                if place.walked is not None and place.walked[0] <= call.position and not place.walked[1].is_gone:
+                    place = place.walked[1]
                 while place.next is not None and not self._answers_later(place.next, call):
                     place = place.next
+                call.owner.walked = call.position, place
             self.insert(place, result)
+
+    def _by_calls(self, results: Sequence[ToolMessage]) -> list[ToolMessage]:
+        """Return results with those of known calls in the order of these, so that one walk finds the places of all."""
+        calls = self.calls
+        known = [at for at, each in enumerate(results) if each.tool_call_id in calls]
+        ordered = list(results)
+        for at, other in zip(
+            known, sorted(known, key=lambda at: calls[results[at].tool_call_id].position), strict=True
+        ):
+            ordered[at] = results[other]
+        return ordered
 
     def _answers_later(self, slot: MessageSlot, call: CallSlot) -> bool:
         """Return whether a message is the result of a later call of the same message."""
@@ -468,26 +592,47 @@ class Thread:
     def change(self, slot: MessageSlot | CallSlot, changes: dict[str, Any]) -> Change:
         """Give fields of a message or tool call new values."""
         slot.changes = {**(slot.changes or {}), **changes}
-        self.dirty.add(slot.owner if isinstance(slot, CallSlot) else slot)
+        if isinstance(slot, CallSlot):
+            self.touch(slot)
+        else:
+            self.dirty.add(slot)
         return MESSAGES
 
     def message(self, slot: MessageSlot) -> Message:
         """Return one message as it is now."""
         if slot in self.dirty:
             self.dirty.discard(slot)
-            self._view[slot.index] = slot.build()
+            self._view[self._index_of(slot)] = slot.build()
         return slot.model
 
     def messages(self) -> list[Message]:
         """Return all messages as they are now, in a list of the caller's own."""
         for slot in self.dirty:
-            self._view[slot.index] = slot.build()
+            self._view[self._index_of(slot)] = slot.build()
         self.dirty.clear()
-        if not self._is_in_order:
-            for index, slot in enumerate(self._walk()):
-                slot.index = index
-            self._view, self._is_in_order = [slot.model for slot in self._walk()], True
+        if len(self._gone) * _FEW_GONE > len(self._view):
+            self._renumber()
+        for slot in self._gone:
+            index = self._index_of(slot)
+            del self._view[index], self._keys[index]
+        self._gone.clear()
+        self._is_in_order = True
         return self._view.copy()
+
+    def _index_of(self, slot: MessageSlot) -> int:
+        """Return the position of a slot in the list of models."""
+        index, keys = slot.index, self._keys
+        if index >= len(keys) or keys[index] != slot.key:
+            slot.index = index = bisect_left(keys, slot.key)
+        return index
+
+    def _renumber(self) -> None:
+        """Make the list of models anew, without those that are gone."""
+        slots = list(self._walk())
+        for index, slot in enumerate(slots):
+            slot.index, slot.key = index, (index + 1) * self._step
+        self._view, self._keys = [slot.model for slot in slots], [slot.key for slot in slots]
+        self._gone.clear()
 
     def appended_to(self, count: int) -> Message | None:
         """Return the last message if it is one more at the end than there were at the last look; None if it is not."""
@@ -496,7 +641,7 @@ class Thread:
     def place_of_call(self, tool_call_id: str) -> tuple[int, int] | None:
         """Return the places of the message of a call, and of the call in it; None if messages have moved."""
         call = self.calls.get(tool_call_id)
-        return (call.owner.index, call.position) if call is not None and self._is_in_order else None
+        return (self._index_of(call.owner), call.position) if call is not None and self._is_in_order else None
 
     def warn(self, rule: str, event: Event, sentence: str) -> Change:
         """Record a warning about an event that changes nothing; `sentence` goes on from its type."""

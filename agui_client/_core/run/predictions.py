@@ -10,11 +10,11 @@ To change
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ag_ui.core import StepFinishedEvent
+from ag_ui.core import StepFinishedEvent, ToolCallEndEvent, ToolCallStartEvent
 
 from agui_client._core.protocol.schema import is_array, is_object
 from agui_client._core.protocol.traits import STATE_EVENTS
@@ -61,50 +61,92 @@ class Predictions:
 
     def __init__(self, outcome: OutcomeTracker, conversation: Conversation) -> None:
         self._outcome, self._conversation = outcome, conversation
-        self._announced: list[Prediction] = []
+        self._announced: dict[str, list[Prediction]] = {}
+        # The calls of the present run, which the outcome replaces with the next one.
+        self._calls: dict[str, None] | None = None
+        self._begin({})
+
+    def _begin(self, calls: dict[str, None]) -> None:
+        self._calls = calls
+        # The predictions that count now, by the ids of their calls; which of these have ended since the agent last sent
+        # the state; and the calls for which nothing counts any more.
         self._by_call: dict[str, list[Prediction]] = {}
+        self._ended: dict[str, None] = {}
         self._settled: set[str] = set()
+        # The open calls without a prediction, by their tools: some servers announce one behind the start of its call.
+        self._waiting: dict[str, dict[str, None]] = {}
+        self._tools: dict[str, str] = {}
 
     def announce(self, value: Any) -> None:
         """Take the value of a `PredictState` event, which replaces the one before for later calls."""
-        self._assign()
-        # Calls that ended before are not meant; one that has begun is: some servers announce it behind its start.
-        self._settled.update(self._outcome.ended_tool_call_ids - self._by_call.keys())
-        self._announced = list(_read(value))
-        # Only now, so that runs without predictions pay nothing.
+        if self._calls is not self._outcome.tool_call_ids:
+            self._watch()
+        self._announced = {}
+        for each in _read(value):
+            self._announced.setdefault(each.tool, []).append(each)
+        for tool, predictions in self._announced.items():
+            for tool_call_id in self._waiting.pop(tool, ()):
+                self._by_call[tool_call_id] = predictions
+
+    def live(self) -> Iterable[tuple[str, list[Prediction]]]:
+        """Return the predictions that count now, with the ids of their calls."""
+        is_live = self._calls is self._outcome.tool_call_ids and not self._outcome.is_terminal
+        return list(self._by_call.items()) if is_live else ()
+
+    def _watch(self) -> None:
+        """Follow the calls of the present run from now on, so that runs without predictions pay nothing."""
+        outcome, handlers = self._outcome, self._outcome.handlers
+        self._begin(outcome.tool_call_ids)
+        for tool_call_id in outcome.tool_call_ids.keys() - outcome.ended_tool_call_ids:
+            if (call := self._conversation.tool_call(tool_call_id)) is not None:
+                self._start(tool_call_id, call.function.name)
+        if StepFinishedEvent in handlers:
+            return
         for state_event in STATE_EVENTS:
-            self._outcome.handlers[state_event] = self._settle
-        self._outcome.handlers[StepFinishedEvent] = self._forget
+            handlers[state_event] = self._settle
+        handlers[StepFinishedEvent] = self._forget
+        note_start, note_end = handlers[ToolCallStartEvent], handlers[ToolCallEndEvent]
 
-    def live(self) -> Iterator[tuple[str, list[Prediction]]]:
-        """Yield the predictions that count now, with the ids of their calls."""
-        if self._outcome.is_terminal:
-            return
-        self._assign()
-        for tool_call_id in self._outcome.tool_call_ids:
-            if tool_call_id in self._by_call and tool_call_id not in self._settled:
-                yield tool_call_id, self._by_call[tool_call_id]
+        def start(event: ToolCallStartEvent) -> None:
+            """Take a call that starts."""
+            note_start(event)
+            self._start(event.tool_call_id, event.tool_call_name)
 
-    def _assign(self) -> None:
-        """Note what was announced for the calls that have begun since."""
-        if not self._announced:
+        def end(event: ToolCallEndEvent) -> None:
+            """Take a call that ends."""
+            note_end(event)
+            self._end(event.tool_call_id)
+
+        handlers[ToolCallStartEvent], handlers[ToolCallEndEvent] = start, end
+
+    def _start(self, tool_call_id: str, tool: str) -> None:
+        if self._calls is not self._outcome.tool_call_ids:
+            self._begin(self._outcome.tool_call_ids)
+        self._ended.pop(tool_call_id, None)
+        if tool_call_id in self._by_call or tool_call_id in self._settled:
             return
-        for tool_call_id in self._outcome.tool_call_ids:
-            call = self._conversation.tool_call(tool_call_id)
-            if call is not None and tool_call_id not in self._by_call and tool_call_id not in self._settled:
-                meant = [each for each in self._announced if each.tool == call.function.name]
-                if meant:
-                    self._by_call[tool_call_id] = meant
+        if tool in self._announced:
+            self._by_call[tool_call_id] = self._announced[tool]
+        else:
+            self._waiting.setdefault(tool, {})[tool_call_id] = None
+            self._tools[tool_call_id] = tool
+
+    def _end(self, tool_call_id: str) -> None:
+        if tool_call_id in self._by_call:
+            self._ended[tool_call_id] = None
+        elif (tool := self._tools.get(tool_call_id)) is not None:
+            self._waiting.get(tool, {}).pop(tool_call_id, None)
 
     def _settle(self, event: object) -> None:
         """Note that the agent has sent the state since the calls that have ended."""
-        self._assign()
-        self._settled.update(self._outcome.ended_tool_call_ids)
+        self._settled.update(self._ended)
+        for tool_call_id in self._ended:
+            self._by_call.pop(tool_call_id, None)
+        self._ended.clear()
 
     def _forget(self, event: object) -> None:
         """Note that announcements end with the step, as in the reference client."""
-        self._assign()
-        self._announced = []
+        self._announced = {}
 
 
 def _read(value: Any) -> Iterator[Prediction]:

@@ -432,12 +432,11 @@ def _text(run: Round, candidates: Sequence[Message]) -> str:
     partial.discard(answer)
     written = [each for each in reversed(outcome.text_message_ids) if each not in partial]
     streamed = map(run.conversation.text_of, written)
+    whole = outcome.restated_ids - partial
     restated = (
         message.content
         for message in reversed(candidates)
-        if isinstance(message, AssistantMessage)
-        and message.subagent_run_id is None
-        and message.id in outcome.restated_ids - partial
+        if isinstance(message, AssistantMessage) and message.subagent_run_id is None and message.id in whole
     )
     named = [run.conversation.text_of(answer)]
     return next((text for text in chain(streamed, restated, named) if text), "")
@@ -490,7 +489,7 @@ def _last_arguments(result: RunResult) -> Iterator[str]:
         if isinstance(message, ToolMessage):
             answered.add(message.tool_call_id)
         elif isinstance(message, AssistantMessage) and message.tool_calls:
-            calls = [call for call in message.tool_calls if call.id in answered - executed]
+            calls = [call for call in message.tool_calls if call.id in answered and call.id not in executed]
             yield from (call.function.arguments for call in calls)
             return
         elif not isinstance(message, ReasoningMessage):

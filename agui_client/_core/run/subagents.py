@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, overload
 
 from ag_ui.core import (
@@ -188,6 +189,7 @@ def subagent_results(rounds: Sequence[Round], conversation: Conversation, *, is_
         for each in conversation.messages
         if isinstance(each, AssistantMessage) and each.content
     }
+    read = _Texts(conversation)
     status: Any = "abandoned" if is_over else "running"
     records: list[SubagentResult] = []
     for subagent_run_id, (event, since) in started.items():
@@ -202,21 +204,36 @@ def subagent_results(rounds: Sequence[Round], conversation: Conversation, *, is_
         )
         if subagent_run_id in ended:
             closing, at = ended[subagent_run_id]
-            record = replace(_ended(record, closing, conversation), seconds=at - since)
+            record = replace(_ended(record, closing, read), seconds=at - since)
         records.append(record.because_of(failures.get(subagent_run_id)))
     return records
 
 
-def _ended(record: SubagentResult, closing: _End, conversation: Conversation) -> SubagentResult:
+class _Texts:
+    """The texts of a conversation that ends of subagents name: each is made once, as any number may name the same."""
+
+    def __init__(self, conversation: Conversation) -> None:
+        self._conversation = conversation
+        self.of_message: Callable[[str], str] = cache(conversation.text_of)
+        """Returns the text of a message by its id."""
+
+    @cached_property
+    def of_results(self) -> Mapping[str, str]:
+        """The text of the first result of each tool call that has one, by the id of the call."""
+        found: dict[str, str] = {}
+        for each in self._conversation.messages:
+            if isinstance(each, ToolMessage) and isinstance(each.content, str):
+                found.setdefault(each.tool_call_id, each.content)
+        return found
+
+
+def _ended(record: SubagentResult, closing: _End, read: _Texts) -> SubagentResult:
     """Return the record of a subagent that has ended."""
-    if (call := record.parent_tool_call_id) is not None and not record.text:
-        results = (
-            each for each in conversation.messages if isinstance(each, ToolMessage) and each.tool_call_id == call
-        )
-        record = replace(record, text=next((each.content for each in results if isinstance(each.content, str)), ""))
-    left = [conversation.text_of(each) for each in partial_message_ids(closing)]
-    said = conversation.text_of(answer_id(closing))
-    record = replace(record, text=said or next(filter(None, reversed(left)), "") or record.text)
+    named = [*reversed(partial_message_ids(closing))]
+    text = next(filter(None, map(read.of_message, [answer_id(closing), *named])), record.text)
+    if not text and record.parent_tool_call_id is not None:
+        text = read.of_results.get(record.parent_tool_call_id, "")
+    record = replace(record, text=text)
     if isinstance(closing, SubagentErrorEvent):
         return replace(record, status="abandoned" if closing.code == "cancelled" else "error", error=closing.message)
     is_waiting = closing.outcome is not None and closing.outcome.type == "suspended"
@@ -237,9 +254,9 @@ def answer_id(closing: _End | RunFinishedEvent) -> str:
 
 
 def partial_message_ids(closing: _End) -> list[str]:
-    """Return the ids of the messages that a subagent had written when it failed."""
+    """Return the ids of the messages that a subagent had written when it failed, each once."""
     found = extension_of(closing).get("partialMessageIds")
-    return [each for each in found if isinstance(each, str)] if is_array(found) else []
+    return list(dict.fromkeys(each for each in found if isinstance(each, str))) if is_array(found) else []
 
 
 def usage_of(run: Round) -> list[TokenUsage]:
@@ -267,15 +284,20 @@ def _usage_of_subagents(outcome: OutcomeTracker, of_tools: Collection[str]) -> l
     found = {each: reported_usage(end) for each, end in ended.items()}
     parents = {each: event.parent_subagent_run_id for each, (event, _) in outcome.subagents_started.items()}
 
+    included: dict[str, bool] = {}
+
     def is_included(subagent: str) -> bool:
         """Return whether a subagent around this one has reported."""
-        around, seen = parents.get(subagent), {subagent}
-        while around is not None and around not in seen:
-            if found.get(around):
-                return True
-            seen.add(around)
+        passed: list[str] = []
+        around: str | None = subagent
+        while around is not None and around not in included:
+            included[around] = False  # Also where subagents are around each other in a circle.
+            passed.append(around)
             around = parents.get(around)
-        return False
+        for each in reversed(passed):
+            parent = parents.get(each)
+            included[each] = parent is not None and (bool(found.get(parent)) or included.get(parent, False))
+        return included[subagent]
 
     return [each for subagent, usage in found.items() if not is_included(subagent) for each in usage]
 
