@@ -230,7 +230,7 @@ class _Texts:
 def _ended(record: SubagentResult, closing: _End, read: _Texts) -> SubagentResult:
     """Return the record of a subagent that has ended."""
     named = [*reversed(partial_message_ids(closing))]
-    text = next(filter(None, map(read.of_message, [answer_id(closing), *named])), record.text)
+    text = next((said for each in [answer_id(closing), *named] if (said := read.of_message(each))), record.text)
     if not text and record.parent_tool_call_id is not None:
         text = read.of_results.get(record.parent_tool_call_id, "")
     record = replace(record, text=text)

@@ -5,12 +5,17 @@ from __future__ import annotations
 import io
 import json
 import logging
+import re
+import time
 import traceback
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import anyio
 import pytest
+from ag_ui.core import TextMessageContentEvent
+from hypothesis import given
+from hypothesis import strategies as st
 
 pytest.importorskip("mcp", reason="needs the MCP SDK: pip install 'agui-client[mcp]'")
 
@@ -18,9 +23,11 @@ from mcp import MCPError
 from mcp.server.lowlevel import Server as ToolServer
 
 from agui_client import AGUIError, EventLog, HttpAgent, ToolsetError, validate
+from agui_client._core.ground.secrets import hidden_text, undecided_from
 from agui_client.doctor import as_html, as_junit, diagnose
 from agui_client.mcp import mcp_server
 from agui_client.recording import record
+from agui_client.recording._pieces import AnswerWriter
 from agui_client.testing import Reply, ScriptedAgent, agui_app, serve_bytes, state, text, turn
 from doctor.spoiled_server import Server
 from support.telemetry import spans_in_memory
@@ -108,6 +115,92 @@ def spans(value: Any, path: Path) -> str:
         with pytest.raises(AGUIError):
             HttpAgent(url, app=agui_app(ScriptedAgent(failing))).run_agent_sync(json.dumps(value))
         return "".join(span.to_json() for span in exporter.get_finished_spans())
+
+
+_NAME_ENDS = r"(?:value|content|authorization|cookie|key|token|secret|pass|password|passphrase|passwd|pwd|bearer)s?"
+_UNDECIDED = re.compile(
+    rf"""(?://[^\s/?#"'<>]*|{_NAME_ENDS}\s*|(?:bearer|basic)\s+[\w+/=.~-]*|(?<![a-z0-9])sk-[\w-]*)\Z""",
+    re.IGNORECASE | re.ASCII,
+)
+"""The same as `undecided_from` in one pattern, which looks at the rest of the text from each place."""
+_WORDS = (
+    "value",
+    "Key",
+    "bearer",
+    "basic",
+    "sk-",
+    "//",
+    "/",
+    "-",
+    "a",
+    " ",
+    "\n",
+    ":",
+    "@",
+    "?",
+    "1",
+    "s",
+    ".",
+    '"',
+    "_",
+)
+
+
+@given(st.lists(st.sampled_from(_WORDS), max_size=8).map("".join))
+def test_a_text_behind_which_a_secret_may_come_is_found_from_its_end(text: str) -> None:
+    begin, expected = undecided_from(text), _UNDECIDED.search(text)
+    assert (begin is None) == (expected is None)
+
+
+_PIECES = (
+    "value ",
+    "//a",
+    "sk-",
+    "-sk-a.",
+    " sk-",
+    "key ",
+    "bearer ",
+    "password=x ",
+    "\\u0041",
+    "value\\n",
+    "://a@",
+    "\\",
+)
+"""Pieces of texts that a reader may look at again and again."""
+_MADE_OF: tuple[Callable[[str, int], str], ...] = (
+    lambda piece, n: piece * n,
+    lambda piece, n: json.dumps({"name": "password", "value": [piece] * n}),
+    lambda piece, n: json.dumps([["password", piece]] * n),
+    lambda piece, n: '{"name":"password","value":' * 150 + json.dumps([piece] * n) + "}" * 150,
+    lambda piece, n: '{"name":"password",' + ",".join(['"value":' + json.dumps(piece)] * n) + "}",
+)
+"""Texts that are made of some pieces."""
+
+
+def _in_pieces(piece: str, n: int) -> None:
+    writer = AnswerWriter()
+    line = json.dumps({"event": {"type": "TEXT_MESSAGE_CONTENT", "messageId": "m", "delta": piece}})
+    event = TextMessageContentEvent(message_id="m", delta=piece)
+    for entries in (*(writer.add(line, event) for _ in range(n)), writer.finish()):
+        for each in entries:
+            each.redacted(None)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("piece", _PIECES)
+def test_a_text_that_is_four_times_as_long_is_redacted_in_four_times_the_time(piece: str) -> None:
+    def seconds(work: Callable[[int], object], n: int) -> float:
+        began = time.thread_time()
+        work(n)
+        return time.thread_time() - began
+
+    def read(make: Callable[[str, int], str]) -> Callable[[int], object]:
+        return lambda n: hidden_text(make(piece, 4 * n))
+
+    works: list[Callable[[int], object]] = [lambda n: _in_pieces(piece, n), *map(read, _MADE_OF)]
+    for work in works:
+        seconds(work, 100)
+        assert seconds(work, 4_000) <= 8 * seconds(work, 1_000) + 0.1
 
 
 OUTLETS = (recording, log, reports, checks, error, inspection, tool_server, spans)

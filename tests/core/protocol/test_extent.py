@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -36,7 +37,7 @@ from agui_client._core.protocol.patch import (
 from agui_client._core.protocol.request import prepare_input
 from agui_client._core.protocol.validation import Validator
 from agui_client._core.protocol.warnings import WarningLog
-from agui_client.testing import ScriptedAgent, patch, text, turn
+from agui_client.testing import ScriptedAgent, patch, state, text, turn
 
 DOUBLING = {"op": "copy", "from": "/a", "path": "/a/-"}
 
@@ -226,6 +227,40 @@ def test_what_a_patch_copies_and_takes_away_again_counts_too() -> None:
     there = {"op": "copy", "from": "/a", "path": "/b"}
     assert patched(document, *[there] * 50)["b"] == document["a"]
     assert "too much" in refusal(document, *[there] * 200)
+
+
+@pytest.mark.requirement("SNAP-5")
+@pytest.mark.parametrize("small", [{}, [], {"a": 1}], ids=str)
+def test_copies_take_no_more_memory_than_their_budget_and_what_an_operation_may_always_take(small: Any) -> None:
+    copies = [patch(*[{"op": "copy", "from": "/many", "path": "/copies/-"}] * 10)] * 40
+    many = state({"many": [small] * 90, "copies": []})
+    agent = ScriptedAgent(turn(many, *copies, many, *copies))
+    tracemalloc.start()
+    try:
+        warnings = agent.run_agent_sync("Hi").warnings
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 2 * LARGEST
+    assert "too much" in warnings[0].message
+
+
+@pytest.mark.requirement("SNAP-5")
+@pytest.mark.parametrize("renewed", [state({"a": ["x" * 100_000]}), text("More.")], ids=["by a snapshot", "not at all"])
+def test_the_patches_of_a_run_share_what_they_may_do_and_the_next_run_may_do_as_much(renewed: Any) -> None:
+    copies = [patch({"op": "copy", "from": "/a", "path": f"/b{at}"}) for at in range(60)]
+    agent = ScriptedAgent(*[turn(state({"a": ["x" * 100_000]}), *copies, renewed, *copies)] * 2)
+    said = [agent.run_agent_sync("Hi").warnings for _ in range(2)]
+    failed = [sum(each.count for each in warnings if each.rule == "SNAP-5") for warnings in said]
+    assert failed[0] == failed[1] > 15
+
+
+@pytest.mark.requirement("SNAP-5")
+def test_shifts_that_are_undone_count_as_much_as_those_that_stay() -> None:
+    added: dict[str, Any] = {"op": "add", "path": "/0", "value": 1}
+    said = outcomes(Document([0] * 200_000), [[*[added] * 40, {"op": "remove", "path": "/none"}]], 60)
+    assert "fits nothing" in said[0]
+    assert "shift too much" in said[-1]
 
 
 @pytest.mark.requirement("SNAP-2")
