@@ -14,6 +14,7 @@ _SOAK = {
     "AGUI_ALL_SPLITS": "1",
     "AGUI_BATCH_KILLS": "50",
     "AGUI_BATCH_ROWS": "2000",
+    "AGUI_BROWSER": "1",
     "AGUI_CLIENT_CUTS": "3",
     "AGUI_CLIENT_EVERY_VERB": "1",
     "AGUI_CLIENT_KILLS": "60",

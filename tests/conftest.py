@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from support.browser import Chromium, chromium
 from support.postgres import PostgresServer, postgres_server
 
 # The machines that run this are small and shared: a slow example is no failure.
@@ -49,6 +50,15 @@ def postgresql() -> Iterator[PostgresServer]:
     """Start one server per worker: to make one takes longer than most tests with it."""
     with postgres_server() as server:
         yield server
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Chromium]:
+    """Start one browser per module, where one is asked for: it takes a core from all other tests."""
+    if "AGUI_BROWSER" not in os.environ:
+        pytest.skip("takes AGUI_BROWSER=1, as .ci/run sets it, and Debian's Chromium")
+    with chromium() as found:
+        yield found
 
 
 @pytest.hookimpl(tryfirst=True)

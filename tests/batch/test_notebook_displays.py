@@ -17,7 +17,7 @@ from agui_client.batch import RowError, RowResult, run_many
 from agui_client.notebook import show
 from agui_client.notebook._content import bundle_of
 from agui_client.testing import ScriptedAgent, Step, text, turn
-from support.browser import chromium
+from support.browser import Chromium
 from support.cells import Cell, shown_cell
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def test_equal_failures_are_one_line_and_the_same_end_of_a_row(cell: Cell) -> No
     assert lines[-2].endswith(" | same")
 
 
-def test_a_click_on_a_head_sorts_the_table_and_the_next_turns_it_round(tmp_path: Path) -> None:
+def test_a_click_on_a_head_sorts_the_table_and_the_next_turns_it_round(browser: Chromium, tmp_path: Path) -> None:
     took = {"b": 10.0, "a": 9.5, "c": None}
     rows = [
         RowResult(number=number, key=key, agent="", row={}, prompt="hi", text=f"row {11 - number}", seconds=seconds)
@@ -105,8 +105,7 @@ def test_a_click_on_a_head_sorts_the_table_and_the_next_turns_it_round(tmp_path:
             seen.append("".join(page.locator("tbody tr td:first-child").all_inner_texts()))
         return seen
 
-    with chromium() as browser:
-        assert browser.visit(page, look) == (["bac", "cab", "bac", "cab", "bac"], [])
+    assert browser.visit(page, look) == (["bac", "cab", "bac", "cab", "bac"], [])
 
 
 def test_an_interrupt_in_a_notebook_is_one_short_message(cell: Cell) -> None:

@@ -22,7 +22,7 @@ from agui_client._cli.inspection_server import InspectorApp
 from agui_client.inspector._live_rows import LiveRows
 from agui_client.recording import Recording, record
 from agui_client.testing import Gate, Reply, ScriptedAgent, serve, serve_bytes, state, text, turn
-from support.browser import Chromium, chromium
+from support.browser import Chromium
 from support.programs import Program
 from support.waiting import LIMIT
 
@@ -165,12 +165,6 @@ def test_a_run_does_not_wait_for_the_page_of_a_long_recording(
             assert HttpAgent(front, timeout=LIMIT).run_agent_sync("Weather?").text == "18 degrees."
             is_over.set()
             view.result(LIMIT)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Generator[Chromium]:
-    with chromium() as found:
-        yield found
 
 
 def test_the_page_follows_a_run_while_it_goes_on(browser: Chromium, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from agui_client.notebook import ShownCall, renders
 from agui_client.notebook._style import STYLE
 from agui_client.recording import Recording, record
 from agui_client.testing import ScriptedAgent, text, turn
-from support.browser import FRAME, Chromium, chromium
+from support.browser import FRAME, Chromium
 from support.json_patches import applied, patch, value
 from weaves import spoil, weave
 
@@ -35,12 +35,6 @@ HOSTILE = (
     "{{script}}{{data}}"
 )
 ENDS = {"threadId": "t", "runId": "r"}
-
-
-@pytest.fixture(scope="module")
-def browser() -> Generator[Chromium]:
-    with chromium() as found:
-        yield found
 
 
 def written(folder: Path, *events: Json, messages: list[Json] | None = None) -> Path:

@@ -6,8 +6,6 @@ import asyncio
 import json
 import os
 import re
-import shutil
-import subprocess
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from itertools import pairwise
@@ -50,6 +48,7 @@ from agui_client.notebook._elements import COPYING
 from agui_client.notebook._inert_markdown import InertMarkdown
 from agui_client.teams import SequentialAgent
 from agui_client.testing import ScriptedAgent, interrupt, reasoning, text, tool_call, tool_result, turn
+from support.browser import Chromium
 from support.cells import Cell, shown_cell
 
 ATTRIBUTES = {"aria-label", "class", "dir", "href", "open", "role", "start", "style"}
@@ -399,10 +398,7 @@ document.title = `${document.documentElement.scrollWidth} ${wide.map(each => eac
 """
 
 
-def test_nothing_overflows_a_narrow_page(tmp_path: Path) -> None:
-    browser = shutil.which("chromium") or shutil.which("chromium-browser")
-    if browser is None:
-        pytest.skip("there is no Chromium to measure a page with")
+def test_nothing_overflows_a_narrow_page(browser: Chromium, tmp_path: Path) -> None:
     long = "x" * 300
     table = f"| {long} | b |\n|---|---|\n| c | {long} |\n\n```\n{long}\n```\n\n# {long}\n\n[{long}](http://a.example/{long})"
     call: Any = {"id": "c", "type": "function", "function": {"name": long, "arguments": json.dumps({long: long})}}
@@ -416,10 +412,8 @@ def test_nothing_overflows_a_narrow_page(tmp_path: Path) -> None:
     shown = bundle_of(Conversation("t", messages, {"a": {"b": [long, {long: [1]}]}}).snapshot())
     place = tmp_path / "page.html"
     place.write_text(f"<!doctype html><meta charset=utf-8><body>{shown['text/html']}{LOOK}", "utf-8")
-    options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}/profile"]
-    command = [browser, *options, "--window-size=600,800", "--dump-dom", place.as_uri()]
-    dom = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
-    title = dom.partition("<title>")[2].partition("</title>")[0]
+    title, complaints = browser.visit(place, lambda page: page.title(), width=600)
+    assert complaints == []
     width, _, wide = title.partition(" ")
     assert int(width) <= 600
     assert wide == ""

@@ -1,4 +1,7 @@
-"""The official client of TypeScript, and CopilotKit's runtime, under node; installed once and kept for later runs."""
+"""The official client of TypeScript, and CopilotKit's runtime, under node; installed once and kept for later runs.
+
+`PYTHONPATH=tests python -m support.typescript` installs the client before any test waits for it.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import hashlib
 import json
 import shutil
 import subprocess
+import sys
 import tempfile
 from contextlib import suppress
 from pathlib import Path
@@ -50,7 +54,7 @@ def folder_of(package: Path) -> Path:
 
 def _install(kept: Path, wanted: dict[str, Any]) -> None:
     if shutil.which("node") is None or (npm := shutil.which("npm")) is None:
-        pytest.skip("node and npm run the TypeScript client, and are not both on PATH")
+        pytest.skip("node and npm run the TypeScript client, and are not both on PATH; nothing else needs them")
     with tempfile.TemporaryDirectory(dir=kept.parent, prefix=f"{kept.name}-") as folder:
         made = Path(folder) / "made"
         made.mkdir()
@@ -59,6 +63,13 @@ def _install(kept: Path, wanted: dict[str, Any]) -> None:
         try:
             subprocess.run(command, cwd=made, capture_output=True, timeout=_INSTALLING, check=True)
         except subprocess.SubprocessError as error:
-            pytest.skip(f"npm cannot install {wanted['dependencies']}: {error}")
+            pytest.skip(f"npm cannot install {wanted['dependencies']}, which no other test needs: {error}")
         with suppress(OSError):  # another run was quicker
             made.rename(kept)
+
+
+if __name__ == "__main__":
+    try:
+        installed()
+    except pytest.skip.Exception as nothing:
+        sys.exit(f"{nothing}: the tests with the TypeScript client are SKIPPED")
