@@ -30,6 +30,7 @@ from pydantic_core import to_json
 
 from agui_client._core.protocol.schema import is_object
 from agui_client._core.run.subagents import JOURNAL, SIGNED, SubagentResult
+from agui_client._core.tools.approval import ToolDecision
 from agui_client._core.tools.decisions import for_any_caller
 from agui_client.errors import UsageError
 from agui_client.teams._id_scope import as_pointer, invocation_id, owner_key, split_invocation
@@ -70,9 +71,9 @@ class CallRecord(BaseModel):
     begun: list[str] = Field(default_factory=list[str])
     """The ids of the tool calls whose functions were called by the member, and have no result yet, as the team's caller
     has them."""
-    left: list[str] | None = None
-    """The ids of the calls of the same round that were not begun, as the team's caller has them; None if no such round
-    is to be gone on with."""
+    left: dict[str, ToolDecision | None] | None = None
+    """The decisions about the calls of the same round that were not begun, None without one, by the ids that the team's
+    caller has; None if no such round is to be gone on with."""
     last: str = ""
     """The id of the member's last message when the call ended or began to wait."""
     text: str = ""

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ag_ui.core import RunAgentInput
 
     from agui_client._core.run.ending import Checkpoint
+    from agui_client._core.tools.approval import ToolDecision
     from agui_client._core.verbs.async_run import AgentRun
     from agui_client.teams._call_journal import CallRecord
     from agui_client.teams._event_forwarder import EventForwarder
@@ -36,8 +37,9 @@ class InFlightCalls(NamedTuple):
 
     begun: list[str]
     """The calls whose functions were called, and that have no result."""
-    left: list[str] | None
-    """The calls of the same round that were not begun; None if the member cannot go on with such a round."""
+    left: dict[str, ToolDecision | None] | None
+    """The decisions about the calls of the same round that were not begun, by the ids of the calls; None if the member
+    cannot go on with such a round."""
 
 
 class Keep(Protocol):
@@ -70,9 +72,10 @@ def continuation_of(journal: CallRecord | None, input: RunAgentInput, ids: IdMap
     if journal is None or journal.left is None:
         return None
     own = {ids.up(call.id): call.id for _, call in tool_calls_in(input.messages)}
-    begun, waiting = ({own[each] for each in calls if each in own} for calls in (journal.begun, journal.left))
+    begun = {own[each] for each in journal.begun if each in own}
+    waiting = {own[each]: decision for each, decision in journal.left.items() if each in own}
     # Where the member failed in its process, its team has given the calls that were begun a placeholder for a result.
-    messages = [each for each in input.messages if not _is_placeholder_for(each, begun | waiting)]
+    messages = [each for each in input.messages if not _is_placeholder_for(each, begun | waiting.keys())]
     return Continuation.behind(input.model_copy(update={"messages": messages}), begun=begun, waiting=waiting)
 
 
@@ -174,7 +177,7 @@ class InFlightTools:
         records = [each for each in self._run.call.conversation.ledger if each.tool_call_id in open_ids]
         ours = [each for each in records if each.is_of_application]
         begun = [each.tool_call_id for each in ours if each.is_begun or each.is_asked]
-        left = [each.tool_call_id for each in ours if each.is_waiting]
+        left = {each.tool_call_id: each.decision for each in ours if each.is_waiting}
         if not (begun or checkpoint.results or (left and self._in_flight.left is not None)):
             # No tool of the round was called, so the run that asks for them may be made again.
             return _NO_CALLS
@@ -184,7 +187,8 @@ class InFlightTools:
         waits = waits or bool(checkpoint.members["pending_interrupts"] or checkpoint.members["kept_answers"])
         up = self._ids.up
         goes_on = self._has_round and not waits
-        return InFlightCalls([up(each) for each in begun], [up(each) for each in left] if goes_on else None)
+        decisions = {up(each): decision for each, decision in left.items()}
+        return InFlightCalls([up(each) for each in begun], decisions if goes_on else None)
 
     def _new_results(self, checkpoint: Checkpoint, open_ids: Collection[str]) -> list[ToolMessage]:
         """Return the results that the team's run has not sent: the member's events come when all tools have ended.
@@ -195,7 +199,10 @@ class InFlightTools:
         """
         results = {each.tool_call_id: each for each in checkpoint.members["messages"] if each.role == "tool"}
         results |= {each.tool_call_id: each for each in checkpoint.results}
-        done = [each for each in self._open_calls if each not in open_ids and each in results]
+        # Also of calls that were denied before a function of the round was called.
+        ended = dict.fromkeys([*self._open_calls, *(each.tool_call_id for each in checkpoint.results)])
+        new = [each for each in ended if each in results and not self.is_sent(results[each].id)]
+        done = [each for each in new if each not in open_ids]
         self._open_calls = [each for each in self._open_calls if each in open_ids]
         self._sent.update(results[each].id for each in done)
         return [results[each] for each in done]

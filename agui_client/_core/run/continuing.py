@@ -7,7 +7,7 @@ idempotent (TOOL-10, SEC-3), and then the next run is sent.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from agui_client._core.conversation.log import RunHistory
     from agui_client._core.run.ending import Checkpoint
     from agui_client._core.run.options import RunOptions
+    from agui_client._core.tools.approval import ToolDecision
     from agui_client._core.tools.toolset import CallTools
 
 
@@ -59,18 +60,27 @@ class Continuation(BaseModel, RequestSource):
         return cls(document=checkpoint.snapshot(), resume=list(checkpoint.resume), **about)
 
     @classmethod
-    def behind(cls, input: RunAgentInput, *, begun: Collection[str], waiting: Collection[str]) -> Continuation:
+    def behind(
+        cls, input: RunAgentInput, *, begun: Collection[str], waiting: Mapping[str, ToolDecision | None]
+    ) -> Continuation:
         """Return the place behind a run whose tools were at work.
 
         Args:
             input: An input with the conversation as it was then.
             begun: The ids of the calls whose functions were called.
-            waiting: The ids of the other calls that functions of this application answer.
+            waiting: The decisions about the other calls that functions of this application answer, by their ids.
         """
         statuses = dict.fromkeys(waiting, CallStatus.WAITING) | dict.fromkeys(begun, CallStatus.EXECUTING)
         own: dict[str, Any] = {"answered_by": AnsweredBy.APPLICATION}
         records = [
-            ToolCallRecord(tool_call_id=call.id, message_id=each.id, status=statuses[call.id], shown=call, **own)
+            ToolCallRecord(
+                tool_call_id=call.id,
+                message_id=each.id,
+                status=statuses[call.id],
+                shown=call,
+                decision=waiting.get(call.id),
+                **own,
+            )
             for each, call in tool_calls_in(input.messages)
             if call.id in statuses
         ]

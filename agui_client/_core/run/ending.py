@@ -301,6 +301,7 @@ class Saving:
         began = perf_counter()
         self._next_at = began + SAVE_SECONDS
         checkpoint = replace(checkpoint_of(call, following), is_at_end=is_at_end)
+        # No place to go on from: the call is over here, and all that was said and done in it was saved before.
         checkpoint = replace(checkpoint, call_id=None) if is_at_end else checkpoint
         # Nearly always a run is sent, and the block left, with what the last save has. While events arrive they change
         # state and messages in place, so that two checkpoints of that time cannot be compared.

@@ -3,18 +3,43 @@
     step = next_step(conversation, able)        # Ask, Work, Forget, Send or Stop
     ... the driver carries the step out, writes into the conversation what became of it, and asks again ...
 
-So a call that is cut off needs no record of its own: whoever opens the saved conversation asks the same question, and
-goes on. What the conversation does not know is in `Able`: what this side can do, and what it has tried in vain.
+Theory of operation. The conversation has every fact: a call's status and the decision about it in the ledger, an
+answer to an interrupt in `kept_answers`, a result among the messages. What it does not have is in `Able`: what this
+side can do, what nobody has answered, and whether a run is due.
 
     an interrupt      pending ──Ask──▶ kept answer ──Send──▶ (gone)
     a tool call       WAITING ──Work──▶ WAITING + decision ─▶ EXECUTING ──▶ ANSWERED ──Send──▶ (reported)
                                                               EXECUTING ──▶ ASKED ──▶ ASKED + answer ──Work──▶ EXECUTING
                       EXECUTING, in a process that is gone ──Forget──▶ EXECUTING + placeholder ──Send──▶
 
+Each save but the one at the end of a call is a place: another process that opens it asks the same question. Where the
+process ended, the last save says what follows for each call:
+
+    saved as             by the save                              in the next process
+    WAITING              before a rule or a person is asked       Work: they are asked, as they have not answered
+    WAITING + approval   while the call waits for its turn        Work: its function is called, with the arguments that
+                                                                  were approved; nobody is asked
+    WAITING + denial     that came next, whatever it was for      Work: the agent gets the reason; nobody is asked
+    EXECUTING            before the function is called            Forget: the effect is unknown, and the function is not
+                                                                  called, unless its tool is idempotent and needs no
+                                                                  approval
+    ASKED                that came after the tool's question      Ask; without `answer=` the call waits for its caller
+    ASKED + answer       when the person has answered             Work: the function is called again with the answer
+    a result             of results, with the run that is next    Send
+    an answer kept       when the person has answered             Ask for those that are missing, and then Send
+
+So a process that ends between an approval and its call leaves the call either WAITING, before the approval was saved,
+and the person is asked again; or WAITING with the approval, and the function is called; or EXECUTING, and nobody knows
+whether it was: the agent is told so, once, before anything else begins. A function is never called a second time on one
+approval. A decision counts for the call as it was shown, and for no other: it goes when the call is cut off or changed
+(`Conversation.decision`), and when the call of the verb is stopped before the function has begun. A wait that is
+cancelled takes nothing back, as it may be the end of the process.
+
 To change
 
 - what happens between two runs of a call, or as a cut call goes on: `role_of` and `next_step` here, which
-  `tests/core/run/test_next_step.py` goes through; `between_runs` carries the steps out
+  `tests/core/run/test_next_step.py` goes through; `between_runs` carries the steps out, and
+  `tests/core/run/test_cut_calls.py` kills calls behind each save
 """
 
 from __future__ import annotations

@@ -213,7 +213,7 @@ class RunAttempt:
     async def _save(self, checkpoint: Checkpoint) -> None:
         """Store a checkpoint, if a run can go on from it: before it is sent, and while tools or members are at work."""
         is_sent = checkpoint.run_id is not None and checkpoint.run_id == self._saved_run_id
-        if checkpoint.call_id is None or (is_sent and not _has_journal(checkpoint)) or _is_only_asking(checkpoint):
+        if checkpoint.call_id is None or (is_sent and not _has_journal(checkpoint)):
             return
         self._saved_run_id = checkpoint.run_id
         place = Continuation.of(checkpoint).model_dump_json(by_alias=True)
@@ -263,17 +263,6 @@ class RunAttempt:
             return None
         messages, state = before
         return [MESSAGES.dump_python([*messages], mode="json", by_alias=True, exclude_none=True), state]
-
-
-def _is_only_asking(checkpoint: Checkpoint) -> bool:
-    """Return whether a call is about to ask a person, and has done nothing else behind its last run."""
-    members = checkpoint.members
-    is_at_work = checkpoint.run_id or checkpoint.results or members["kept_answers"]
-    return bool(members["pending_interrupts"]) and not is_at_work and not any(map(_is_begun, members["tool_calls"]))
-
-
-def _is_begun(record: Any) -> bool:
-    return bool(record.is_begun)
 
 
 def _has_journal(checkpoint: Checkpoint) -> bool:

@@ -123,7 +123,7 @@ def call_of(thread_id: str, entries: Sequence[str], call_id: str) -> StoredCall 
 
     Its place is the end of the thread: what was saved is never taken back. Only what the agent has said since a run was
     sent is, as the run is sent again; of a team that is at work not even that, as its journal says what its members
-    have done. A call that was about to end, or to ask a person here, goes back to before its last run.
+    have done. A call that was about to end goes back to before its last run.
 
     Args:
         thread_id: The id of the thread.
@@ -144,24 +144,13 @@ def call_of(thread_id: str, entries: Sequence[str], call_id: str) -> StoredCall 
             continue
         before, run_id = run_id, members["run"] and members["run"]["run_id"]
         first = first or number
-        is_place = run_id != before if run_id is not None else not _is_only_asking(entry, log)
-        if is_place or has_journal(members["state"]):
+        if run_id is None or run_id != before or has_journal(members["state"]):
             place = number
     if not place:
         return None
     beginning = add_up(entries[:first])
     going_on = Continuation.of(checkpoint_of(thread_id, add_up(entries[:place])))
     return StoredCall((beginning["messages"], beginning["state"]), going_on)
-
-
-def _is_only_asking(entry: Entry, log: Log) -> bool:
-    """Return whether a save has nothing but the end of a run that asks people here: the run is sent again."""
-    return (
-        bool(log.latest["pending_interrupts"])
-        and "results" not in entry
-        and "kept_answers" not in entry.get("values", {})
-        and not any(each.is_begun for each in log.members["tool_calls"])
-    )
 
 
 def cut(entries: Sequence[str], at: str | Branch | CutPlace) -> Cut:

@@ -110,12 +110,12 @@ def test_only_the_end_of_a_run_that_is_done_undoes_an_abort(reason: Reason) -> N
 
 def test_only_the_engine_the_end_of_a_run_and_the_end_of_a_call_move_phases() -> None:
     movers: defaultdict[str, set[str]] = defaultdict(set)
-    package = Path(state.__file__).parents[3]
+    package = Path(state.__file__).parents[2]
     mention = re.compile(rf"state\.({'|'.join([*_MOVES, 'phase'])})\b")
     for path in package.rglob("*.py"):
         text = path.read_text(encoding="utf-8")
         for function in ast.walk(ast.parse(text if mention.search(text) else "")):
-            # A team has a state of its own; outside of `_run`, that of a call is `call.state`.
+            # A team has a state of its own; outside of `_core/run`, that of a call is `call.state`.
             if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
                 where = path.relative_to(package).as_posix()
                 moves = {_moved(node, is_in_run=where.startswith("_core/run/")) for node in ast.walk(function)} - {""}

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeAlias
 
 import anyio
 import pytest
@@ -13,28 +15,37 @@ from ag_ui.core import (
     AssistantMessage,
     FunctionCall,
     Interrupt,
+    RunAgentInput,
     RunFinishedInterruptOutcome,
     ToolCall,
+    ToolMessage,
     UserMessage,
 )
 
 from agui_client import (
+    AbstractAgent,
     ApprovalRequest,
     Approve,
     ConversationSnapshot,
     Deny,
     Resolve,
+    RunObserver,
     ToolContext,
+    ToolExecution,
     ToolLimits,
     tool,
 )
 from agui_client._core.conversation.conversation import Conversation
 from agui_client._core.conversation.ledger import AnsweredBy, CallStatus, Ledger, ToolCallRecord
 from agui_client._core.run.continuing import Continuation
+from agui_client.errors import ThreadStoreError
+from agui_client.store import MemoryStore, Store, ThreadInfo
+from agui_client.teams import ParallelAgent, SequentialAgent
 from agui_client.testing import ScriptedAgent, Turn, text, tool_call, turn
-from agui_client.types import Checkpoint, ToolDecision
+from agui_client.types import Checkpoint, RunScope, ToolDecision
 
 pytestmark = pytest.mark.anyio
+_Round: TypeAlias = "list[tuple[str, dict[str, Any]]]"
 
 
 class _KilledError(BaseException):
@@ -55,7 +66,7 @@ class _World:
         if self.kill_at is not None and len(self.saved) >= self.kill_at:
             raise _KilledError
 
-    def agent(self, *turns: Turn) -> ScriptedAgent:
+    def agent(self, *turns: Any, **options: Any) -> ScriptedAgent:
         """A process with the tools and the people."""
 
         @tool(approval="always")
@@ -86,7 +97,7 @@ class _World:
             self.asked[interrupt.message or interrupt.id] += 1
             return Resolve("Rome")
 
-        people: dict[str, Any] = {"approve": approve, "answer": answer}
+        people: dict[str, Any] = {"approve": approve, "answer": answer, **options}
         limits = ToolLimits(at_once=1)
         return ScriptedAgent(*turns, tools=[pay, look, trip], tool_limits=limits, **people).save_with(self.save)
 
@@ -150,6 +161,162 @@ async def test_behind_each_save_a_call_goes_on_and_asks_nobody_what_was_said_bef
         assert len([each for each in after if each.startswith("unknown")]) == unknown, where
         if not begun:
             assert (after, second.messages[-1].content) == (_results(expected), "Done."), where
+
+
+# --- the same for members of teams and stored threads, whose agents find out from their conversation what to do next
+
+_LARGE = partial(pytest.param, marks=pytest.mark.soak)
+_ASKS = "asks"
+_LOOK: _Round = [("look", {"at": "x"})]
+_ROUNDS: dict[str, list[_Round]] = {
+    "plain": [],
+    "a tool": [_LOOK],
+    "an approval": [[("pay", {"to": "ada"})]],
+    "an edit": [[("pay", {"to": "old"})]],
+    "a denial": [[("pay", {"to": "dear"})]],
+    "payments": [[("pay", {"to": each}) for each in ("ada", "dear", "old", "bob")]],
+    "an interrupt": [[(_ASKS, {"i": "First?", "j": "Second?"})]],
+    "a question": [[("trip", {})]],
+    "two rounds": [_LOOK, [("pay", {"to": "ada"})]],
+}
+
+
+def _member(world: _World, name: str, rounds: Sequence[_Round]) -> ScriptedAgent:
+    """An agent that does what is left of its rounds, by what its conversation has."""
+
+    async def play(input: RunAgentInput) -> AsyncIterator[Turn]:
+        done = {each.tool_call_id.rpartition("/")[2] for each in input.messages if each.role == "tool"}
+        for number, calls in enumerate(rounds):
+            if calls[0][0] == _ASKS:
+                if input.resume:
+                    break
+                asked = [Interrupt(id=key, reason="r", message=words) for key, words in calls[0][1].items()]
+                yield turn(outcome=RunFinishedInterruptOutcome(type="interrupt", interrupts=asked))
+                return
+            made = {f"{name}-{number}-{at}": each for at, each in enumerate(calls)}
+            if missing := made.keys() - done:
+                ids = [each for each in made if each in missing]
+                yield turn(*(tool_call(made[each][0], made[each][1], tool_call_id=each) for each in ids))
+                return
+        yield turn(text("Done."))
+
+    return world.agent(play, agent_id=name).save_with(None)
+
+
+_TEAMS: dict[str, Callable[[_World, Sequence[_Round]], AbstractAgent]] = {
+    "agent": lambda world, rounds: _member(world, "a", rounds),
+    "team": lambda world, rounds: SequentialAgent(_member(world, "z", []), _member(world, "a", rounds)),
+    "team in a team": lambda world, rounds: SequentialAgent(
+        SequentialAgent(_member(world, "a", rounds), agent_id="inner"), _member(world, "z", []), agent_id="outer"
+    ),
+    "side by side": lambda world, rounds: ParallelAgent(
+        _member(world, "a", rounds), _member(world, "b", [[("look", {"at": "b"})]])
+    ),
+}
+
+
+def _given(document: ConversationSnapshot) -> set[str]:
+    """What people have said by a document: its ledger, its results, or the journal of a team."""
+    made = [each for message in document.messages for each in getattr(message, "tool_calls", None) or ()]
+    payees = {_own(each.id): json.loads(each.function.arguments).get("to", "") for each in made}
+    decided = [each.tool_call_id for each in document.tool_calls if each.decision is not None]
+    decided += [each.tool_call_id for each in document.messages if isinstance(each, ToolMessage)]
+    said = {payees[_own(each)] for each in (*decided, *_decided_in(document.state))}
+    questions = [each.question for each in document.tool_calls if each.question is not None]
+    said |= {"Where to?" for each in questions if each.given is not None}
+    words = {"i": "First?", "j": "Second?"}
+    return said | {words[each.interrupt_id] for each in document.kept_answers}
+
+
+def _own(tool_call_id: str) -> str:
+    """The id of a call as the member that made it has it."""
+    return tool_call_id.rpartition("/")[2]
+
+
+def _decided_in(value: Any) -> list[str]:
+    """The calls of members that were decided about and not begun, by the journals in a state."""
+    if not isinstance(value, dict):
+        return []
+    left = [key for key, decision in (value.get("left") or {}).items() if decision is not None]
+    return left + [key for each in value.values() for key in _decided_in(each)]
+
+
+async def _killed(world: _World, calling: Awaitable[object]) -> None:
+    with pytest.raises((_KilledError, BaseExceptionGroup, ThreadStoreError)), anyio.fail_after(10):
+        await calling
+    world.kill_at = None
+
+
+@pytest.mark.parametrize("name", _ROUNDS)
+@pytest.mark.parametrize("place", [_LARGE(each) if each in ("team", "side by side") else each for each in _TEAMS])
+@pytest.mark.parametrize("is_stored", [False, _LARGE(True)], ids=["saved", "stored"])
+@pytest.mark.requirement("SEC-3", "TOOL-10", "INT-7")
+async def test_behind_each_save_a_member_goes_on_and_asks_nobody_what_was_saved(
+    name: str, place: str, *, is_stored: bool
+) -> None:
+    def agent(world: _World) -> AbstractAgent:
+        return _TEAMS[place](world, _ROUNDS[name])
+
+    whole = _World()
+    await agent(whole).save_with(whole.save).run_agent("Hi")
+    expected, total = _results(whole.saved[-1][2]), len(whole.saved)
+    for at in range(1, total):
+        world = _World()
+        world.kill_at = at
+        if is_stored:
+            document = await _killed_in_store(world, agent(world))
+        else:
+            await _killed(world, agent(world).save_with(world.save).run_agent("Hi"))
+            document = world.saved[-1][2]
+        given, before = _given(document), Counter(world.asked)
+        second = agent(world)
+        second.restore(document)
+        await second.run_agent()
+        where = f"{name}, {place}, behind save {at}"
+        assert not [key for key, count in world.called.items() if count > whole.called[key]], where
+        assert not [key for key in given if world.asked[key] > before[key]], where
+        results = _results(second.snapshot())
+        unknown = [each for each in results if each.startswith("unknown")]
+        assert len(results) == len(expected), where
+        assert not (Counter(results) - Counter([*expected, *unknown])), where
+        assert second.messages[-1].content == "Done.", where
+
+
+@pytest.mark.parametrize("place", ["team", "team in a team", "side by side"])
+async def test_what_is_decided_about_calls_of_a_member_is_in_its_teams_journal_while_they_wait(place: str) -> None:
+    world = _World()
+    await _TEAMS[place](world, _ROUNDS["payments"]).save_with(world.save).run_agent("Hi")
+    waiting = [({*map(_own, _decided_in(each.state))}, _results(each)) for _, _, each in world.saved]
+    # The approval of the last call, and the denial, which is a result, while the first two payments are made.
+    assert any("a-0-3" in decided and "too dear" in results for decided, results in waiting)
+    assert len([decided for decided, _ in waiting if "a-0-3" in decided]) > 1
+
+
+async def _killed_in_store(world: _World, agent: AbstractAgent) -> ConversationSnapshot:
+    """Run an agent in a stored thread whose process ends behind one of its writes; return what the thread has then."""
+
+    class Connection(MemoryStore):
+        """The same threads, as a process uses them that is killed."""
+
+        async def append(self, owner: str, info: ThreadInfo, *given: Any, **about: Any) -> bool:
+            if world.kill_at is not None and len(world.saved) >= world.kill_at:
+                raise ThreadStoreError("killed")
+            is_written = await super().append(owner, info, *given, **about)
+            world.saved.append((False, {*world.asked}, ConversationSnapshot(thread_id="t")))
+            if len(world.saved) == world.kill_at:
+                raise ThreadStoreError("killed")
+            return is_written
+
+    threads = Store(Connection()).threads
+
+    async def run() -> None:
+        async with threads.open("t", agent) as opened:
+            await opened.run_agent("Hi")
+
+    await _killed(world, run())
+    found = await threads.get("t")
+    assert found is not None
+    return found.conversation
 
 
 async def test_an_approval_is_saved_while_its_call_waits_for_its_turn() -> None:
@@ -250,6 +417,23 @@ async def test_a_stop_is_the_last_word_about_calls_that_were_approved_and_not_be
                 await anyio.sleep(0.01)
         agent.abort_run()
     assert [each.decision is not None for each in agent.snapshot().tool_calls] == [True, False]
+
+
+async def test_what_was_done_in_a_call_that_is_stopped_is_saved_as_a_place_before_the_end_of_the_call() -> None:
+    saved: list[tuple[bool, list[str]]] = []
+
+    class Stopping(RunObserver):
+        def on_tool_execution(self, _run: RunScope, execution: ToolExecution) -> None:
+            if execution.status == "succeeded":
+                agent.abort_run()
+
+    async def save(checkpoint: Checkpoint) -> None:
+        saved.append((checkpoint.call_id is not None, _results(checkpoint.snapshot())))
+
+    agent = _World().agent(turn(tool_call("look", {"at": "x"}))).save_with(save)
+    agent.add_observer(Stopping())
+    assert (await agent.run_agent("Hi")).aborted
+    assert saved[-2:] == [(True, ["saw x"]), (False, ["saw x"])]
 
 
 def _decided(name: str = "pay") -> tuple[Conversation, ToolCallRecord]:
