@@ -258,6 +258,14 @@ def _trace_headers() -> Mapping[str, str]:
     return trace_headers()
 
 
+def _sending() -> AbstractContextManager[None]:
+    if "opentelemetry.trace" not in sys.modules:
+        return nullcontext()
+    from agui_client._otel import without_inner_span
+
+    return without_inner_span()
+
+
 def _attempt_span(thread_id: str, run_id: str, number: int, stored: Mapping[str, str]) -> _plugs.AttemptSpan | None:
     if "opentelemetry.trace" not in sys.modules:
         return None
@@ -301,6 +309,7 @@ _plugs.INCOMING_TRACES[:] = [_incoming_trace]
 _plugs.METRICS[:] = [_measure]
 _plugs.TRACE_HEADERS[:] = [_trace_headers]
 _plugs.ATTEMPT_SPANS[:] = [_attempt_span]
+_plugs.SENDING[:] = [_sending]
 _plugs.DISPLAYS[:] = [_displayed]
 _plugs.PAGES[:] = [_page]
 _plugs.BARS[:] = [_bar]

@@ -20,7 +20,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from opentelemetry import metrics, propagate, trace
+from opentelemetry import context, metrics, propagate, trace
 from opentelemetry.context import attach, create_key, detach, get_current, get_value, set_value
 from opentelemetry.trace import Link, ProxyTracerProvider, SpanKind, StatusCode
 
@@ -72,6 +72,8 @@ _LONGEST_NAME = 100
 """The most characters of the name of a model or provider, which the server chose."""
 _FIRST = "first-"
 """The prefix of the headers of a stored trace that are about the first attempt at the run."""
+_SUPPRESSED: str = getattr(context, "_SUPPRESS_HTTP_INSTRUMENTATION_KEY", "suppress_http_instrumentation")
+"""The key under which OpenTelemetry's instrumentation of HTTP libraries looks whether to make a span."""
 _ATTEMPT = create_key("agui_client.attempt")
 """The key under which a context has the span of the request that its task posts: one run may post several at once."""
 
@@ -106,6 +108,20 @@ def trace_headers() -> dict[str, str]:
     propagate.inject(headers)
     headers.pop("baggage", None)
     return headers
+
+
+@contextmanager
+def without_inner_span() -> Generator[None]:
+    """Have an HTTP library that is instrumented make no span of its own for a request that has one here."""
+    match get_value(_ATTEMPT):
+        case (_, _Span() as span) if span.span.get_span_context().is_valid:
+            token = attach(set_value(_SUPPRESSED, True))
+            try:
+                yield
+            finally:
+                detach(token)
+        case _:
+            yield
 
 
 class StoredAttemptSpan:

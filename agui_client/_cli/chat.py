@@ -71,7 +71,7 @@ def chat_with(settings: AgentSettings, tools: ToolSource, *, introduction: str =
     """
     console = drawing_board()
     view: View = PlainView(answers=sys.stdout, notes=sys.stderr) if console is None else LiveView(console)
-    WarningLines(view.note).install()
+    WarningLines(view.note).install(shows_texts=True)
     lines: Lines = TypedLines(SLASH_COMMANDS) if sys.stdin.isatty() else GivenLines()
     beside = LinesBeside() if lines.is_typed else None
 

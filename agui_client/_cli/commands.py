@@ -293,7 +293,7 @@ async def _run(settings: RunSettings, *, verbose: bool, as_json: bool, record_to
     from agui_client.terminal._watching import watch
 
     view = PlainView(answers=None if as_json else sys.stdout, notes=sys.stderr, verbose=verbose)
-    WarningLines(view.note).install()
+    WarningLines(view.note).install(shows_texts=True)
     try:
         result = await watch(settings.stream(record_to), view)
     except AGUIError as error:

@@ -39,6 +39,8 @@ INCOMING_TRACES: list[Callable[[Mapping[str, str]], AbstractContextManager[None]
 """Functions that make the trace in the headers of an incoming request the current one, for a block."""
 TRACE_HEADERS: list[Callable[[], Mapping[str, str]]] = []
 """Functions that return the current trace as headers, to be stored with a run."""
+SENDING: list[Callable[[], AbstractContextManager[None]]] = []
+"""Functions that make a block in which an HTTP library sends a request."""
 ATTEMPT_SPANS: list[Callable[[str, str, int, Mapping[str, str]], AttemptSpan | None]] = []
 """Functions of a thread, a run, a number and a stored trace that begin the span of an attempt at a stored run."""
 

@@ -194,7 +194,7 @@ class Batch(Displayed, Generic[ParsedT]):
         jobs: Sequence[_Job],
         place: Place,
         at_once: int,
-        journal: Callable[[], Journal] | None,
+        journal: Callable[..., Journal] | None,
         parse: Any,
         pace: Pace,
         retry: RowRetry,
@@ -230,6 +230,11 @@ class Batch(Displayed, Generic[ParsedT]):
 
     def __iter__(self) -> Generator[RowResult[ParsedT]]:
         return self._results_sync()
+
+    def hide_secrets_in_journal(self) -> None:
+        """Write the lines of the journal without secrets, so that what the next start reads has none either."""
+        if self._open_journal is not None:
+            self._open_journal = partial(self._open_journal, hides_secrets=True)
 
     async def _results_shown(self) -> AsyncGenerator[RowResult[ParsedT]]:
         with shown_while(self):
@@ -434,7 +439,7 @@ def _options_of_many(options: RunOptions, agents: Iterable[AgentSource | str]) -
     return given
 
 
-def _journal_opener(path: str | Path | None, *, rerun_failed: bool) -> Callable[[], Journal] | None:
+def _journal_opener(path: str | Path | None, *, rerun_failed: bool) -> Callable[..., Journal] | None:
     """Return the function that opens the journal when the loop begins; None without a journal."""
     if path is not None:
         return partial(Journal, Path(path), rerun_failed=rerun_failed)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import TypeAdapter
 
 from agui_client._core.ground.files import replacing
+from agui_client._core.ground.secrets import hidden_line
 from agui_client._core.protocol.patch import parse_json
 from agui_client.batch._results import JournalLine, error_of, from_line
 from agui_client.batch._rows import Row
@@ -41,22 +42,23 @@ _ANYTHING: TypeAdapter[Any] = TypeAdapter(Any)
 
 
 class Journal:
-    """The journal in a file, which is made if it does not exist; as a block, closed at its end.
+    """The journal in a file, which is made for its owner alone if it does not exist; as a block, closed at its end.
 
     Args:
         path: The file.
         rerun_failed: Whether lines of failed rows are removed, so that these rows are run again.
+        hides_secrets: Whether lines are written without secrets, as those of recordings are.
 
     Raises:
         UsageError: The file cannot be read or written, is no journal, or another program has it.
     """
 
-    def __init__(self, path: Path, *, rerun_failed: bool = False) -> None:
-        self.path = path
+    def __init__(self, path: Path, *, rerun_failed: bool = False, hides_secrets: bool = False) -> None:
+        self.path, self._hides_secrets = path, hides_secrets
         self.lines: dict[tuple[str, str], Mapping[str, Any]] = {}
         """The lines by key and agent."""
         try:
-            self._file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
+            self._file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o600)
         except OSError as error:
             raise UsageError(f"the journal {path} cannot be opened: {error.strerror}") from error
         try:
@@ -82,7 +84,8 @@ class Journal:
         Raises:
             OSError: The disk is full, or failed; nothing of the line is left.
         """
-        line = left = memoryview(_line_of(done))
+        text = _line_of(done)
+        line = left = memoryview(hidden_line(text.decode()).encode() if self._hides_secrets else text)
         try:
             while left:
                 left = left[os.write(self._file, left) :]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import os
 from collections.abc import Callable, Iterable, Mapping
 from numbers import Number
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pydantic_core import to_json, to_jsonable_python
 
-from agui_client._core.ground.files import replacing
+from agui_client._core.ground.files import replacing, usual_mode
 from agui_client.batch._rows import arrow_library, is_missing, quoted
 from agui_client.errors import UsageError
 
@@ -60,7 +59,7 @@ def write_table(results: Iterable[RowResult], path: str | Path) -> None:
     path = Path(path)
     write = table_writer(path)
     rows = table(results)
-    with replacing(path, path.stat().st_mode if path.exists() else 0o666 & ~_umask()) as draft:
+    with replacing(path, path.stat().st_mode if path.exists() else usual_mode(path.absolute().parent)) as draft:
         write(rows, draft)
 
 
@@ -111,12 +110,6 @@ def _rank(name: str) -> int:
     if name.startswith(_USAGE):
         return len(_OWN)
     return _OWN.index("parsed" if name.startswith(_PARSED) else name)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def _write_csv(rows: list[dict[str, Any]], path: Path) -> None:

@@ -164,6 +164,7 @@ class Plan:
             **of_batch,
         )
         """The batch."""
+        self.batch.hide_secrets_in_journal()
 
     def add(self, done: RowResult[Trial]) -> Outcome:
         """Judge a conversation that is finished, and keep it if it failed."""

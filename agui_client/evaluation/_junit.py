@@ -1,12 +1,16 @@
-"""The outcomes of an evaluation as a JUnit file, which CI systems read."""
+"""The outcomes of an evaluation as a JUnit file without secrets, which CI systems read and store."""
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.etree.ElementTree import Element, ElementTree, SubElement
+
+from agui_client._core.ground.secrets import hidden_text
+from agui_client.evaluation._trials import lines_of
 
 if TYPE_CHECKING:
     from agui_client.evaluation._outcomes import Evaluation, Outcome
@@ -40,10 +44,17 @@ def _add_case(suite: Element, outcome: Outcome) -> None:
     case.set("time", f"{seconds:.3f}")
     if not outcome.passed:
         kind = "failure" if outcome.error is None else "error"
-        message = "; ".join(outcome.failed) if outcome.error is None else outcome.error.type
-        SubElement(case, kind, message=_xml(message)).text = _xml(str(outcome))
+        names = [*outcome.failed] if outcome.error is None else [outcome.error.type]
+        SubElement(case, kind, message=_xml("; ".join(map(hidden_text, names)))).text = _shown(
+            "\n  ", [outcome.title, *outcome.reasons]
+        )
     if outcome.trial is not None and not outcome.passed:
-        SubElement(case, "system-out").text = _xml(outcome.trial.transcript)
+        SubElement(case, "system-out").text = _shown("\n", lines_of(outcome.trial))
+
+
+def _shown(between: str, parts: Iterable[str]) -> str:
+    """Join parts of an outcome without their secrets: where one is hidden as a whole, the others stay."""
+    return _xml(between.join(map(hidden_text, parts)))
 
 
 def _xml(text: str) -> str:

@@ -136,7 +136,7 @@ class Trial(Record):
     @property
     def transcript(self) -> str:
         """The conversation as text: what each side said, tool calls with their results, and questions."""
-        return "\n".join(line for turn in self.turns for line in _lines(turn))
+        return "\n".join(lines_of(self))
 
     def add(self, prompt: str, result: RunResult, messages: list[Message], seconds: float) -> None:
         """Add a turn.
@@ -162,6 +162,12 @@ class Trial(Record):
         )
         self.usage += result.usage
         self.state = result.state
+
+
+def lines_of(trial: Trial) -> Iterator[str]:
+    """Yield the parts of a transcript: each is what one side said, a call, or a question."""
+    for turn in trial.turns:
+        yield from _lines(turn)
 
 
 def _lines(turn: Turn) -> Iterator[str]:

@@ -22,6 +22,7 @@ from mcp import Client, MCPError, StdioServerParameters
 
 from agui_client._core.ground.secrets import secrets_sent
 from agui_client._core.protocol.schema import is_a
+from agui_client._core.tools.context import log_failure
 from agui_client._core.tools.json_schema import with_defaults
 from agui_client._core.tools.questions import DeclinedError, UnansweredError
 from agui_client._core.tools.toolset import Toolset
@@ -289,8 +290,8 @@ class MCPToolset(Toolset):
                 return _unanswered(error.message)
             except ToolError as error:
                 return _unanswered(f"{error.message} The question was: {params.message}")
-            except Exception:
-                _logger.exception("a question of the tool server %s was not answered", self._name)
+            except Exception as error:
+                log_failure(_logger, error, "a question of the tool server %s was not answered", self._name)
                 return _unanswered("The application failed to answer the question.")
 
         async def take_note(message: object) -> None:

@@ -76,7 +76,7 @@ class FormDialog:
     def _typed(self, field: FormField) -> str:
         """Ask for one field, until there is a value or it is left out."""
         while True:
-            typed = self._keyboard.read(f"{sentence(field.label)}: ", default=field.default)
+            typed = self._keyboard.read(f"{sentence(field.label)}: ", default=self._prefilled(field))
             if not typed.strip() and field.is_needed:
                 raise LeftError
             try:
@@ -85,6 +85,13 @@ class FormDialog:
                 self._say(str(error))
             else:
                 return typed
+
+    def _prefilled(self, field: FormField) -> str:
+        """Return the text that the line begins with: no default that a screen would show as another text (SEC-8)."""
+        if exact(field.default) == field.default:
+            return field.default
+        self._say(f"default: {exact(field.default)}", is_exact=True)
+        return ""
 
     def _say(self, what: str, *, is_exact: bool = False) -> None:
         self._console.print(Text(f"  {what if is_exact else sentence(what)}", style="dim"))

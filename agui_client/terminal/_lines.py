@@ -63,17 +63,27 @@ class WarningLines(logging.Handler):
         self._write = write
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write one record."""
+        """Write one record; of an exception of a tool the one with the text, if that is shown."""
+        is_detail = record.levelno == logging.DEBUG and record.exc_info is not None
+        if getattr(record, "has_details", False) or (record.levelno < logging.WARNING and not is_detail):
+            return
         # One line instead of a traceback: its author debugs a tool elsewhere.
         raised = record.exc_info[1] if record.exc_info else None
         why = "" if raised is None else f": {type(raised).__name__}: {raised}"
         try:
-            self._write(f"{record.levelname.lower()}: {record.getMessage()}{why}")
+            level = "error" if is_detail else record.levelname.lower()
+            self._write(f"{level}: {record.getMessage()}{why}")
         except Exception:  # as of all handlers: what cannot be logged must not end a run
             self.handleError(record)
 
-    def install(self) -> None:
-        """Make this the only handler of the package's logger."""
+    def install(self, *, shows_texts: bool = False) -> None:
+        """Make this the only handler of the package's logger.
+
+        Args:
+            shows_texts: Whether texts of exceptions of tools are shown, as to a person who tries own tools.
+        """
         logger = logging.getLogger("agui_client")
         logger.handlers = [self]
+        if shows_texts:
+            logging.getLogger("agui_client.tools").setLevel(logging.DEBUG)
         logger.propagate = False

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import GenericAlias
 from typing import Annotated, Any
 
+import anyio
 import pytest
 from ag_ui.core import (
     ImageInputContent,
@@ -31,6 +32,7 @@ from pydantic import AfterValidator, BaseModel, model_validator
 
 from agui_client import FunctionAgent, HttpAgent, UsageError, attach
 from agui_client.batch import Budget, Progress, RowError, RowResult, RowRetry, run_many, table, write_table
+from agui_client.batch._pace import Pace
 from agui_client.testing import (
     Gate,
     ScriptedAgent,
@@ -814,3 +816,36 @@ def test_a_batch_runs_on_trio() -> None:
         collected, run_many(ScriptedAgent(echo), QUESTIONS, prompt="question", key="id")
     )
     assert answers(results) == ALL
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such permissions")
+def test_a_new_journal_belongs_to_its_owner_and_tables_are_as_other_files(tmp_path: Path) -> None:
+    kept, new, out = tmp_path / "kept", tmp_path / "new", tmp_path / "out.csv"
+    kept.touch()
+    kept.chmod(0o644)
+    before = os.umask(0o027)
+    try:
+        for journal in (kept, new):
+            write_table(run_many(FunctionAgent(lambda input: "ok"), ["a"], journal=journal), out)
+    finally:
+        os.umask(before)
+    assert [each.stat().st_mode & 0o777 for each in (kept, new, out)] == [0o644, 0o600, 0o640]
+    assert {each.name for each in tmp_path.iterdir()} == {"kept", "new", "out.csv"}
+
+
+@pytest.mark.anyio
+async def test_a_turn_waits_again_if_a_server_asked_for_more_time_meanwhile() -> None:
+    pace = Pace(None)
+    moments: list[float] = []
+    pace.hold(0.05)
+
+    async def begin() -> None:
+        assert await pace.turn()
+        moments.append(anyio.current_time())
+
+    start = anyio.current_time()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(begin)
+        await anyio.sleep(0.02)
+        pace.hold(0.1)
+    assert moments[0] - start >= 0.12

@@ -381,6 +381,17 @@ async def test_a_default_stands_there_to_be_accepted() -> None:
     assert await answered(Seat(["\n\n"]), ferry(response_schema=schema)) == Resolve({"n": 7, "o": {"a": 1}})
 
 
+@pytest.mark.anyio
+@pytest.mark.requirement("SEC-8")
+@pytest.mark.parametrize("hidden", ["\u202e", "\u2066", "\u200b", "\x1b[2K", "\x7f", "\u0085"])
+async def test_a_default_that_a_screen_would_show_as_another_is_shown_escaped_and_not_put_in(hidden: str) -> None:
+    schema = {"type": "object", "properties": {"to": {"type": "string", "default": f"bob{hidden}ecila"}}}
+    seat = Seat(["ann\n"])
+    assert await answered(seat, ferry(response_schema=schema)) == Resolve({"to": "ann"})
+    assert f"default: bob{json.dumps(hidden)[1:-1]}ecila" in seat.shown
+    assert f"bob{hidden}" not in seat.shown
+
+
 @pytest.mark.parametrize("leaving", [ESC, CTRL_D, "\n"])
 @both_loops
 @pytest.mark.anyio

@@ -375,7 +375,10 @@ async def test_nothing_answers() -> None:
     assert " (1 request, " in report
     assert report.count("no run was possible") == 1
     assert "  again, newer, tools, parallel, leave, interrupt, error, malformed: no run was possible" in report
-    assert ElementTree.fromstring(as_junit(diagnosis)).find("testsuite/testcase/error") is not None
+    suite = ElementTree.fromstring(as_junit(diagnosis)).find("testsuite")
+    assert suite is not None
+    assert [suite.get(name) for name in ("errors", "failures")] == ["1", "0"]
+    assert len(suite.findall("testcase/error")) == 1
 
 
 @pytest.mark.parametrize(

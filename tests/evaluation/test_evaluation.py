@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +17,7 @@ from ag_ui.core import Interrupt, RunAgentInput, RunErrorEvent, TextMessageEndEv
 from agui_client import FunctionAgent, tool
 from agui_client.demo import demo_agent
 from agui_client.evaluation import Evaluation, Rate, Scenario, Trial, evaluate_sync
+from agui_client.evaluation._junit import write_junit
 from agui_client.testing import ScriptedAgent, interrupt, text, tool_call, turn
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -383,3 +387,31 @@ def test_a_keyword_of_an_evaluation_that_is_unknown_is_refused_by_name() -> None
     wrong: dict[str, Any] = {"repeats": 2}
     with pytest.raises(TypeError, match=r"^unknown keyword repeats=; did you mean repeat=\? help\(evaluate\) explains"):
         evaluate_sync(ScriptedAgent(turn(text("Hi"))), Scenario(name="x", says=["Hi"]), **wrong)
+
+
+def test_journal_junit_and_cassettes_hold_no_secret_and_belong_to_their_owner(tmp_path: Path) -> None:
+    told = "Your password=hunter2-s3cret, and\nanother line"
+    agent = ScriptedAgent(turn(text(told), tool_call("login", {"api_key": "k3y-s3cret"})), turn(text("in")))
+    scenario = Scenario(
+        name="x",
+        says=["My token: t0ken-s3cret"],
+        tools=[{"name": "login", "results": [{"client_secret": "client-s3cret"}]}],
+        checks=[{"said": "yes"}, lambda trial: "it sent Bearer abcdef-s3cret"],
+    )
+    before = os.umask(0)
+    try:
+        for _ in range(2):
+            evaluation = evaluate_sync(agent, scenario, journal=tmp_path / "journal", keep=tmp_path / "kept")
+            write_junit(evaluation, tmp_path / "junit.xml")
+            assert [outcome.passed for outcome in evaluation.outcomes] == [False]
+        kept = evaluation.outcomes[0].save(tmp_path / "again" / "x.jsonl")
+    finally:
+        os.umask(before)
+    for file in ("journal", "junit.xml", "kept/x-1.jsonl", "again/x.jsonl"):
+        content = (tmp_path / file).read_text("utf-8")
+        assert "s3cret" not in content
+        assert "another line" in content
+        assert "login" in content
+    if sys.platform != "win32":
+        own = [tmp_path / "journal", tmp_path / "kept/x-1.jsonl", kept]
+        assert [each.stat().st_mode & 0o777 for each in own] == [0o600] * 3

@@ -16,21 +16,29 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
-from opentelemetry.trace import NonRecordingSpan, NoOpTracerProvider, SpanContext, SpanKind, StatusCode, TraceFlags
+from opentelemetry.trace import (
+    NonRecordingSpan,
+    NoOpTracerProvider,
+    SpanContext,
+    SpanKind,
+    StatusCode,
+    TraceFlags,
+    TraceState,
+)
 
 from agui_client import Deny, FunctionAgent, HttpAgent, Resolve, RetryPolicy, tool
 from agui_client._core.ground.concurrency import side_by_side
 from agui_client._core.protocol.warnings import WarningLog
 from agui_client._core.run.observers import Observers
-from agui_client._otel import SpanObserver
+from agui_client._otel import SpanObserver, trace_headers
 from agui_client.asgi import AgentApp, ASGITransport, agent_app
 from agui_client.reconnect import LastEventId
 from agui_client.store import Store
 from agui_client.teams import ParallelAgent, SequentialAgent
-from agui_client.testing import Gate, ScriptedAgent, interrupt, sse, text, tool_call, turn
+from agui_client.testing import Gate, ScriptedAgent, interrupt, serve_bytes, sse, text, tool_call, turn
 from agui_client.types import AgentInfo, Attempt, RunEnd, RunScope, Timings
 from support.stores import FOR_ALL
-from support.telemetry import use_tracer_provider
+from support.telemetry import spans_in_memory, use_tracer_provider
 from support.waiting import until
 
 if TYPE_CHECKING:
@@ -510,3 +518,38 @@ async def test_a_team_is_a_workflow_over_its_members_in_one_trace(exporter: InMe
         ("run desk", "invoke_agent scripted"),
         ("run office", "invoke_agent guide"),
     }
+
+
+def test_the_headers_that_are_stored_of_a_trace_have_no_baggage() -> None:
+    caller = SpanContext(7, 8, is_remote=True, trace_flags=TraceFlags(1), trace_state=TraceState([("a", "1")]))
+    outer = context.attach(baggage.set_baggage("user", "ann", trace.set_span_in_context(NonRecordingSpan(caller))))
+    try:
+        assert trace_headers() == {"traceparent": f"00-{7:032x}-{8:016x}-01", "tracestate": "a=1"}
+    finally:
+        context.detach(outer)
+
+
+@pytest.mark.parametrize("is_traced", [True, False])
+def test_a_request_of_an_instrumented_http_library_has_one_span(
+    is_traced: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    suppressed: list[tuple[str, bool]] = []
+
+    def note(where: str) -> None:
+        suppressed.append((where, bool(context.get_value(context._SUPPRESS_HTTP_INSTRUMENTATION_KEY))))
+
+    class Instrumented(httpx.AsyncHTTPTransport):
+        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+            note("request")
+            return await super().handle_async_request(request)
+
+    def headers() -> dict[str, str]:
+        note("headers")  # a request for a token has no other span
+        return {}
+
+    if is_traced:
+        spans_in_memory(monkeypatch)
+    with serve_bytes(sse(turn(text("Hi")))) as server:
+        client = partial(httpx.AsyncClient, transport=Instrumented())
+        HttpAgent(server.url, headers=headers, http_client=client).run_agent_sync("Hi")
+    assert suppressed == [("headers", False), ("request", is_traced)]

@@ -7,9 +7,10 @@ import os
 import tempfile
 import zlib
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
+from uuid import uuid4
 
 FILE_ERRORS = (OSError, EOFError, zlib.error)
 """The exceptions of files that may be packed."""
@@ -34,6 +35,23 @@ def replacing(path: Path, mode: int | None = None) -> Generator[Path]:
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
+
+
+def usual_mode(folder: Path) -> int:
+    """Return the permissions that a new file gets in a folder; reading the umask would change it for other threads."""
+    probe = folder / f".{uuid4().hex}"
+    handle = os.open(probe, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
+    try:
+        return os.fstat(handle).st_mode
+    finally:
+        os.close(handle)
+        probe.unlink()
+
+
+def make_private(path: Path) -> None:
+    """Make an empty file that is readable for its owner alone; one that is there, or cannot be made, stays as it is."""
+    with suppress(OSError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
 
 
 def write_private(path: Path, content: bytes) -> None:

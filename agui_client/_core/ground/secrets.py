@@ -17,10 +17,12 @@ To change
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from enum import Enum, auto
 from functools import lru_cache
 from string import ascii_letters, digits
@@ -80,6 +82,8 @@ _ENDS_OF_USER = frozenset(""" \t\n\r\f\v/?#"'<>""")
 _KEY = re.compile("(?<![a-z0-9])sk-")
 _SHORTEST = 4
 """The characters of the shortest text that is taken for a secret that was sent: a shorter one is in many words."""
+_SHORTEST_UNNAMED = 8
+"""The same for headers whose names say nothing of a secret: in "X-Role: agent" is a word of every other sentence."""
 _HEAD = 8
 """The first characters of a secret that was sent, which are one even if the rest was cut off."""
 _HINTS = (*NAME_HINTS, *SHAPE_HINTS, "@", REST)
@@ -293,9 +297,11 @@ def may_show_header(name: str, value: str) -> bool:
 def secrets_sent(url: str, headers: Iterable[tuple[str, str]]) -> set[str]:
     """Return the parts of a request that the server must not be quoted with: of its address, and of its headers."""
     parts = urlsplit(url)
-    values = [value for name, value in headers if not _COMMON_HEADER.fullmatch(name)]
-    words = [word for value in values for word in re.split(r"[\s;,]+", value)]
-    words += [word.partition("=")[2].strip('"') for word in words]
+    words: list[str] = []
+    for name, value in headers:
+        if not _COMMON_HEADER.fullmatch(name):
+            least = _SHORTEST if is_secret_header(name) else _SHORTEST_UNNAMED
+            words += (word for word in _words_of_header(value) if len(word) >= least)
     words += [
         unquote(parts.username or ""),
         unquote(parts.password or ""),
@@ -304,6 +310,17 @@ def secrets_sent(url: str, headers: Iterable[tuple[str, str]]) -> set[str]:
     # As they are sent, too: they may be escaped there.
     words += [parts.username or "", parts.password or "", *(each.partition("=")[2] for each in parts.query.split("&"))]
     return {word for word in words if len(word) >= _SHORTEST and word.lower() not in SHAPE_HINTS}
+
+
+def _words_of_header(value: str) -> list[str]:
+    words = re.split(r"[\s;,]+", value)
+    words += [word.partition("=")[2].strip('"') for word in words]
+    words += [unquote(word) for word in words if "%" in word]
+    if value[:6].lower() == "basic ":
+        # A server that knows the user quotes what it has read.
+        with suppress(ValueError):
+            words += base64.b64decode(value[6:]).decode().split(":", 1)
+    return words
 
 
 def hidden_json(value: Any) -> Any:
@@ -331,11 +348,17 @@ def hidden_text(text: str, sent: Collection[str] = ()) -> str:
         text: The text.
         sent: Secrets that are known, see `secrets_sent`.
     """
+    text = without_sent(text, sent)
+    return edited(text, edits_of(text))
+
+
+def without_sent(text: str, sent: Collection[str]) -> str:
+    """Return a text without the secrets that were sent, which a server may quote."""
     for secret in sorted(sent, key=len, reverse=True):
         text = text.replace(secret, REDACTED)
-        if len(secret) > _HEAD:
+        if len(secret) > _HEAD and secret[:_HEAD] in text:
             text = re.sub(rf"{re.escape(secret[:_HEAD])}[^\s\"'<>]*", REDACTED, text)
-    return edited(text, edits_of(text))
+    return text
 
 
 def hidden_line(line: str, redact: Redact | None = None, given: Mapping[str, str] = _NOTHING) -> str:

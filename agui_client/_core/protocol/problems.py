@@ -6,16 +6,19 @@ pydantic's own text is not passed on: it repeats what was received, and that may
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ag_ui.core import RunErrorEvent
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from agui_client._core.ground.json_pointers import pointer
-from agui_client._core.ground.secrets import hidden_text, is_secret_name
+from agui_client._core.ground.secrets import hidden_text, is_secret_name, without_sent
+from agui_client._core.protocol.events import UnrecognizedEvent, WireEvent
 from agui_client._core.protocol.schema import (
+    EVENT_MODELS,
     ListSchema,
     ObjectSchema,
     OpenObject,
@@ -80,6 +83,29 @@ def words_in(data: str) -> str:
     if not isinstance(found, str) or not found.strip() or hidden_text(found) != found:
         return ""
     return shortened(found.strip(), _LONGEST_WORDS)
+
+
+def without_quotes(event: WireEvent, sent: Collection[str]) -> WireEvent:
+    """Return an event without the secrets that were sent, if it is an error or of an unknown type; the rest is content.
+
+    Args:
+        event: The event.
+        sent: The secrets, see `secrets_sent`.
+    """
+    if isinstance(event, RunErrorEvent):
+        return event.model_copy(update=_without_quotes(vars(event), sent))
+    is_content = (event.type in EVENT_MODELS and event.type != "RUN_ERROR") or event.type.startswith("THINKING_")
+    if is_content or not isinstance(event, UnrecognizedEvent):
+        return event
+    return UnrecognizedEvent(without_sent(event.type, sent), _without_quotes(event.data, sent))
+
+
+def _without_quotes(value: Any, sent: Collection[str]) -> Any:
+    if isinstance(value, str):
+        return without_sent(value, sent)
+    if is_object(value):
+        return {without_sent(name, sent): _without_quotes(each, sent) for name, each in value.items()}
+    return [_without_quotes(each, sent) for each in value] if is_array(value) else value
 
 
 def sentence_of(refusal: Refusal) -> str:

@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from agui_client._core.ground.display import Displayed
 from agui_client._core.ground.field_docs import Record
 from agui_client._core.ground.plain_text import printable
+from agui_client._core.ground.secrets import without_sent
+from agui_client.errors import InvalidEventError, ProtocolError
 
 _logger = logging.getLogger("agui_client")
 _MAX_KINDS = 200
@@ -61,6 +63,8 @@ class WarningLog:
     def __init__(self) -> None:
         self.event_index: int | None = None
         """The position of the current event, set by the caller of the stages; None before the first event."""
+        self.secrets: set[str] = set()
+        """The secrets that were sent to servers of the run, which no sentence about their events may quote."""
         self._records: dict[tuple[str, str | None, str | None], ProtocolWarning] = {}
 
     def add(
@@ -90,11 +94,24 @@ class WarningLog:
         if (first := self._records.get(key)) is not None:
             self._records[key] = replace(first, count=first.count + 1)
             return
-        message, path = printable(message), path and printable(path)
+        message, path = self.hidden(printable(message)), path and self.hidden(printable(path))
         self._records[key] = ProtocolWarning(
             key[0], message, path, self.event_index, key[2], reaction=reaction, fix=fix
         )
         _logger.warning("%s (%s)", message, key[0])
+
+    def hidden(self, sentence: str) -> str:
+        """Return a sentence about what a server sent, without the secrets that were sent to it."""
+        return without_sent(sentence, self.secrets) if self.secrets else sentence
+
+    def hide_in(self, error: BaseException | None) -> None:
+        """Take the secrets that were sent out of an error about the stream."""
+        if self.secrets and isinstance(error, ProtocolError):
+            error.args = tuple(self.hidden(str(each)) for each in error.args)
+            error.place = self.hidden(error.place)
+            if isinstance(error, InvalidEventError):
+                error.values = [(rule, self.hidden(path), self.hidden(what)) for rule, path, what in error.values]
+                error.path, error.errors = error.values[0][1], [what for _, _, what in error.values]
 
     def records(self) -> list[ProtocolWarning]:
         """Return the warnings so far, in the order in which they first occurred."""

@@ -209,6 +209,7 @@ class Call:
             error: The exception that the call failed with; None if it did not fail.
         """
         self.error = error
+        self.warnings.hide_in(error)
         # First, so that a message that is refused from here on is not in `unsent_messages`, and all others are.
         self.steering.close()
         try:

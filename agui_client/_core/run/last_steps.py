@@ -38,6 +38,7 @@ async def finish_run(call: Call, saving: ending.Saving, failure: Exception | Non
     is_whole = state.phase is Phase.READ
     # First of all: from here on, an interrupt from another thread does not abort this run any more.
     state.end_run(is_done=run.outcome.is_terminal)
+    call.warnings.hide_in(failure)
     run.ended_at, run.people_seconds = perf_counter(), run.people_time.seconds
     try:
         failure = await _wind_up(call, failure, is_whole=is_whole)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -228,3 +229,21 @@ class ToolContext(Record):
     def _deliver(self, progress: Any) -> None:
         if self.on_report is not None and not self.is_cancelled:
             self.on_report(progress)
+
+
+def log_failure(logger: logging.Logger, error: BaseException, what: str, *args: object) -> None:
+    """Log an exception of the application's code around tools: its class as an error, text and traceback for debugging.
+
+    The text may be what the tool was called with, or what a database or a server has answered it; that of a
+    `UsageError` is ours, and says what to change in the program.
+
+    Args:
+        logger: The logger.
+        error: The exception.
+        what: The beginning of the record, with places for the arguments.
+        args: The arguments.
+    """
+    has_details = logger.isEnabledFor(logging.DEBUG)
+    kind = f"UsageError: {error}" if type(error) is UsageError else type(error).__qualname__
+    logger.error("%s: %s", what % args, kind, extra={"has_details": has_details})
+    logger.debug(what, *args, exc_info=error)

@@ -37,7 +37,7 @@ from agui_client._core.tools.approval import (
     Deny,
     ToolDecision,
 )
-from agui_client._core.tools.context import MOST_REPORTS, BoundCall, ToolContext, ToolExecution, ToolStatus
+from agui_client._core.tools.context import MOST_REPORTS, BoundCall, ToolContext, ToolExecution, ToolStatus, log_failure
 from agui_client._core.tools.function import LEFT_IN_THREAD, call_function
 from agui_client._core.tools.leaving import Leaving
 from agui_client._core.tools.people import People, bounds_of, person_asked
@@ -327,8 +327,8 @@ def _approval_rule(tool: OfferedTool, call: BoundCall) -> object:
     """Return whether a call waits for approval, or the function of the application that says so."""
     try:
         rule: object = tool.owner.approval(call)
-    except Exception:
-        _logger.exception(_RULE_FAILED, tool.definition.name)
+    except Exception as error:
+        log_failure(_logger, error, _RULE_FAILED, tool.definition.name)
         return True
     return rule if callable(rule) else _is_needed(rule)
 
@@ -339,8 +339,8 @@ async def _needs_approval(rule: object, request: ApprovalRequest) -> bool:
         return bool(rule)
     try:
         return _is_needed(await _answer(rule, request, f"approval rule of {request.name}"))
-    except Exception:
-        _logger.exception(_RULE_FAILED, request.name)
+    except Exception as error:
+        log_failure(_logger, error, _RULE_FAILED, request.name)
         return True
 
 
@@ -360,8 +360,8 @@ async def _decision(approve: Approver | None, request: ApprovalRequest, people: 
                 answer = await _answer(approve, request, f"approval of call {call}")
         except CannotWaitError:
             raise
-        except Exception:
-            _logger.exception("the approval of call %s failed, so it is denied", call)
+        except Exception as error:
+            log_failure(_logger, error, "the approval of call %s failed, so it is denied", call)
             return Deny("The approval of this tool call failed, so it was not carried out."), "nobody"
         # Only what can mean nothing else is a yes: a truthy text or number denies.
         if not isinstance(answer, bool | Approve | Deny):

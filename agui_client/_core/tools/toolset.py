@@ -31,7 +31,7 @@ from agui_client._core.protocol.open_items import quoted
 from agui_client._core.protocol.prompts import Part, content_of
 from agui_client._core.protocol.schema import is_a
 from agui_client._core.tools.approval import ApprovalRule
-from agui_client._core.tools.context import BoundCall, ToolContext
+from agui_client._core.tools.context import BoundCall, ToolContext, log_failure
 from agui_client._core.tools.function import FunctionTool, call_function
 from agui_client._core.tools.json_schema import bound_by_schema
 from agui_client.errors import ToolError, ToolsetError, UsageError
@@ -197,9 +197,9 @@ class OfferedTool:
         """Return the question for the person who approves a call; empty if there is none, or it cannot be made."""
         try:
             return sendable(self.owner.question(call))
-        except Exception:
+        except Exception as error:
             # The call is shown, and waits for approval, all the same.
-            _logger.exception("the question of tool %s could not be made", self.definition.name)
+            log_failure(_logger, error, "the question of tool %s could not be made", self.definition.name)
             return ""
 
     async def call(self, call: BoundCall, ctx: ToolContext) -> str | list[Part]:
@@ -284,7 +284,7 @@ class CallTools:
             if exc_value is not None and not isinstance(exc_value, Exception):
                 # A toolset that lost its connection cancelled this task, and says why only now.
                 raise ToolsetError(f"a toolset failed during the call: {_cause(error)}") from error
-            _logger.exception("a toolset failed while it was closed")
+            log_failure(_logger, error, "a toolset failed while it was closed")
 
     async def offer(self, run_input: RunAgentInput) -> list[Tool]:
         """List the tools of one run, and keep them in `offered`.
@@ -441,5 +441,5 @@ def _only_tool_errors(tool_name: str, when: str) -> Generator[None]:
     except ToolError:
         raise
     except Exception as error:
-        _logger.exception("tool %s failed %s", tool_name, when)
+        log_failure(_logger, error, "tool %s failed %s", tool_name, when)
         raise ToolError(FAILED) from error

@@ -5,13 +5,14 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import aclosing, closing, suppress
+from contextlib import ExitStack, aclosing, closing, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Protocol, TypeAlias
 
 import httpx
 
+from agui_client._core import plugs
 from agui_client._core.ground.field_docs import Record
 from agui_client._core.ground.secrets import address_of, is_secret_header
 from agui_client._core.transport.clients import Clients, ClientSource, can_exist
@@ -208,7 +209,10 @@ class Transport:
             auth = _BoundedAuth(auth, self.max_event_bytes + 1)
         await self.clients.look_up(client, url, limits.connect)
         try:
-            with quiet_logs():
+            with ExitStack() as blocks:
+                blocks.enter_context(quiet_logs())
+                for sending in plugs.SENDING:
+                    blocks.enter_context(sending())
                 return await client.send(sent, stream=True, follow_redirects=False, auth=auth)
         except RuntimeError as error:
             raise self.clients.explain(error) from error

@@ -26,7 +26,7 @@ import httpx
 
 from agui_client import errors
 from agui_client._core.ground.concurrency import BLOCKS_LOOP, whole
-from agui_client._core.ground.secrets import MARKS_OF_ADDRESSES, address_of
+from agui_client._core.ground.secrets import MARKS_OF_ADDRESSES, address_of, hidden_text, secrets_sent, without_sent
 from agui_client._core.protocol.plain_json import object_in
 from agui_client._core.transport.clients import PROXIES
 from agui_client._core.transport.sse import Framer
@@ -54,10 +54,20 @@ class Clock(Waiter):
         framer: The framer of the stream, which counts keep-alive comments.
         address: The address that the run was posted to, for error messages.
         until: The `time.perf_counter()` at which the call that the run belongs to has taken too long.
+        secrets: The set that gets the secrets that are sent; None for one of its own.
     """
 
-    def __init__(self, limits: Timeouts, framer: Framer, address: str, until: float = math.inf) -> None:
+    def __init__(
+        self,
+        limits: Timeouts,
+        framer: Framer,
+        address: str,
+        until: float = math.inf,
+        secrets: set[str] | None = None,
+    ) -> None:
         super().__init__()
+        self.secrets: set[str] = set() if secrets is None else secrets
+        """The secrets that were sent, which no error may quote; see `secrets_sent`."""
         self.latest_frame: str | None = None
         """The data of the last frame that arrived, set by the source; None before the first."""
         self.ended_at: float | None = None
@@ -162,11 +172,15 @@ class Clock(Waiter):
         address = self._address
         with suppress(RuntimeError):
             # An auth may send requests of its own, elsewhere.
-            address = address_of(error.request.url) if isinstance(error, httpx.RequestError) else address
+            if isinstance(error, httpx.RequestError):
+                address = address_of(error.request.url)
+                self.secrets |= secrets_sent(str(error.request.url), error.request.headers.multi_items())
         is_unsent = _is_unsent(error)
         ours = _translated(error, self._limits, address, is_unsent=is_unsent)
         if isinstance(ours, ConnectError | ConnectTimeoutError):
             ours.may_have_started = not is_unsent
+        # An HTTP library quotes bytes that it cannot read.
+        ours.args = (without_sent(ours.problem, self.secrets),)
         # A foreign chain of a hundred lines says less than the message, and may show a secret.
         raise ours from None
 
@@ -180,7 +194,7 @@ class Clock(Waiter):
         if self.is_interrupted:
             raise StopAsyncIteration
         limits, kind_of_last = self._limits, object_in(self.latest_frame).get("type")
-        last = kind_of_last if isinstance(kind_of_last, str) else None
+        last = hidden_text(kind_of_last, self.secrets) if isinstance(kind_of_last, str) else None
         silent, keep_alives = self.now() - self.since, self._framer.keep_alives
         kind: type[errors.StreamTimeoutError] = errors.IdleTimeoutError
         what = f"the stream was silent for {_seconds(limits.idle):g} s, {self.elapsed:.1f} s into the run"

@@ -16,7 +16,7 @@ import anyio
 import httpx
 
 from agui_client import errors
-from agui_client._core.ground.secrets import address_of, is_secret_header
+from agui_client._core.ground.secrets import address_of, hidden_text, is_secret_header, secrets_sent, without_sent
 from agui_client._core.transport import response as responses
 from agui_client._core.transport.client import Attempt, ClientRequest, Transport, origin_of
 from agui_client._core.transport.clock import Clock
@@ -161,13 +161,16 @@ class Delivery:
         if added:
             sent.update(added)
         self._sent = sent.copy()
+        clock.secrets |= secrets_sent(str(self._url), sent.multi_items())
         # After the credentials: a person may have been asked for them, and that time is not the server's.
         clock.restart()
         self.may_have_started = True
         response = await clock.wait_for_response(transport.send(client, self._url, sent, request))
+        # With those that an auth and the HTTP client have added.
+        clock.secrets |= secrets_sent(str(response.request.url), response.request.headers.multi_items())
         self._status = response.status_code
         # The names of all headers help to find a proxy in between; their values may be cookies and tokens.
-        self.response = responses.info_of(response)
+        self.response = responses.info_of(response, clock.secrets)
         return await self._accepted(response)
 
     def _headers_of_run(self) -> Headers | None:
@@ -190,9 +193,11 @@ class Delivery:
 
     def _refusal(self, response: httpx.Response, body: str) -> TransportError:
         """Return the error for a response that is no event stream: the run never started (SSE-3, SSE-8)."""
-        where = f"{address_of(response.url)} answered {response.status_code} {response.reason_phrase}".rstrip()
+        sent = self._clock.secrets
+        body, said = hidden_text(body, sent), hidden_text(response.reason_phrase, sent)
+        where = f"{address_of(response.url)} answered {response.status_code} {said}".rstrip()
         if response.is_success:
-            media_type, body = responses.media_type_of(response), body[:_SNIPPET]
+            media_type, body = hidden_text(responses.media_type_of(response), sent), body[:_SNIPPET]
             what = f"{where} with {media_type or 'no content type'} instead of {self._wanted}, beginning with {body!r}"
             unexpected = errors.UnexpectedContentTypeError(what, content_type=media_type, body=body)
             unexpected.fix = "is this the agent's address?"
@@ -203,9 +208,10 @@ class Delivery:
             refusal = self._refusal_to_follow(response.status_code, url)
             # A password in the redirect's address is not the agent's.
             self._redirected_to = None if refusal else url.copy_with(userinfo=self._url.userinfo)
-            location = address_of(url)
+            location = without_sent(address_of(url), sent)
             where += f" and points to {location}{refusal}"
-        message, headers = f"{where}: {body[:_SNIPPET]}" if body else where, responses.headers_to_show(response)
+        message = f"{where}: {body[:_SNIPPET]}" if body else where
+        headers = responses.headers_to_show(response, sent)
         error = HTTPStatusError(
             message, status_code=response.status_code, body=body, headers=headers, location=location
         )

@@ -13,10 +13,12 @@ from typing import TypeAlias
 
 import anyio
 import anyio.lowlevel
+from ag_ui.core import RunErrorEvent
 
+from agui_client._core.ground.secrets import without_sent
 from agui_client._core.protocol.decode import Decoder
-from agui_client._core.protocol.events import WireEvent
-from agui_client._core.protocol.problems import words_in
+from agui_client._core.protocol.events import UnrecognizedEvent, WireEvent
+from agui_client._core.protocol.problems import without_quotes, words_in
 from agui_client._core.protocol.warnings import WarningLog
 from agui_client._core.transport.client import RUNS_HEADER, ClientRequest, Transport
 from agui_client._core.transport.clock import Clock
@@ -54,6 +56,7 @@ class HttpSource(Source):
         self._transport, self._request = transport, request
         self._decoder, self._framer = Decoder(warnings), Framer(transport.max_event_bytes)
         self._runs, self._is_over = RunEnd(request.run_id), False
+        self._secrets = warnings.secrets
         self._received, self._has_waited = 0, False
         self._beginning = b""
         self._most = math.inf if transport.max_run_bytes is None else transport.max_run_bytes
@@ -88,7 +91,7 @@ class HttpSource(Source):
                     # Searched as one text: nearly every read has neither the beginning nor the end of a run.
                     self._is_over = "RUN_" in "".join(frames) and self._runs.end_with(frames)
                     clock.ended_at = None
-                    return map(self._decoder.feed, frames)
+                    return map(self._decode if self._secrets else self._decoder.feed, frames)
         except StopAsyncIteration:
             pass
         except Exception as error:
@@ -115,7 +118,7 @@ class HttpSource(Source):
             return f"{where} answered nothing"
         first, *_ = re.split(r"(?:\r?\n){2}|\r\r", self._beginning.decode(errors="replace").lstrip("\ufeff"))
         lines = (line.removeprefix("data:").strip() for line in first.splitlines() if not _NO_DATA.match(line))
-        text = "\n".join(lines)
+        text = without_sent("\n".join(lines), self._secrets)
         words = "" if "\ufffd" in text else words_in(text)
         return f"{where} answered {words}" if words else f"the answer came from {where}"
 
@@ -168,7 +171,7 @@ class HttpSource(Source):
         if self.is_interrupted:
             raise StopAsyncIteration
         request, transport = self._request, self._transport
-        self._clock = clock = Clock(request.timeouts, self._framer, transport.address, request.until)
+        self._clock = clock = Clock(request.timeouts, self._framer, transport.address, request.until, self._secrets)
         self._stack.callback(clock.close)
         self._client = await transport.clients.lend(self._stack)
         self._body = await self.delivery.deliver(self._client, clock)
@@ -182,6 +185,11 @@ class HttpSource(Source):
             self._framer = DocumentFramer(transport.max_event_bytes, request.body)
         self._reading = clock, self._body.chunks.__anext__
         return self._reading
+
+    def _decode(self, frame: str) -> WireEvent:
+        """Decode a frame, and hide the secrets that were sent, if the server quotes them in what is no content."""
+        event = self._decoder.feed(frame)
+        return without_quotes(event, self._secrets) if type(event) in (UnrecognizedEvent, RunErrorEvent) else event
 
     def _shut(self) -> None:
         if self._body is not None:

@@ -13,6 +13,8 @@ from agui_client._core.ground.secrets import address_of
 _IS_OURS: ContextVar[bool] = ContextVar("agui_client.request", default=False)
 _HEADERS = re.compile(r" return_value=|(?<=headers\.failed) exception=")
 """The words behind which httpcore writes the headers of a response, or the one that is malformed."""
+_ARGS_OF_HTTPX = 5
+"""The arguments of httpx's record of a response: method, address, version, status and reason phrase."""
 _PARTS = ("http11", "http2", "proxy", "socks")
 
 
@@ -31,6 +33,8 @@ def _without_secrets(record: logging.LogRecord) -> bool:
     if _IS_OURS.get():
         args = record.args if isinstance(record.args, tuple) else ()
         record.args = tuple(address_of(each) if type(each).__name__ == "URL" else each for each in args)
+        if len(record.args) == _ARGS_OF_HTTPX and record.name.startswith("httpx"):
+            record.args = (*record.args[:-1], "")  # the reason phrase, in which a server may quote a header
         record.msg = _HEADERS.split(str(record.msg), maxsplit=1)[0]
     return not (_IS_OURS.get() and record.name.startswith("hpack"))
 

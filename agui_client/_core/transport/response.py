@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import socket
 import zlib
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
@@ -19,7 +19,7 @@ import anyio.lowlevel
 import httpx
 
 from agui_client._core.ground.field_docs import Record
-from agui_client._core.ground.secrets import REDACTED, may_show_header
+from agui_client._core.ground.secrets import REDACTED, may_show_header, without_sent
 
 if TYPE_CHECKING:
     from agui_client._core.transport.clock import Clock
@@ -39,15 +39,30 @@ class ResponseInfo(Record):
     """The version of HTTP, such as "HTTP/1.1"."""
 
 
-def info_of(response: httpx.Response) -> ResponseInfo:
-    """Return the head of a response; the headers that may carry secrets keep their names only."""
-    headers = {name: value if may_show_header(name, value) else REDACTED for name, value in response.headers.items()}
+def info_of(response: httpx.Response, sent: Collection[str]) -> ResponseInfo:
+    """Return the head of a response; the headers that may carry secrets keep their names only.
+
+    Args:
+        response: The response.
+        sent: The secrets that were sent, see `secrets_sent`.
+    """
+    shown = headers_to_show(response, sent)
+    headers = {without_sent(name, sent): shown.get(name, REDACTED) for name in response.headers}
     return ResponseInfo(response.status_code, headers, response.http_version)
 
 
-def headers_to_show(response: httpx.Response) -> dict[str, str]:
-    """Return the headers without those that may carry secrets."""
-    return {name: value for name, value in response.headers.items() if may_show_header(name, value)}
+def headers_to_show(response: httpx.Response, sent: Collection[str]) -> dict[str, str]:
+    """Return the headers without those that may carry secrets.
+
+    Args:
+        response: The response.
+        sent: The secrets that were sent, see `secrets_sent`.
+    """
+    return {
+        name: without_sent(value, sent)
+        for name, value in response.headers.items()
+        if may_show_header(name, value) and without_sent(name, sent) == name
+    }
 
 
 def media_type_of(response: httpx.Response) -> str:

@@ -11,13 +11,16 @@ from __future__ import annotations
 
 from contextlib import closing
 from functools import partial
+from pathlib import Path
 from time import monotonic
 from typing import Any, TypeVar
+from urllib.parse import unquote, urlsplit
 
 import sqlalchemy as sa
 from sqlalchemy import event
 from sqlalchemy.exc import ArgumentError
 
+from agui_client._core.ground.files import make_private
 from agui_client._core.plugs import measure
 from agui_client._core.protocol.schema import is_a
 from agui_client.errors import UsageError
@@ -75,6 +78,9 @@ class Database:
             self._engine = sa.create_engine(url, hide_parameters=True, poolclass=sa.NullPool, **options)
         except (ArgumentError, ImportError) as error:
             raise UsageError(f"this database cannot be used: {error}; Store takes {_KNOWN}; {_OTHERS}") from None
+        if self.is_sqlite and not self._is_in_memory:
+            # SQLite gives the permissions of a database to the files that it makes beside it.
+            event.listen(self._engine, "do_connect", partial(_make_private, url))
         event.listen(self._engine, "connect", _set_up_sqlite if self.is_sqlite else _set_up_postgresql)
         outages = Outages()
         self._writes = self._reads = Transactions(self._engine, outages, self.lease)
@@ -202,6 +208,16 @@ def _detached(pool: sa.Pool) -> Any:
     connection = made.dbapi_connection
     made.detach()
     return connection
+
+
+def _make_private(url: sa.URL, *_: object) -> None:
+    """Make the file of a database, if it is not there, for its owner alone."""
+    name = url.database or ""
+    is_to_be_made = url.query.get("mode") in (None, "rwc") and url.query.get("vfs") is None
+    if name.startswith("file:"):
+        name = unquote(urlsplit(name).path)
+    if name and is_to_be_made:
+        make_private(Path(name))
 
 
 def _set_up_sqlite(connection: Any, _: object) -> None:

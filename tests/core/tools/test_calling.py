@@ -117,15 +117,25 @@ async def test_any_other_exception_is_for_the_log_and_not_for_the_agent(
     async def dig_slowly() -> str:
         raise error
 
+    caplog.set_level(logging.DEBUG, "agui_client.tools")
     offered: list[FunctionTool[..., Any]] = [dig, dig_slowly]
     told = [await complaint(each) for each in offered]
     assert [each.message for each in told] == [FAILED] * 2
     records = [(record.name, record.levelno, record.getMessage()) for record in caplog.records]
+    # A generator of a coroutine may turn StopIteration into an exception that says so.
+    kinds = [type(each.__cause__).__qualname__ for each in told]
+    names = zip(("dig", "dig_slowly"), kinds, strict=True)
     assert records == [
-        ("agui_client.tools", logging.ERROR, "tool dig failed in call 'c1'"),
-        ("agui_client.tools", logging.ERROR, "tool dig_slowly failed in call 'c1'"),
+        record
+        for name, kind in names
+        for record in (
+            ("agui_client.tools", logging.ERROR, f"tool {name} failed in call 'c1': {kind}"),
+            ("agui_client.tools", logging.DEBUG, f"tool {name} failed in call 'c1'"),
+        )
     ]
-    assert all(record.exc_info is not None and record.exc_info[2] is not None for record in caplog.records)
+    details = [record for record in caplog.records if record.levelno == logging.DEBUG]
+    assert all(record.exc_info is not None and record.exc_info[2] is not None for record in details)
+    assert not [record for record in caplog.records if record.levelno > logging.DEBUG and record.exc_info]
     assert [each.__cause__ is error or isinstance(each.__cause__, RuntimeError) for each in told] == [True, True]
 
 
@@ -134,6 +144,7 @@ async def test_a_result_that_is_no_json_is_a_failure_like_any_other(caplog: pyte
     def dig() -> object:
         return object()
 
+    caplog.set_level(logging.DEBUG, "agui_client.tools")
     assert (await complaint(dig)).message == FAILED
     assert "Unable to serialize unknown type" in caplog.text
 
@@ -233,6 +244,7 @@ async def test_a_cancellation_that_was_not_meant_for_the_tool_is_a_failure(caplo
     def dig_in_thread() -> None:
         raise asyncio.CancelledError
 
+    caplog.set_level(logging.DEBUG, "agui_client.tools")
     offered: list[FunctionTool[..., Any]] = [dig, dig_in_thread]
     for each in offered:
         assert (await complaint(each)).message == FAILED

@@ -5,6 +5,7 @@ What answers here is written with upstream's own server parts: its event classes
 
 from __future__ import annotations
 
+import logging
 import contextlib
 import inspect
 import io
@@ -313,6 +314,7 @@ async def test_2801_the_result_returns_and_the_conversation_completes() -> None:
 async def test_2801_an_exception_in_a_tool_is_reported_as_a_tool_error_neither_swallowed_nor_fatal(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
+    caplog.set_level(logging.DEBUG, "agui_client.tools")
     server = StarterServer('{"city": "Atlantis"}')
     with server.running() as url:
         result = await HttpAgent(url, tools=[get_weather]).run_agent("Weather?")

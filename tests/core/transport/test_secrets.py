@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import httpx2
 import pytest
 from ag_ui.core import ReasoningEncryptedValueEvent
 
-from agui_client import AGUIError, HttpAgent, HTTPStatusError, RetryPolicy, UsageError
+from agui_client import AGUIError, EventLog, HttpAgent, HTTPStatusError, RetryPolicy, UsageError
 from agui_client._core.transport.client import ClientRequest
+from agui_client.batch import run_many
+from agui_client.recording import record
 from agui_client.testing import Raw, Reply, reasoning, serve_bytes, sse, text, turn
 
 pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
@@ -265,3 +270,127 @@ async def test_the_log_of_requests_that_are_not_ours_stays_as_it_is(caplog: pyte
             await client.get(f"{server.url}?page=2")
     assert f"GET {server.url}?page=2" in caplog.text
     assert "X-Seen" in caplog.text
+
+
+QUOTED = {
+    "token": "q7Rtz9-hunter2-wLx3Mp",
+    "cookie": "c00kieVal-77ab-Zq",
+    "key": "k3y-8812-AbCdEf",
+    "password": "pw/9$1zQ-own",
+    "query": "qtok-55aa-MnOpQ",
+}
+"""Credentials that do not look like any, so that only the client that sent them can know them."""
+QUOTATION = " ".join(QUOTED.values())
+WAYS: dict[str, Callable[[str], dict[str, Any]]] = {
+    "headers": lambda url: {
+        "url": f"{url}?access={QUOTED['query']}",
+        "headers": {
+            "Authorization": f"Bearer {QUOTED['token']}",
+            "Cookie": f"a=b; sid={QUOTED['cookie']}",
+            "X-Api-Key": QUOTED["key"],
+            "X-Own": QUOTED["password"],
+        },
+    },
+    "address": lambda url: {
+        "url": url.replace("//", f"//ada:{quote(QUOTED['password'], safe='')}@") + f"?access={QUOTED['query']}",
+        "headers": {"Cookie": f"sid={QUOTED['cookie']}", "X-Own": QUOTED["token"]},
+        "auth": AddsKey(),
+    },
+    "auth": lambda url: {
+        "url": f"{url}?access={QUOTED['query']}",
+        "headers": lambda: {"Cookie": f"sid={QUOTED['cookie']}", "Token": QUOTED["token"], "X-Api-Key": QUOTED["key"]},
+        "auth": ("ada", QUOTED["password"]),
+    },
+}
+
+
+class AddsKey(httpx.BasicAuth):
+    """An auth that adds more than the headers that the client knows."""
+
+    def __init__(self) -> None:
+        super().__init__("ada", QUOTED["password"])
+
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response]:
+        request.headers["X-Service"] = QUOTED["key"]
+        yield from super().auth_flow(request)
+
+
+def of_events(*events: dict[str, Any], tail: str = "") -> Reply:
+    started = {"type": "RUN_STARTED", "threadId": "t", "runId": "r"}
+    return Reply([b"".join(f"data: {json.dumps(each)}\n\n".encode() for each in (started, *events)) + tail.encode()])
+
+
+UNKNOWN = {"type": QUOTATION, "data": [{QUOTED["key"]: QUOTATION}]}
+END = {"type": "RUN_FINISHED", "threadId": "t", "runId": "r"}
+QUOTING = {
+    "403": Reply([f"no: {QUOTATION}".encode()], status=403),
+    "JSON": Reply([json.dumps({"detail": {"said": QUOTATION}}).encode()], status=403, content_type="application/json"),
+    "500": Reply([QUOTATION.encode()], status=500),
+    "html": Reply([f"<html>{QUOTATION}</html>".encode()], content_type="text/html"),
+    "content type": Reply([b"x"], content_type=f"text/{QUOTED['key']}"),
+    "header": Reply([b"x"], status=404, headers={"X-Echo": QUOTATION, QUOTED["key"]: "1"}),
+    "reason": Reply(
+        [Raw(f"HTTP/1.1 403 {QUOTATION}\r\ncontent-length: 0\r\n\r\n".encode())], status=None, chunked=False
+    ),
+    "location": Reply(status=302, headers={"Location": f"http://elsewhere/{QUOTED['token']}/{QUOTED['key']}"}),
+    "error": of_events(
+        {"type": "RUN_ERROR", "message": QUOTATION, "code": QUOTED["key"], "rawEvent": {"a": QUOTATION}}
+    ),
+    "error with more": of_events({"type": "RUN_ERROR", "message": QUOTATION, "more": {"said": QUOTATION}}),
+    "unknown": of_events(UNKNOWN, END),
+    "unknown and late": of_events(END, UNKNOWN),
+    "no JSON": of_events(tail=f"data: {QUOTATION}\n\n"),
+    "words": Reply([f"data: {QUOTATION}\n\n".encode()]),
+    "cut": of_events(tail=f"data: {QUOTATION}"),
+}
+
+
+@pytest.mark.requirement("SEC-9")
+@pytest.mark.parametrize("reply", QUOTING.values(), ids=QUOTING.keys())
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS.keys())
+async def test_a_credential_that_the_server_quotes_is_in_nothing_that_is_shown_logged_or_kept(
+    way: Callable[[str], dict[str, Any]], reply: Reply, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    said: list[object] = []
+    with serve_bytes(reply) as server:
+        agent = HttpAgent(**way(server.url)).use(record(tmp_path / "run.jsonl"))
+        agent.subscribe(EventLog())
+        try:
+            result: Any = await agent.run_agent("Hi")
+        except AGUIError as error:
+            result = error.partial
+            said += [everything_said(error), {name: each for name, each in vars(error).items() if name != "partial"}]
+        said += [result, result.attempts, result.response, result.warnings, result.failure, result.to_json()]
+        said += [result.inspect()._repr_mimebundle_(), (tmp_path / "run.jsonl").read_text("utf-8"), caplog.text]
+        async for done in run_many(HttpAgent(**way(server.url)), ["Hi"], journal=tmp_path / "journal", retry=0):
+            said += [done, (tmp_path / "journal").read_text("utf-8")]
+    for each in said:
+        assert not [name for name, secret in QUOTED.items() if secret[:9] in str(each)], each
+
+
+async def test_what_an_agent_says_is_not_touched() -> None:
+    told = {"type": "CUSTOM", "name": "told", "value": QUOTATION}
+    with serve_bytes(Reply([sse(turn(text(QUOTATION), told, result=QUOTATION))])) as server:
+        result = await HttpAgent(**WAYS["headers"](server.url)).run_agent("Hi")
+    assert (result.text, result.result) == (QUOTATION, QUOTATION)
+
+
+@pytest.mark.requirement("SEC-9")
+async def test_a_sentence_about_an_event_quotes_no_credential() -> None:
+    stray = {"type": "TEXT_MESSAGE_CONTENT", "messageId": QUOTED["token"], "delta": "x"}
+    more = {"type": "STEP_STARTED", "stepName": "s", QUOTED["key"]: 1}
+    wrong = {"type": "TEXT_MESSAGE_START", "messageId": "m", "role": QUOTED["key"]}
+    after = {
+        "TEXT_MESSAGE_CONTENT": END,
+        "TEXT_MESSAGE_START": {"type": "TEXT_MESSAGE_END", "messageId": "m"},
+        "STEP_STARTED": {"type": "STEP_FINISHED", "stepName": "s"},
+    }
+    for event in (stray, wrong, more):
+        with serve_bytes(of_events(event, after[event["type"]], END)) as server:
+            try:
+                said = (await HttpAgent(**WAYS["headers"](server.url)).run_agent("Hi")).warnings
+            except AGUIError as error:
+                said = everything_said(error), getattr(error, "values", None), getattr(error, "place", None)
+        assert "[redacted]" in str(said)
+        assert not [name for name, secret in QUOTED.items() if secret[:9] in str(said)]

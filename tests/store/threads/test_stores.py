@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from traceback import format_exception
@@ -88,3 +90,22 @@ class TestPostgreSQL(_SQLContract):
 
     def new_store(self) -> ThreadStore:
         return sql_store(f"postgresql://{self.address}")
+
+
+@pytest.mark.anyio
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such permissions")
+@pytest.mark.parametrize("address", ["sqlite:///{}", "sqlite:///file:{}?uri=true"])
+async def test_a_new_database_and_the_files_beside_it_belong_to_their_owner(address: str, tmp_path: Path) -> None:
+    kept, new = tmp_path / "kept.db", tmp_path / "new.db"
+    kept.touch()
+    kept.chmod(0o640)
+    before = os.umask(0)
+    try:
+        for path in (kept, new):
+            async with Store(address.format(path)) as store:
+                await store.threads.get("t")
+                files = [Path(f"{path}{ending}") for ending in ("", "-wal", "-shm")]
+                modes = [each.stat().st_mode & 0o777 for each in files]
+            assert modes == [0o600 if path is new else 0o640] * 3
+    finally:
+        os.umask(before)
