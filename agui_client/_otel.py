@@ -114,7 +114,7 @@ def trace_headers() -> dict[str, str]:
 def without_inner_span() -> Generator[None]:
     """Have an HTTP library that is instrumented make no span of its own for a request that has one here."""
     match get_value(_ATTEMPT):
-        case (_, _Span() as span) if span.span.get_span_context().is_valid:
+        case (RunScope(), _Span() as span) if span.span.get_span_context().is_valid:
             token = attach(set_value(_SUPPRESSED, True))
             try:
                 yield

@@ -401,10 +401,10 @@ def test_journal_junit_and_cassettes_hold_no_secret_and_belong_to_their_owner(tm
     before = os.umask(0)
     try:
         for _ in range(2):
-            evaluation = evaluate_sync(agent, scenario, journal=tmp_path / "journal", keep=tmp_path / "kept")
-            write_junit(evaluation, tmp_path / "junit.xml")
-            assert [outcome.passed for outcome in evaluation.outcomes] == [False]
-        kept = evaluation.outcomes[0].save(tmp_path / "again" / "x.jsonl")
+            (outcome,) = evaluate_sync(agent, scenario, journal=tmp_path / "journal", keep=tmp_path / "kept").outcomes
+            write_junit(Evaluation([outcome]), tmp_path / "junit.xml")
+            assert not outcome.passed
+            outcome.save(tmp_path / "again" / "x.jsonl")
     finally:
         os.umask(before)
     for file in ("journal", "junit.xml", "kept/x-1.jsonl", "again/x.jsonl"):
@@ -413,5 +413,5 @@ def test_journal_junit_and_cassettes_hold_no_secret_and_belong_to_their_owner(tm
         assert "another line" in content
         assert "login" in content
     if sys.platform != "win32":
-        own = [tmp_path / "journal", tmp_path / "kept/x-1.jsonl", kept]
+        own = [tmp_path / file for file in ("journal", "kept/x-1.jsonl", "again/x.jsonl")]
         assert [each.stat().st_mode & 0o777 for each in own] == [0o600] * 3

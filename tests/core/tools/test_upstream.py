@@ -5,11 +5,11 @@ What answers here is written with upstream's own server parts: its event classes
 
 from __future__ import annotations
 
-import logging
 import contextlib
 import inspect
 import io
 import json
+import logging
 import re
 import runpy
 import socket

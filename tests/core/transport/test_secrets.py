@@ -381,13 +381,14 @@ async def test_a_sentence_about_an_event_quotes_no_credential() -> None:
     stray = {"type": "TEXT_MESSAGE_CONTENT", "messageId": QUOTED["token"], "delta": "x"}
     more = {"type": "STEP_STARTED", "stepName": "s", QUOTED["key"]: 1}
     wrong = {"type": "TEXT_MESSAGE_START", "messageId": "m", "role": QUOTED["key"]}
-    after = {
+    after: dict[Any, dict[str, Any]] = {
         "TEXT_MESSAGE_CONTENT": END,
         "TEXT_MESSAGE_START": {"type": "TEXT_MESSAGE_END", "messageId": "m"},
         "STEP_STARTED": {"type": "STEP_FINISHED", "stepName": "s"},
     }
     for event in (stray, wrong, more):
         with serve_bytes(of_events(event, after[event["type"]], END)) as server:
+            said: Any
             try:
                 said = (await HttpAgent(**WAYS["headers"](server.url)).run_agent("Hi")).warnings
             except AGUIError as error:

@@ -10,9 +10,9 @@ import pytest
 
 from agui_client import Approve, HttpAgent, UsageError, tool
 from agui_client.asgi import agent_app
-from agui_client.errors import InterruptsNotCoveredError, RequestRepeatedError, RunNotFoundError
+from agui_client.errors import InterruptsNotCoveredError, RequestExpiredError, RequestRepeatedError, RunNotFoundError
 from agui_client.store import RunStatus, Store
-from agui_client.testing import ScriptedAgent, pause, serve, text, tool_call, turn
+from agui_client.testing import Reply, ScriptedAgent, pause, serve, serve_bytes, text, tool_call, turn
 from support.stores import FOR_ALL
 
 pytestmark = pytest.mark.anyio
@@ -92,3 +92,15 @@ async def _answer_otherwise(scope: Any, receive: Any, send: Any) -> None:
     """Answer each request with JSON, as a server that knows nothing of runs."""
     await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"application/json")]})
     await send({"type": "http.response.body", "body": b'{"ok": true}'})
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"), [(404, RunNotFoundError), (409, RequestRepeatedError), (410, RequestExpiredError)]
+)
+async def test_what_a_server_that_keeps_runs_refuses_is_the_error_that_it_would_be_here(
+    status: int, kind: type[UsageError]
+) -> None:
+    refusal = Reply([b'{"detail": "too late"}'], status=status, headers={"x-agui-runs": "continue"})
+    with serve_bytes(refusal) as server, pytest.raises(UsageError) as caught:
+        await HttpAgent(server.url).runs.stop("r")
+    assert (type(caught.value), str(caught.value)) == (kind, "too late")
