@@ -146,9 +146,9 @@ class FormField:
 
     @property
     def default(self) -> str:
-        """The text of the schema's default as a person would type it; empty if there is none."""
+        """The text of the schema's default as a person would type it; empty if there is none that fits."""
         default = self.schema.get("default")
-        if default is None:
+        if default is None or schema_faults(self.schema, default):
             return ""
         if self.kind == "boolean" and isinstance(default, bool):
             return "yes" if default else "no"

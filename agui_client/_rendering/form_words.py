@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from agui_client._core.tools.json_schema import SchemaFault
 
 _LONGEST = 200
+_LONGEST_PATTERN = 80
+"""Characters of a pattern in a label."""
 _KINDS = {
     "string": "text",
     "integer": "a whole number",
@@ -33,6 +35,8 @@ _REASONS: Mapping[str, Callable[[Any], str]] = {
     "multipleOf": lambda step: f"must be a multiple of {step}",
     "minLength": lambda least: f"needs at least {_counted(least, 'character')}",
     "maxLength": lambda most: f"may have at most {_counted(most, 'character')}",
+    "pattern": lambda pattern: f"must match {pattern}",
+    "format": lambda name: f"must be a valid {name}",
     "minItems": lambda least: f"needs at least {_counted(least, 'entry')}",
     "maxItems": lambda most: f"may have at most {_counted(most, 'entry')}",
     "uniqueItems": lambda _: "must not have an entry twice",
@@ -68,7 +72,7 @@ def in_words(faults: Iterable[SchemaFault]) -> str:
 
 
 def bounds_of(schema: Mapping[str, Any], unit: str = "") -> str:
-    """Write the bounds of a schema as a hint, such as `2 to 6` or `at most 20 characters`; empty if it has none.
+    """Write the bounds of a schema as a hint, such as `2 to 6` or `matching ^[A-Z]+$`; empty if it has none.
 
     Args:
         schema: The schema of a value.
@@ -89,7 +93,11 @@ def bounds_of(schema: Mapping[str, Any], unit: str = "") -> str:
         hints += [f"at most {_counted(most, unit)}"] if most is not None else []
         hints += [f"less than {less}"] if less is not None and not unit else []
     step = _number(schema.get("multipleOf")) if unit == "" else None
-    return ", ".join([*hints, *([f"a multiple of {step}"] if step not in (None, 1) else [])])
+    hints += [f"a multiple of {step}"] if step not in (None, 1) else []
+    pattern = schema.get("pattern") if unit == "character" else None
+    return ", ".join(
+        [*hints, *([f"matching {cut_short(pattern, _LONGEST_PATTERN)}"] if isinstance(pattern, str) else [])]
+    )
 
 
 def name_of(choice: Any) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from agui_client._core.protocol.schema import is_array, is_object
 from agui_client._core.tools.approval import Approve, Deny
 from agui_client._core.tools.decisions import ALWAYS, APPROVED, EDITED, REASON, decision_payload
-from agui_client._core.tools.json_schema import is_usable, referred_part, schema_faults, schema_problems
+from agui_client._core.tools.json_schema import is_usable, resolved, schema_faults, schema_problems
 from agui_client._rendering.form_fields import MISSING, FieldKind, FormField, read_json
 from agui_client._rendering.form_words import in_words, name_of, reasons_of
 from agui_client.errors import InterruptsNotCoveredError
@@ -26,7 +26,6 @@ _DEFINITIONS = ("$schema", "$defs", "definitions")
 _ANNOTATIONS = ("title", "description", "default", "format")
 _MOST_FIELDS = 50
 _MOST_VALUES = 1000
-_MOST_REFERENCES = 8
 _DEEPEST = 3
 """Groups inside of each other; what is deeper is filled in as JSON."""
 
@@ -179,7 +178,7 @@ def _form(schema: dict[str, Any]) -> FormField:
 def _field(
     path: tuple[str, ...], schema: dict[str, Any], root: dict[str, Any], *, is_required: bool = True, depth: int
 ) -> FormField:
-    whole = _resolved(schema, root)
+    whole = resolved(schema, root)
     value = _not_null(whole, root)
     # Annotations where a definition is used come before those of the definition; nothing else is checked but the value
     # that is there, so that a problem names its bound, and not the alternatives.
@@ -221,18 +220,7 @@ def _items(schema: dict[str, Any], root: dict[str, Any]) -> dict[str, Any]:
     """Return the schema of the entries of an array that are all alike; empty if there is none."""
     items = schema.get("items")
     is_list = _kind(schema) == "array" and is_object(items) and "prefixItems" not in schema
-    return _resolved(items, root) if is_list and is_object(items) else {}
-
-
-def _resolved(schema: dict[str, Any], root: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema itself, or the part of the same document that it refers to."""
-    for _ in range(_MOST_REFERENCES):
-        reference = schema.get("$ref")
-        referred = referred_part(root, reference) if isinstance(reference, str) else None
-        if not is_object(referred):
-            break
-        schema = referred
-    return schema
+    return resolved(items, root) if is_list and is_object(items) else {}
 
 
 def _only(names: Sequence[str], schema: dict[str, Any]) -> dict[str, Any]:
@@ -273,7 +261,7 @@ def _choices(schema: dict[str, Any]) -> Sequence[tuple[str, Any]]:
 def _not_null(schema: dict[str, Any], root: dict[str, Any]) -> dict[str, Any]:
     """Return the schema of an optional value that is there: `anyOf: [..., {"type": "null"}]`."""
     others = [each for each in _variants(schema) if is_object(each) and each.get("type") != "null"]
-    return _resolved(others[0], root) if len(others) == 1 else schema
+    return resolved(others[0], root) if len(others) == 1 else schema
 
 
 def _variants(schema: dict[str, Any]) -> Sequence[Any]:

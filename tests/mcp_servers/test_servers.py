@@ -225,6 +225,34 @@ async def test_a_form_without_fields_is_a_yes_or_no(answer: Answer, action: str,
 
 @pytest.mark.anyio
 @on_asyncio
+async def test_a_default_that_does_not_fit_its_own_type_is_left_to_the_server() -> None:
+    server = MCPServer("notes")
+
+    @server.tool()
+    def note(text: str, copies: int = 1, folder: str = None) -> str:  # type: ignore[assignment]  # noqa: RUF013 - as servers write it
+        return f"{text} in {folder}, {copies} times"
+
+    seen: list[ApprovalRequest] = []
+    agent = calling(("note", {"text": "milk"}), tools=mcp_server(server, approval="always"), approve=_noting(seen))
+    with anyio.fail_after(SECONDS):
+        assert results(await agent.run_agent("Hi")) == [('{"result":"milk in None, 1 times"}', None)]
+    assert [each.arguments for each in seen] == [{"text": "milk", "copies": 1}]
+    parameters: Any = seen[0].tool.parameters
+    assert parameters["properties"]["folder"] == {"default": None, "title": "Folder", "type": "string"}
+
+
+def _noting(seen: list[ApprovalRequest]) -> Callable[[ApprovalRequest], bool]:
+    """An approver who approves everything."""
+
+    def approve(request: ApprovalRequest) -> bool:
+        seen.append(request)
+        return True
+
+    return approve
+
+
+@pytest.mark.anyio
+@on_asyncio
 @pytest.mark.parametrize(("given", "days"), [({"car": "red"}, 3), ({"car": "red", "days": 1}, 1)])
 async def test_a_field_that_is_left_out_has_the_default_that_the_server_names(
     given: dict[str, Any], days: int, urls: dict[str, str]

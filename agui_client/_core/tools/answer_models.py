@@ -1,7 +1,7 @@
 """Typed answers: a pydantic model from an interrupt's `responseSchema` (INT-7).
 
 The agent wrote the schema: nothing in it is fetched, and no name in it is evaluated as Python. A model can be more
-lenient than its schema, by which the answer is checked when it is sent; patterns are left to the agent.
+lenient than its schema, by which the answer is checked when it is sent, as for patterns.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from agui_client._core.protocol.schema import is_array, is_object
 from agui_client._core.tools.approval import Approve, Deny, check_metadata
 from agui_client._core.tools.decisions import decision_payload, refusal, reviewed
 from agui_client._core.tools.function import LEFT_IN_THREAD, call_function
-from agui_client._core.tools.json_schema import schema_problems
+from agui_client._core.tools.json_schema import schema_problems, without_unfit
 from agui_client._core.tools.people import People, bounds_of, person_asked
 from agui_client._core.tools.questions import Action, GivenAnswer, ToolQuestion, UnansweredError
 from agui_client.errors import InterruptsNotCoveredError, ToolError, UsageError
@@ -308,7 +308,7 @@ def _entry(interrupt: Interrupt, answer: Answer) -> ResumeEntry:
             if payload is None:
                 return ResumeEntry(interrupt_id=interrupt.id, status="cancelled", metadata=metadata)
         case Resolve(metadata=metadata):
-            payload = _json_payload(interrupt.id, answer.payload)
+            payload = _json_payload(interrupt, answer.payload)
         case Approve() | Deny():
             payload, metadata = decision_payload(interrupt, answer), answer.metadata
         case _:
@@ -333,21 +333,26 @@ def _problems(by_id: Mapping[str, Interrupt], entries: Sequence[ResumeEntry], ho
                 yield f"the answer to {interrupt.id!r} does not fit its responseSchema at {problem}"
 
 
-def _json_payload(interrupt_id: str, payload: Any) -> Any:
+def _json_payload(interrupt: Interrupt, payload: Any) -> Any:
     """Write a pydantic model or dataclass as JSON, by alias; return anything else as it is.
 
     A None that is the field's default stands for a member that is absent: that is how an optional field of a model is
-    left out.
+    left out. Any other default is sent if it fits the schema: nobody has answered what does not.
     """
     if isinstance(payload, type) or not (isinstance(payload, BaseModel) or is_dataclass(payload)):
         return payload
     try:
-        dump = TypeAdapter[Any](type(payload)).dump_python
-        full = dump(payload, mode="json", by_alias=True)
-        return _without_absent(full, dump(payload, mode="json", by_alias=True, exclude_defaults=True))
+        # Without warnings of defaults that are not of their types: they are judged below.
+        options: Any = {"mode": "json", "by_alias": True, "warnings": False}
+        dump = partial(TypeAdapter[Any](type(payload)).dump_python, payload, **options)
+        full = _without_absent(dump(), without := dump(exclude_defaults=True))
+        # Only models know which of their defaults were given.
+        given = dump(exclude_unset=True) if isinstance(payload, BaseModel) else without
     except Exception as error:
         kind = type(payload).__name__
-        raise refusal(interrupt_id, f"is a {kind} that cannot be written as JSON: {error}") from error
+        raise refusal(interrupt.id, f"is a {kind} that cannot be written as JSON: {error}") from error
+    schema = interrupt.response_schema
+    return full if schema is None else without_unfit(schema, given, full)
 
 
 def _without_absent(full: Any, given: Any) -> Any:

@@ -1,14 +1,16 @@
 """JSON Schemas that servers wrote: checking values by them, completing values with their defaults (INT-7, SEC-2).
 
-The work is bounded and nothing is fetched: `pattern` and `format` are not checked, and a schema that is large, broken,
-takes long, or refers to anything outside itself checks nothing. The server that wrote it checks the value again.
+A value is judged as it was sent: a default is an annotation, and completes the value only if it fits, too. The work is
+bounded and nothing is fetched: a schema that is large, broken, takes long, or refers to anything outside itself checks
+nothing. `schema_keywords.py` has the keywords that are checked otherwise than by the library. The server that wrote the
+schema checks the value again.
 """
 
 from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -18,6 +20,7 @@ from pydantic_core import from_json, to_json
 from agui_client._core.ground.plain_text import cut_short
 from agui_client._core.protocol.problems import LONGEST_PATH, shortened
 from agui_client._core.protocol.schema import is_array, is_object
+from agui_client._core.tools.schema_keywords import bounded
 from agui_client.errors import ToolError
 
 if TYPE_CHECKING:
@@ -25,14 +28,12 @@ if TYPE_CHECKING:
     from jsonschema.protocols import Validator
 
 _MOST_VALUES = 1000
-_MOST_STEPS = 100_000
-"""The most steps of checking one value: about a second. A schema that refers to itself twice doubles its work with each
-level of the value."""
+_MOST_REFERENCES = 8
 _MOST_PROBLEMS = 10
 _LONGEST_LIMIT = 200
 _LONGEST = 2000
 """Characters of an error about arguments."""
-_Keyword: TypeAlias = "Callable[[Any, Any, Any, dict[str, Any]], Iterator[ValidationError]]"
+_Path: TypeAlias = "tuple[str | int, ...]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ class SchemaFault:
 
     place: str
     """The place as a path from the root, `$`."""
-    path: tuple[str | int, ...]
+    path: _Path
     """The names of members and the positions that lead to the place."""
     keyword: str | None
     """The keyword of the schema that is not met; None where nothing may stand."""
@@ -67,15 +68,15 @@ def bound_by_schema(schema: Mapping[str, Any], arguments: str | Mapping[str, Any
         arguments: The agent's JSON text, or a person's edits.
 
     Returns:
-        The arguments as JSON, completed by the schema's defaults.
+        The arguments as JSON, completed by those defaults of the schema that fit.
 
     Raises:
         ToolError: They are no JSON object, or do not fit.
     """
-    completed = with_defaults(schema, as_object(arguments))
-    if problems := schema_problems(schema, completed):
+    sent = as_object(arguments)
+    if problems := schema_problems(schema, sent):
         raise misfit(plainly(problems))
-    return completed
+    return with_defaults(schema, sent)
 
 
 def as_object(arguments: str | Mapping[str, Any]) -> dict[str, Any]:
@@ -114,8 +115,14 @@ def schema_problems(schema: Mapping[str, Any], value: Any) -> list[str]:
     return [str(fault) for fault in schema_faults(schema, value)]
 
 
-def schema_faults(schema: Mapping[str, Any], value: Any) -> list[SchemaFault]:
-    """Check a value by a schema, as `schema_problems` does; return the first faults, none twice."""
+def schema_faults(schema: Mapping[str, Any], value: Any, most: int | None = _MOST_PROBLEMS) -> list[SchemaFault]:
+    """Check a value by a schema, as `schema_problems` does; return the first faults, none twice.
+
+    Args:
+        schema: The schema.
+        value: The value as JSON.
+        most: The number of faults after which checking ends; None for all.
+    """
     # Loaded when there is a schema: few interrupts carry one, and the import is not small.
     from jsonschema import Draft202012Validator, validators
     from referencing import Registry
@@ -130,8 +137,8 @@ def schema_faults(schema: Mapping[str, Any], value: Any) -> list[SchemaFault]:
         if not dialect(dialect.META_SCHEMA).is_valid(root):
             return []
         nothing_else: Registry[Any] = Registry()
-        validator: Validator = library.extend(dialect, _bounded(dialect.VALIDATORS))(root, registry=nothing_else)
-        faults = map(_fault, islice(validator.iter_errors(value), _MOST_PROBLEMS))
+        validator: Validator = library.extend(dialect, bounded(dialect.VALIDATORS))(root, registry=nothing_else)
+        faults = map(_fault, islice(validator.iter_errors(value), most))
         return [*{str(each): each for each in faults}.values()]
     except Exception:
         # Besides the library's own errors: endless references (RecursionError), a `$ref` that is no string, and the end
@@ -145,7 +152,7 @@ def plainly(problems: list[str]) -> str:
 
 
 def with_defaults(schema: Mapping[str, Any], value: Mapping[str, Any]) -> dict[str, Any]:
-    """Complete an object with the defaults of its schema's properties.
+    """Complete an object, and the objects in it, with the defaults of its schema's properties, as far as they fit.
 
     Args:
         schema: A JSON Schema.
@@ -154,12 +161,77 @@ def with_defaults(schema: Mapping[str, Any], value: Mapping[str, Any]) -> dict[s
     Returns:
         A new object; the given members first, in their order.
     """
-    completed = dict(value)
+    root = dict(schema)
+    completed: dict[str, Any] = without_unfit(schema, given := dict(value), _completed(root, root, given))
+    return completed
+
+
+def without_unfit(schema: Mapping[str, Any], sent: Any, completed: Any) -> Any:
+    """Return a completed value without those of its completions that do not fit the schema.
+
+    Args:
+        schema: A JSON Schema.
+        sent: The value as it was sent, as JSON.
+        completed: The value with further members.
+    """
+    added, fitting = [*_added(sent, completed)], copy.deepcopy(completed)
+    while added and (faults := [each.path for each in schema_faults(schema, fitting, None)]):
+        # A fault is a completion's own; or that of an object around it, which must not have so many, or not this one.
+        unfit = [path for path in added if any(fault[: len(path)] == path for fault in faults)]
+        unfit = unfit or [path for path in added if any(path[: len(fault)] == fault for fault in faults)]
+        if not unfit:
+            break
+        for path in unfit:
+            _remove(fitting, path)
+        added = [path for path in added if path not in unfit]
+    return fitting
+
+
+def _completed(schema: Any, root: dict[str, Any], value: Any) -> Any:
+    """Return a value whose objects have the defaults of their properties, whether these fit or not."""
+    schema = resolved(schema, root) if is_object(schema) else {}
     properties = schema.get("properties")
-    for name, each in properties.items() if is_object(properties) else ():
-        if is_object(each) and "default" in each and name not in value:
+    if not is_object(value) or not is_object(properties):
+        return value
+    completed = {**value}
+    for name, each in properties.items():
+        if name in completed:
+            completed[name] = _completed(each, root, completed[name])
+        # A schema that is too large to be used judges its defaults one by one.
+        elif is_object(each) and "default" in each and not schema_faults(each, each["default"]):
             completed[name] = copy.deepcopy(each["default"])
     return completed
+
+
+def _added(sent: Any, completed: Any, path: _Path = ()) -> Iterator[_Path]:
+    """List the places of members that were added to a value."""
+    if is_object(sent) and is_object(completed):
+        for name, each in completed.items():
+            if name in sent:
+                yield from _added(sent[name], each, (*path, name))
+            else:
+                yield (*path, name)
+    elif is_array(sent) and is_array(completed) and len(sent) == len(completed):
+        for number, pair in enumerate(zip(sent, completed, strict=True)):
+            yield from _added(*pair, (*path, number))
+
+
+def _remove(value: Any, path: _Path) -> None:
+    *way, name = path
+    for step in way:
+        value = value[step]
+    del value[name]
+
+
+def resolved(schema: dict[str, Any], root: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema itself, or the part of the same document that it refers to."""
+    for _ in range(_MOST_REFERENCES):
+        reference = schema.get("$ref")
+        referred = referred_part(root, reference) if isinstance(reference, str) else None
+        if not is_object(referred):
+            break
+        schema = referred
+    return schema
 
 
 def is_usable(schema: dict[str, Any], most: int) -> bool:
@@ -210,58 +282,3 @@ def _fault(error: ValidationError) -> SchemaFault:
     if error.validator == "required" and is_array(limit) and is_object(error.instance):
         limit = [name for name in limit if name not in error.instance]
     return SchemaFault(where, path, error.validator, limit)
-
-
-def _bounded(keywords: Mapping[str, _Keyword]) -> dict[str, _Keyword]:
-    """Return the library's keywords and those from below, which together check one value in a bounded time."""
-    left = _MOST_STEPS
-
-    def bounded(check: _Keyword) -> _Keyword:
-        """Return a keyword that counts the values that it looks at."""
-
-        def checked(validator: Any, limit: Any, instance: Any, schema: dict[str, Any]) -> Iterator[ValidationError]:
-            """Check as the keyword does, as long as steps are left."""
-            nonlocal left
-            left -= 1 + sum(len(each) for each in (limit, instance) if is_object(each) or is_array(each))
-            if left < 0:
-                raise TimeoutError
-            return check(validator, limit, instance, schema)
-
-        return checked
-
-    return {name: bounded(check) for name, check in {**keywords, **_KEYWORDS}.items()}
-
-
-# --- keywords for which the library tries patterns, or compares everything with everything
-
-
-def _additional_properties(validator: Any, of: Any, instance: Any, schema: dict[str, Any]) -> Iterator[ValidationError]:
-    from jsonschema import ValidationError
-
-    if not is_object(instance) or "patternProperties" in schema:
-        return
-    for name in (each for each in instance if each not in schema.get("properties", {})):
-        if of is False:
-            yield ValidationError("", path=[name])
-        else:
-            yield from validator.descend(instance[name], of, path=name)
-
-
-def _unique_items(validator: Any, is_wanted: Any, instance: Any, schema: dict[str, Any]) -> Iterator[ValidationError]:
-    from jsonschema import ValidationError
-
-    texts = [json.dumps(item, sort_keys=True) for item in instance] if is_wanted and is_array(instance) else []
-    if len(set(texts)) < len(texts):
-        yield ValidationError("")
-
-
-def _unchecked(validator: Any, limit: Any, instance: Any, schema: dict[str, Any]) -> Iterator[ValidationError]:
-    return iter(())
-
-
-_UNCHECKED = ("pattern", "patternProperties", "unevaluatedItems", "unevaluatedProperties", "$dynamicRef")
-_KEYWORDS: Mapping[str, _Keyword] = {
-    **dict.fromkeys(_UNCHECKED, _unchecked),
-    "additionalProperties": _additional_properties,
-    "uniqueItems": _unique_items,
-}

@@ -241,6 +241,28 @@ def test_a_text_has_the_format_of_its_schema(name: str, typed: str, told: str) -
     assert read == told
 
 
+@pytest.mark.parametrize(("pattern", "is_tried"), [("^[A-Z]{3}$", True), ("^(?=[A-Z]{3}$)", False)])
+def test_a_pattern_is_shown_and_tried_if_that_takes_linear_time(pattern: str, is_tried: bool) -> None:
+    form = AnswerForm(of({"code": {**TEXT, "pattern": pattern}}, required=["code"]))
+    assert [each.label for each in form.fields] == [f"code (matching {pattern})"]
+    assert form.read({"/code": "OSL"}) == {"code": "OSL"}
+    if is_tried:
+        with pytest.raises(FormError, match=re.escape(f"code: must match {pattern}")):
+            form.read({"/code": "oslo"})
+    else:
+        assert form.read({"/code": "oslo"}) == {"code": "oslo"}
+
+
+@pytest.mark.requirement("INT-7")
+@pytest.mark.parametrize(
+    "unfit", [{**TEXT, "default": 5}, {"enum": ["a"], "default": "b"}, {"type": "integer", "minimum": 3, "default": 0}]
+)
+def test_a_default_that_does_not_fit_stands_in_no_field(unfit: Schema) -> None:
+    form = AnswerForm(of({"a": unfit, "b": {**TEXT, "default": "B"}}))
+    assert [each.default for each in form.fields] == ["", "B"]
+    assert form.read({"/a": "", "/b": "B"}) == {"b": "B"}
+
+
 def test_choices_under_one_title_are_told_apart_by_their_values() -> None:
     (field,) = AnswerForm({"enum": ["yes", "no"], "enumNames": ["Yes", "Yes"]}).fields
     assert field.choice_titles == ["yes", "no"]

@@ -242,11 +242,43 @@ def test_types_that_are_nested_do_not_multiply(kinds: list[str]) -> None:
     assert thread_time() - begun < 2
 
 
-@pytest.mark.parametrize("pattern", ["^A", "^(?=A)", "["])
-def test_patterns_are_left_to_the_agent(pattern: str) -> None:
+@pytest.mark.parametrize("pattern", ["^B", "^(?=A)", "["])
+def test_a_model_leaves_patterns_to_the_check_of_what_is_sent(pattern: str) -> None:
     schema = {"type": "object", "properties": {"a": {**TEXT, "pattern": pattern}, "pattern": TEXT}}
     answer = model_of(schema)(a="B", pattern="x")
     assert payload(asked(schema), Resolve(answer)) == {"a": "B", "pattern": "x"}
+    if pattern == "^B":
+        with pytest.raises(InterruptsNotCoveredError, match=r"at \$\.a: pattern is"):
+            payload(asked(schema), Resolve(model_of(schema)(a="C", pattern="x")))
+
+
+UNFIT: dict[str, Schema] = {
+    "null of a text": {"type": "string", "default": None},
+    "outside of the choices": {"type": "string", "enum": ["x"], "default": "y"},
+    "outside of the bounds": {"type": "integer", "minimum": 3, "default": 0},
+}
+
+
+@pytest.mark.requirement("INT-7")
+@pytest.mark.parametrize("unfit", UNFIT.values(), ids=list(UNFIT))
+def test_a_default_that_does_not_fit_is_not_sent_for_who_leaves_it_out(unfit: Schema) -> None:
+    properties: Schema = {"a": unfit, "b": TEXT, "c": {**TEXT, "default": "c"}}
+    nested = {"type": "object", "properties": {"in": {"type": "object", "properties": properties}, **properties}}
+    answer = model_of(nested).model_validate({"b": "B", "in": {"b": "B"}})
+    sent = {"b": "B", "c": "c"}
+    assert payload(asked(nested), Resolve(answer)) == {**sent, "in": sent}
+
+
+@pytest.mark.requirement("INT-7")
+def test_a_default_that_does_not_fit_is_refused_if_it_was_given() -> None:
+    schema: Schema = {"type": "object", "properties": {"a": UNFIT["outside of the bounds"]}}
+
+    class Answer(BaseModel):
+        a: int = 0
+
+    assert payload(asked(schema), Resolve(Answer())) == {}
+    with pytest.raises(InterruptsNotCoveredError, match=r"at \$\.a: minimum is 3"):
+        payload(asked(schema), Resolve(Answer(a=0)))
 
 
 @pytest.mark.parametrize("section", ["$defs", "definitions"])

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from agui_client._core.tools.function import FunctionTool
 from agui_client._core.tools.json_schema import schema_problems, with_defaults
 
 Schema: TypeAlias = dict[str, Any]
@@ -59,7 +60,6 @@ ENDLESS: dict[str, tuple[Schema, Any]] = {
     "choices in an old dialect": ({"$schema": DRAFT_4, "enum": [{"a": each} for each in range(4000)]}, {"a": 1}),
     "more properties than can be checked": ({"properties": {f"p{each}": {} for each in range(50_000)}}, {"p1": 5}),
     "a long search": ({"contains": {"enum": list(range(10_000))}}, [-1] * 5_000),
-    "patterns that are slow everywhere": ({"items": {"pattern": "^(a?){50000}$"}}, ["a" * 299 + "!"] * 100),
 }
 
 
@@ -83,7 +83,7 @@ DOUBLING: dict[str, Schema] = {
 def test_a_schema_whose_work_doubles_with_each_level_of_the_value_refuses_nothing(
     schema: Schema, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agui_client._core.tools.json_schema._MOST_STEPS", 5_000)
+    monkeypatch.setattr("agui_client._core.tools.schema_keywords._MOST_STEPS", 5_000)
     value: Any = 1
     for _ in range(60):
         value = [value]
@@ -93,11 +93,26 @@ def test_a_schema_whose_work_doubles_with_each_level_of_the_value_refuses_nothin
 
 
 PATTERNS: dict[str, tuple[Schema, Any, list[str]]] = {
-    "in a text": ({"pattern": BACKTRACKING}, ALMOST, []),
-    "in a name": ({"propertyNames": {"pattern": BACKTRACKING}}, {ALMOST: 1}, []),
+    "in a text": ({"pattern": BACKTRACKING}, ALMOST, [said("$", f'pattern is "{BACKTRACKING}"')]),
+    "anywhere in a text": ({"pattern": "b"}, ALMOST, []),
+    "in a name": (
+        {"propertyNames": {"pattern": BACKTRACKING}},
+        {ALMOST: 1},
+        [said("$", f'pattern is "{BACKTRACKING}"')],
+    ),
     "for other properties": ({"patternProperties": {BACKTRACKING: False}}, {ALMOST: 1}, []),
+    "for these properties": (
+        {"patternProperties": {BACKTRACKING: {"type": "null"}}},
+        {"aa": 1},
+        [said("$.aa", 'type is "null"')],
+    ),
     "for none of the properties": (
         {"patternProperties": {BACKTRACKING: True}, "additionalProperties": False},
+        {ALMOST: 1, "aa": 1},
+        [said(f"$.{ALMOST}", "additionalProperties is false")],
+    ),
+    "for none that is known": (
+        {"patternProperties": {"(?=b)": True}, "additionalProperties": False},
         {ALMOST: 1},
         [],
     ),
@@ -109,24 +124,88 @@ PATTERNS: dict[str, tuple[Schema, Any, list[str]]] = {
     "of the root, to which a part refers": (
         {"$schema": DRAFT_7, "properties": {"x": {"$ref": "#"}}, "pattern": BACKTRACKING},
         {"x": ALMOST},
-        [],
+        [said("$.x", f'pattern is "{BACKTRACKING}"')],
     ),
     "in what is left over": (
         {"patternProperties": {BACKTRACKING: True}, "unevaluatedProperties": False},
         {ALMOST: 1},
         [],
     ),
-    "beside other keywords": ({"pattern": BACKTRACKING, "maxLength": 3}, ALMOST, [said("$", "maxLength is 3")]),
+    "beside other keywords": ({"pattern": "(?=c)", "maxLength": 3}, ALMOST, [said("$", "maxLength is 3")]),
+    "that looks around": ({"pattern": "^(?=.*[0-9])"}, "x", []),
+    "that repeats what it found": ({"pattern": r"^(.)\1$"}, "xy", []),
+    "with characters that other engines take for sets": ({"pattern": "^[a-z&&b]+$"}, "&a", []),
     "that is none": ({"pattern": "["}, "x", []),
+    "that is too large": ({"pattern": r"\w{1000}"}, "x", []),
+    "on a long text": ({"pattern": "^a*$"}, "b" * 10_001, []),
+    "on another value": ({"pattern": "^a*$"}, 5, []),
 }
 
 
 @pytest.mark.requirement("INT-7")
 @pytest.mark.parametrize(("schema", "answer", "told"), PATTERNS.values(), ids=list(PATTERNS))
-def test_a_pattern_is_not_tried(schema: Schema, answer: Any, told: list[str]) -> None:
+def test_a_pattern_is_tried_in_linear_time_or_not_at_all(schema: Schema, answer: Any, told: list[str]) -> None:
     begun = thread_time()
     assert schema_problems(schema, answer) == told
     assert thread_time() - begun < SECONDS
+
+
+@pytest.mark.requirement("INT-7")
+def test_patterns_of_one_value_share_a_bounded_time() -> None:
+    slow = {"items": {"pattern": "^(a?){20000}$"}, "prefixItems": [{"type": "null"}]}
+    begun = thread_time()
+    assert said("$[0]", 'type is "null"') in schema_problems(slow, ["a" * 3000 + "!"] * 100)
+    assert thread_time() - begun < 2 * SECONDS
+
+
+def test_a_pattern_that_is_not_tried_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    for _ in range(3):
+        assert schema_problems({"pattern": "(?<!once)x"}, "y") == []
+    assert [each for each in caplog.messages if "(?<!once)x" in each] == [
+        "the pattern '(?<!once)x' of a schema is not checked: it takes more than linear time here"
+    ]
+
+
+MULTIPLES: list[tuple[float, float, bool]] = [
+    (0.01, 19.99, True),
+    (0.01, 1.1, True),
+    (0.1, 0.3, True),
+    (0.01, 19.995, False),
+    (0.01, 1e300, True),
+    (1e-300, 1e300, True),
+    (2, 10**400, True),
+    (3, 10, False),
+    (2.5, 10, True),
+]
+
+
+@pytest.mark.requirement("INT-7")
+@pytest.mark.parametrize(("step", "value", "fits"), MULTIPLES)
+def test_multiples_are_those_of_the_numbers_as_they_are_written(step: float, value: float, fits: bool) -> None:
+    assert (schema_problems({"multipleOf": step}, value) == []) is fits
+
+
+FORMATS: dict[str, tuple[list[str], list[str]]] = {
+    "date": (["2026-11-28"], ["tomorrow", "2026-13-01", "20261128", ""]),
+    "date-time": (["2026-11-28T10:00:00Z", "2026-11-28t10:00:00.5+01:00", "2026-11-28T10:00"], ["2026-11-28", "now"]),
+    "time": (["10:00:00Z", "10:00"], ["25:00", "ten"]),
+    "email": (["ann@example.org"], ["ann"]),
+    "uri": (["https://example.org/a?b", "urn:x:1"], ["example", "https://a b", "http://["]),
+    "uuid": (["123e4567-e89b-12d3-a456-426614174000"], ["123"]),
+    "ipv4": (["127.0.0.1"], ["127.0.0.256"]),
+    "ipv6": (["::1"], ["1"]),
+    "of nobody": (["anything"], []),
+}
+
+
+@pytest.mark.requirement("INT-7")
+@pytest.mark.parametrize("name", FORMATS)
+def test_formats_are_checked_as_far_as_they_are_known(name: str) -> None:
+    right, wrong = FORMATS[name]
+    assert [schema_problems({"format": name}, each) for each in [*right, 5]] == [[] for _ in [*right, 5]]
+    assert [schema_problems({"format": name}, each) for each in wrong] == [[said("$", f'format is "{name}"')]] * len(
+        wrong
+    )
 
 
 ELSEWHERE: dict[str, Schema] = {
@@ -159,6 +238,66 @@ def test_defaults_complete_an_object_and_are_its_own() -> None:
     first["a"].append(2)
     assert with_defaults(schema, {})["a"] == [1]
     assert with_defaults({"properties": 5}, {"x": 1}) == {"x": 1}
+
+
+DEFAULTS: dict[str, tuple[Schema, Any, Any]] = {
+    "null of a text": ({"properties": {"a": {"type": "string", "default": None}, "b": {"default": 1}}}, {}, {"b": 1}),
+    "outside of the choices": ({"properties": {"a": {"enum": ["x"], "default": "y"}}}, {}, {}),
+    "outside of the bounds": ({"properties": {"a": {"minimum": 3, "default": 0}}}, {}, {}),
+    "without what it requires": ({"properties": {"a": {"type": "object", "required": ["b"], "default": {}}}}, {}, {}),
+    "with what nothing names": (
+        {"properties": {"a": {"additionalProperties": False, "default": {"b": 1}}}},
+        {},
+        {},
+    ),
+    "inside of what was sent": (
+        {"properties": {"a": {"properties": {"b": {"default": 1}, "c": {"type": "string", "default": None}}}}},
+        {"a": {"d": 2}},
+        {"a": {"d": 2, "b": 1}},
+    ),
+    "of a definition": (
+        {"properties": {"a": {"$ref": "#/$defs/a", "default": None}}, "$defs": {"a": {"type": "string"}}},
+        {},
+        {},
+    ),
+    "in a definition": (
+        {"properties": {"a": {"$ref": "#/$defs/a"}}, "$defs": {"a": {"properties": {"b": {"default": 1}}}}},
+        {"a": {}},
+        {"a": {"b": 1}},
+    ),
+    "more members than there may be": (
+        {"maxProperties": 1, "properties": {"a": {}, "b": {"default": 1}}},
+        {"a": 1},
+        {"a": 1},
+    ),
+    "one alternative too many": (
+        {"oneOf": [{"required": ["a"]}, {"required": ["b"]}], "properties": {"b": {"default": 1}}},
+        {"a": 1},
+        {"a": 1},
+    ),
+    "many that do not fit": (
+        {"properties": {f"p{each}": {"type": "string", "default": None} for each in range(100)}},
+        {},
+        {},
+    ),
+    "of a schema that is too large": (
+        {"properties": {"a": {"type": "string", "default": None}}, "x": [0] * 2000},
+        {},
+        {},
+    ),
+}
+
+
+@pytest.mark.requirement("INT-7", "SEC-2")
+@pytest.mark.parametrize(("schema", "sent", "completed"), DEFAULTS.values(), ids=list(DEFAULTS))
+def test_a_default_is_an_annotation_and_completes_what_was_sent_if_it_fits(
+    schema: Schema, sent: Any, completed: Any
+) -> None:
+
+    def pay(**arguments: Any) -> None: ...
+
+    call = FunctionTool[..., Any].from_schema("pay", pay, parameters=schema).bind(sent)
+    assert (call.arguments, call.values) == (completed, completed)
 
 
 UNIQUE: list[tuple[Any, bool]] = [
