@@ -1,7 +1,8 @@
 """Approval of tool calls: the request that an approver sees, and the decisions that count (SEC-3).
 
-Deny by default: only the literal `True` or an `Approve` approves. The question that a person reads is made of the
-call's arguments by `question_text` (`@tool(ask=...)`).
+Only the literal `True` or an `Approve` approves, and only `False` or a `Deny` denies: anything else is a mistake of the
+program, and decides nothing. The question that a person reads is made of the call's arguments by `question_text`
+(`@tool(ask=...)`).
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ class ApprovalRequest(Record):
     tool: Tool
     """The definition that the agent was offered: name, description and the schema of the arguments."""
     arguments: Mapping[str, Any]
-    """The agent's arguments as JSON, checked against the schema and completed by defaults."""
+    """The arguments as JSON by their wire names, as the function gets them: validated, and completed by defaults."""
     thread_id: str
     """The id of the conversation."""
     run_id: str
@@ -147,8 +148,8 @@ class ToolDecision(Record):
         return f"{self.verdict} by {self.by if self.by == 'nobody' else f'a {self.by}'}"
 
 
-Decision: TypeAlias = bool | Approve | Deny | None
-"""The answer of an approver; anything but `True` and `Approve` denies."""
+Decision: TypeAlias = bool | Approve | Deny
+"""The answer of an approver: `True` and `Approve` approve, `False` and `Deny` deny."""
 Approver: TypeAlias = Callable[[ApprovalRequest], Decision | Awaitable[Decision]]
 """A function that decides about a tool call before the tool runs; a plain function is called in a worker thread."""
 ApprovalRule: TypeAlias = Literal["never", "always"] | Callable[[ApprovalRequest], bool | Awaitable[bool]]

@@ -42,7 +42,7 @@ class BoundCall(Record):
     name: str
     """The tool's name."""
     arguments: Mapping[str, Any]
-    """The agent's arguments as JSON, completed by defaults: approvers see these."""
+    """The arguments as JSON by their wire names, as the tool gets them: rules and approvers see these."""
     values: Any = field(default=None, repr=False)
     """Anything that the toolset wants to find here when the call is executed."""
 
@@ -58,8 +58,8 @@ class ToolExecution(Record, Displayed):
     status: ToolStatus
     """The stage of the execution."""
     arguments: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """The arguments as JSON: those that the tool is executed with, before that the agent's; empty if these do not fit
-    the tool's schema."""
+    """The arguments as JSON by their wire names, as the tool gets them: those of an approval, before that the agent's;
+    empty if these do not fit the tool's schema."""
     progress: Sequence[Any] = ()
     """The latest 100 values that the tool passed to `ctx.report(...)`, in order."""
     message: ToolMessage | None = None

@@ -26,6 +26,7 @@ from ag_ui.core import Event, Interrupt, RunAgentInput, Tool, ToolCall, ToolMess
 
 from agui_client._core.ground.concurrency import LoopThread, side_by_side
 from agui_client._core.protocol.open_items import quoted
+from agui_client._core.protocol.patch import is_same_json
 from agui_client._core.protocol.placeholders import marked
 from agui_client._core.protocol.prompts import Part
 from agui_client._core.tools.approval import (
@@ -39,16 +40,18 @@ from agui_client._core.tools.approval import (
 )
 from agui_client._core.tools.context import MOST_REPORTS, BoundCall, ToolContext, ToolExecution, ToolStatus, log_failure
 from agui_client._core.tools.function import LEFT_IN_THREAD, call_function
+from agui_client._core.tools.json_schema import as_object
 from agui_client._core.tools.leaving import Leaving
-from agui_client._core.tools.people import People, bounds_of, person_asked
+from agui_client._core.tools.people import People, bounds_of, kind_of, person_asked
 from agui_client._core.tools.questions import GivenAnswer, ToolQuestion, UnansweredError
 from agui_client._core.tools.tool_limits import ToolLimits
 from agui_client._core.tools.toolset import OfferedTool
-from agui_client.errors import CannotWaitError, ToolError
+from agui_client.errors import CannotWaitError, ToolError, UsageError
 
 _logger = logging.getLogger("agui_client.tools")
 _APPROVALS_AT_ONCE = 64
 """The number of approvers, or threads of one, that are called at the same time."""
+_DECISIONS = "True, Approve(...), False or Deny(reason)"
 _RULE_FAILED = "the approval rule of %s failed, so the call waits for approval"
 _Given: TypeAlias = tuple[Approve | Deny | None, Decider | None]
 """The answer about a call, None if there is none, and the side that gave it, None if the call wanted no approval."""
@@ -115,10 +118,16 @@ class ToolExecutor:
 
         Returns:
             The results in the order of the calls; a call that waits for an approval or an answer has none.
+
+        Raises:
+            UsageError: A handler for people returned no answer; the other calls have come to their ends.
         """
         tasks = [ToolCallTask(call, self) for call in calls]
         self.unfinished = len(tasks)
         await side_by_side([task.run for task in tasks])
+        for task in tasks:
+            if task.mistake is not None:
+                raise task.mistake
         return [task.message for task in tasks if task.message is not None]
 
 
@@ -133,6 +142,8 @@ class ToolCallTask:
     def __init__(self, call: ToolCall, executor: ToolExecutor) -> None:
         self.message: ToolMessage | None = None
         """The result for the agent; None if the call is left to the caller."""
+        self.mistake: UsageError | None = None
+        """The mistake of a handler for people, which decides nothing: it fails the run when all calls are done."""
         self._call, self._executor = call, executor
         name, run = call.function.name, executor.run_input
         self._ids = {"tool_call_id": call.id, "thread_id": run.thread_id, "run_id": run.run_id}
@@ -196,16 +207,30 @@ class ToolCallTask:
         return await self._call_tool(call if given.arguments is None or self._given else self._bind(given.arguments))
 
     def _bind(self, edited: Mapping[str, Any] | None) -> BoundCall:
-        """Check the agent's arguments, or those of an approval."""
+        """Check the agent's arguments, or those of an approval.
+
+        An argument that the approval has as it was shown is the agent's own: it must not be validated twice.
+        """
         if self._tool.toolset is None:
             known = ", ".join(self._executor.offered) or "none"
             raise ToolError(f"There is no tool {self._call.function.name!r} here; there are: {known}.")
         try:
-            return self._tool.bind(self._call.id, self._call.function.arguments if edited is None else edited)
+            arguments = self._call.function.arguments if edited is None else self._own(edited)
+            return self._tool.bind(self._call.id, arguments)
         except ToolError as error:
             # Never a violation of the protocol (TOOL-2): the agent gets to know which call it was.
             problem = ":" if edited is None else " was approved with other arguments, but"
             raise ToolError(f"tool call {self._call.id!r}{problem} {error}") from error.__cause__
+
+    def _own(self, edited: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return edited arguments; those that are as they were shown in the words of the agent."""
+        try:
+            sent = as_object(text := self._call.function.arguments)
+            shown = self._tool.bind(self._call.id, text).arguments
+        except ToolError:
+            return edited
+        changed = {name: each for name, each in edited.items() if name not in shown or not _is_same(each, shown[name])}
+        return {name: sent[name] for name in edited if name not in changed and name in sent} | changed
 
     async def _decide(self, call: BoundCall) -> Approve | Deny | None:
         definition, agent = self._tool.definition, self._executor.agent
@@ -226,7 +251,13 @@ class ToolCallTask:
         if not await _needs_approval(rule, request):
             return Approve(), "rule" if callable(rule) else None
         asking = replace(request, message=self._tool.question(call))
-        return await _decision(self._executor.approve, asking, self._executor.people)
+        try:
+            return await _decision(self._executor.approve, asking, self._executor.people)
+        except CannotWaitError:
+            raise
+        except UsageError as mistake:
+            self.mistake = mistake
+            return None, None
 
     def _note_decision(self, given: Approve | Deny, by: Decider, call: BoundCall) -> None:
         """Note a decision as soon as it is given: whatever is saved from now on has it."""
@@ -282,7 +313,13 @@ class ToolCallTask:
         """
         answer = next((each for each in self._known_answers if each.is_about(asked)), None)
         if answer is None:
-            answer = await self._executor.ask(asked)
+            try:
+                answer = await self._executor.ask(asked)
+            except CannotWaitError:
+                raise
+            except UsageError as mistake:
+                self.mistake = mistake
+                raise UnansweredError(asked) from mistake
         else:
             self._known_answers.remove(answer)
         self._answers.append(answer)
@@ -358,20 +395,29 @@ async def _decision(approve: Approver | None, request: ApprovalRequest, people: 
         try:
             with person_asked():
                 answer = await _answer(approve, request, f"approval of call {call}")
-        except CannotWaitError:
+        except UsageError:
             raise
         except Exception as error:
             log_failure(_logger, error, "the approval of call %s failed, so it is denied", call)
             return Deny("The approval of this tool call failed, so it was not carried out."), "nobody"
-        # Only what can mean nothing else is a yes: a truthy text or number denies.
+        # What a program returns by mistake is no person's word, neither a yes nor a no.
         if not isinstance(answer, bool | Approve | Deny):
-            _logger.warning("approve= returned a %s for call %s, which denies it", type(answer).__name__, call)
-        given = Approve() if answer is True else answer if isinstance(answer, Approve | Deny) else Deny()
+            what = f"approve= returned {kind_of(answer)} for call {call}"
+            raise UsageError(f"{what}; it returns {_DECISIONS}; the call was not decided about, and stays pending")
+        given = (Approve() if answer else Deny()) if isinstance(answer, bool) else answer
         return given, "nobody" if answer is NOBODY_TO_ASK else "person"
     _logger.warning("nobody decided about call %s within %s", call, bounds.limit)
     if bounds.fallback == "leave":
         return None, None
     return Deny(f"Nobody approved this tool call within {bounds.limit}, so it was not carried out."), "nobody"
+
+
+def _is_same(edited: object, shown: object) -> bool:
+    """Return whether an edited argument is as it was shown; one that is no JSON is not."""
+    try:
+        return bool(is_same_json(edited, shown))
+    except (TypeError, ValueError):
+        return False
 
 
 async def _answer(function: Callable[[Any], object], request: ApprovalRequest, what: str) -> object:

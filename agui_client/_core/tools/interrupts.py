@@ -29,7 +29,7 @@ from agui_client._core.tools.approval import Approve, Deny, check_metadata
 from agui_client._core.tools.decisions import decision_payload, refusal, reviewed
 from agui_client._core.tools.function import LEFT_IN_THREAD, call_function
 from agui_client._core.tools.json_schema import schema_problems, without_unfit
-from agui_client._core.tools.people import People, bounds_of, person_asked
+from agui_client._core.tools.people import People, bounds_of, kind_of, person_asked
 from agui_client._core.tools.questions import Action, GivenAnswer, ToolQuestion, UnansweredError
 from agui_client.errors import InterruptsNotCoveredError, ToolError, UsageError
 
@@ -185,7 +185,7 @@ async def _given(
     with person_asked(), anyio.move_on_after(bounds.wait):
         given: Any = await call_function(partial(answer, interrupt), what, LEFT_IN_THREAD)
         if not isinstance(given, Resolve | Approve | Deny | Cancel | None):
-            raise UsageError(f"answer= returned a {type(given).__name__}; it returns {_ANSWERS}, or None")
+            raise UsageError(f"answer= returned {kind_of(given)} as the {what}; it returns {_ANSWERS}, or None")
         return given, "person"
     _logger.warning("nobody gave the %s within %s", what, bounds.limit)
     is_left = bounds.fallback == "leave"

@@ -9,18 +9,18 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from inspect import Parameter
 from types import CodeType
 from typing import Any, cast, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.json_schema import GenerateJsonSchema
-from pydantic_core import CoreSchema, ErrorDetails, PydanticSerializationError, from_json, to_json, to_jsonable_python
+from pydantic_core import CoreSchema, ErrorDetails, PydanticSerializationError, from_json, to_json
 
-from agui_client._core.protocol.schema import is_array, is_object
+from agui_client._core.protocol.schema import is_object
 from agui_client._core.tools.context import ToolContext
-from agui_client._core.tools.json_schema import as_object, misfit, with_defaults
+from agui_client._core.tools.json_schema import as_object, misfit
+from agui_client._core.tools.written_values import MISSING, Writer, aliases_in
 from agui_client.errors import UsageError
 
 _RECEIVERS = ("self", "cls")
@@ -43,6 +43,8 @@ class Parameters:
     """The JSON Schema of that object."""
     names: dict[str, str]
     """The names of the function's parameters, by those that the agent uses."""
+    writer: Writer
+    """Writes the function's keyword arguments as JSON."""
 
     @classmethod
     def of(cls, function: Callable[..., object], tool_name: str, descriptions: dict[str, str]) -> Parameters:
@@ -71,7 +73,7 @@ class Parameters:
             if description := descriptions.get(name):
                 # Field(description=...) comes first.
                 schema["properties"][offered].setdefault("description", description)
-        return cls(has_receiver, has_context, adapter, schema, names)
+        return cls(has_receiver, has_context, adapter, schema, names, Writer(aliases_in(adapter.core_schema)))
 
     def bind(self, arguments: str | Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Check the arguments of a call by the types.
@@ -83,7 +85,7 @@ class Parameters:
             arguments: The agent's JSON text, or a person's edits.
 
         Returns:
-            The arguments as JSON, completed by the function's defaults; and the function's keyword arguments.
+            The function's keyword arguments as JSON, by the names that the agent uses; and these arguments themselves.
 
         Raises:
             ToolError: They are no JSON object, or do not fit; each that is wrong is named.
@@ -93,28 +95,16 @@ class Parameters:
             values = self.adapter.validate_json(to_json(sent))
         except ValidationError as error:
             raise misfit("; ".join(map(_problem, error.errors()))) from None
-        dump = partial(to_jsonable_python, by_alias=True, serialize_unknown=True)
-        read = {offered: dump(values.get(name)) for offered, name in self.names.items()}
-        return with_defaults(self.schema, _with_types_of(sent, read)), values
+        # Those that were sent come first, in their order.
+        order = dict.fromkeys([*(name for name in sent if name in self.names), *self.names])
+        given = [(each, values.get(self.names[each], MISSING), sent.get(each, MISSING)) for each in order]
+        shown = {name: self.writer.write(value, as_sent) for name, value, as_sent in given}
+        return {name: value for name, value in shown.items() if value is not MISSING}, values
 
 
 def _problem(error: ErrorDetails) -> str:
     """Describe an error by its place, such as `shape.points.2`, and what is wrong there."""
     return f"{'.'.join(map(str, error['loc']))!r}: {error['msg'].removeprefix('Value error, ')}"
-
-
-def _with_types_of(sent: Any, read: Any) -> Any:
-    """Return the JSON that was sent, with true for "true" and 2 for "2" where the function reads them so.
-
-    An approval rule that compares `arguments["force"] is True` must not be passed by "true", which the function reads
-    as true.
-    """
-    if is_object(sent) and is_object(read):
-        return {name: _with_types_of(value, read.get(name, value)) for name, value in sent.items()}
-    if is_array(sent) and is_array(read) and len(sent) == len(read):
-        return [_with_types_of(*pair) for pair in zip(sent, read, strict=True)]
-    is_other = isinstance(sent, str) or isinstance(sent, bool) is not isinstance(read, bool)
-    return read if isinstance(read, bool | int | float) and is_other else sent
 
 
 def takes_context(function: Callable[..., object]) -> bool:

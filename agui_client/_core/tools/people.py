@@ -64,6 +64,14 @@ def bounds_of(people: People | None, handler: object) -> People:
     return people or (_AT_SCREEN if isinstance(handler, AtScreen) else _IN_PROGRAMS)
 
 
+def kind_of(returned: object) -> str:
+    """Name what a handler returned by mistake: a class by its name, a value by its type, as it may be a secret."""
+    if isinstance(returned, type):
+        return f"the class {returned.__name__}"
+    name = type(returned).__name__
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
+
+
 _IN_PROGRAMS, _AT_SCREEN = People(), People(wait=None)
 
 

@@ -218,7 +218,7 @@ def test_nothing_is_kept_of_an_earlier_interruption(verb: Verb) -> None:
 
 
 INVALID: dict[str, tuple[Any, str]] = {
-    "no answer": ("yes", "answer= returned a str; it returns Resolve(answer)"),
+    "no answer": ("yes", "answer= returned a str as the answer to interrupt 'i1'; it returns Resolve(answer)"),
     "a payload that does not fit": (Resolve({"approved": "yes"}), "does not fit its responseSchema at $.approved"),
     "a yes without its object": (Resolve(True), "does not fit its responseSchema at $"),
 }

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import posixpath
 import threading
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, cast
+from pathlib import Path
+from typing import Annotated, Any, cast
 
 import anyio
 import pytest
+from pydantic import AfterValidator, BaseModel, BeforeValidator, SecretStr, StringConstraints
 
 from agui_client import (
     ApprovalRequest,
@@ -23,6 +26,7 @@ from agui_client import (
     UsageError,
     tool,
 )
+from agui_client._core.protocol.message_text import tool_calls_in
 from agui_client._core.tools.approval import ApprovalRule
 from agui_client.testing import Gate, ScriptedAgent, serve, text, tool_call, turn
 from support.leaks import nothing_left_behind
@@ -104,8 +108,13 @@ ASKS: dict[str, tuple[str | Callable[[ApprovalRequest], Any], bool]] = {
 @pytest.mark.requirement("SEC-3")
 def test_a_person_is_asked_unless_the_rule_plainly_says_no(verb: Verb, rule: Any, asks: bool) -> None:
     asked: list[ApprovalRequest] = []
+
+    def deny(request: ApprovalRequest) -> bool:
+        asked.append(request)
+        return False
+
     till = Till(rule)
-    agent = ScriptedAgent(CALL, DONE, tools=[till.tool], approve=asked.append)
+    agent = ScriptedAgent(CALL, DONE, tools=[till.tool], approve=deny)
     assert verb(agent, "Hi").error is None
     assert (len(asked), till.paid) == ((1, []) if asks else (0, [5]))
 
@@ -135,9 +144,79 @@ def test_a_rule_and_an_approver_see_the_call_and_the_conversation(verb: Verb) ->
 
 def test_nobody_is_asked_about_arguments_that_do_not_fit() -> None:
     asked: list[ApprovalRequest] = []
-    agent = ScriptedAgent(turn(tool_call("pay", {"amount": "much"})), DONE, tools=[Till().tool], approve=asked.append)
+
+    def note(request: ApprovalRequest) -> bool:
+        asked.append(request)
+        return True
+
+    agent = ScriptedAgent(turn(tool_call("pay", {"amount": "much"})), DONE, tools=[Till().tool], approve=note)
     agent.run_agent_sync("Hi")
     assert asked == []
+
+
+class Transfer(BaseModel):
+    to: Annotated[str, StringConstraints(strip_whitespace=True, to_lower=True)]
+    express: bool = True
+
+
+def in_scratch(request: ApprovalRequest) -> bool:
+    return not str(request.arguments["path"]).startswith("/tmp/")
+
+
+@every_result_verb
+@pytest.mark.requirement("SEC-2", "SEC-3")
+def test_a_rule_judges_what_the_function_gets(verb: Verb) -> None:
+    deleted: list[Path] = []
+    asked: list[Any] = []
+
+    @tool(approval=in_scratch, ask="Delete {path}?")
+    def delete(path: Annotated[Path, AfterValidator(lambda path: Path(posixpath.normpath(path)))]) -> str:
+        deleted.append(path)
+        return "done"
+
+    def deny(request: ApprovalRequest) -> bool:
+        asked.append((request.message, request.arguments))
+        return False
+
+    paths = ["/tmp/../etc/passwd", "/tmp/a/../b"]
+    calls = [tool_call("delete", {"path": path}, tool_call_id=f"c{number}") for number, path in enumerate(paths)]
+    agent = ScriptedAgent(turn(*calls), DONE, tools=[delete], approve=deny)
+    result = verb(agent, "Hi").result
+    assert result is not None
+    assert asked == [("Delete /etc/passwd?", {"path": "/etc/passwd"})]
+    assert deleted == [Path("/tmp/b")]
+    assert [each.arguments["path"] for each in result.tool_executions] == ["/etc/passwd", str(deleted[0])]
+    # The agent's own words stay in its message.
+    calls_made = [call for _, call in tool_calls_in(agent.messages)]
+    assert [json.loads(call.function.arguments)["path"] for call in calls_made] == paths
+
+
+@every_result_verb
+@pytest.mark.requirement("SEC-2", "SEC-3")
+def test_an_argument_that_a_person_leaves_as_it_was_shown_is_validated_once(verb: Verb) -> None:
+    paid: list[Any] = []
+    shown: list[Any] = []
+
+    @tool(approval="always")
+    def pay(
+        cents: Annotated[int, BeforeValidator(lambda euros: int(euros) * 100)],
+        transfer: Transfer,
+        key: SecretStr,
+        n: int,
+    ) -> str:
+        paid.append((cents, transfer, key.get_secret_value(), n))
+        return "done"
+
+    def one_more(request: ApprovalRequest) -> Approve:
+        shown.append(request.arguments)
+        return Approve({**request.arguments, "n": "2"})
+
+    sent = {"cents": 5, "transfer": {"to": " ANN "}, "key": "hunter2", "n": 1}
+    result = verb(ScriptedAgent(turn(tool_call("pay", sent)), DONE, tools=[pay], approve=one_more), "Hi").result
+    assert result is not None
+    assert shown == [{"cents": 500, "transfer": {"to": "ann", "express": True}, "key": "hunter2", "n": 1}]
+    assert paid == [(500, Transfer(to="ann"), "hunter2", 2)]
+    assert result.tool_executions[0].arguments == {**shown[0], "n": 2}
 
 
 # --- what an answer means
@@ -151,17 +230,24 @@ APPROVALS: dict[str, Callable[[ApprovalRequest], Any]] = {
 }
 DENIALS: dict[str, Callable[[ApprovalRequest], Any]] = {
     "False": lambda request: False,
-    "None": lambda request: None,
-    "1": lambda request: 1,
-    "yes": lambda request: "yes",
-    "{'approved': True}": lambda request: {"approved": True},
-    "Approve, the class": lambda request: Approve,
     "Deny()": lambda request: Deny(),
     "an async False": async_false,
 }
 FAILING: dict[str, Callable[[ApprovalRequest], Any]] = {
     "an exception": raising,
     "an async exception": async_raising,
+}
+RETURNED = "approve= returned {} for call 'c1'; it returns True, Approve(...), False or Deny(reason)"
+MISTAKES: dict[str, tuple[Callable[[ApprovalRequest], Any], str]] = {
+    "None": (lambda request: None, RETURNED.format("a NoneType")),
+    "0": (lambda request: 0, RETURNED.format("an int")),
+    "1": (lambda request: 1, RETURNED.format("an int")),
+    "yes": (lambda request: "yes", RETURNED.format("a str")),
+    "{'approved': True}": (lambda request: {"approved": True}, RETURNED.format("a dict")),
+    "Approve, the class": (lambda request: Approve, RETURNED.format("the class Approve")),
+    "Deny, the class": (lambda request: Deny, RETURNED.format("the class Deny")),
+}
+WRONG_ANSWERS: dict[str, Callable[[ApprovalRequest], Any]] = {
     "arguments without names": lambda request: Approve(5),  # type: ignore[arg-type]
     "arguments as text": lambda request: Approve('{"amount":3}'),  # type: ignore[arg-type]
     "arguments as no text": lambda request: Approve(""),  # type: ignore[arg-type]
@@ -185,7 +271,7 @@ def test_only_true_and_approve_approve(verb: Verb, approve: Any) -> None:
 @pytest.mark.parametrize("approve", DENIALS.values(), ids=list(DENIALS))
 @every_kind_of_verb
 @pytest.mark.requirement("SEC-3", "TOOL-10")
-def test_anything_else_denies_and_the_agent_is_told(verb: Verb, approve: Any) -> None:
+def test_only_false_and_deny_deny_and_the_agent_is_told(verb: Verb, approve: Any) -> None:
     till = Till()
     agent = ScriptedAgent(CALL, DONE, tools=[till.tool], approve=approve)
     assert verb(agent, "Hi").error is None
@@ -207,9 +293,40 @@ def test_an_approver_who_fails_denies_in_nobodys_name(
     assert "out of order" not in caplog.text
 
 
-def test_an_approver_who_forgets_to_return_is_warned_about(caplog: pytest.LogCaptureFixture) -> None:
-    ScriptedAgent(CALL, DONE, tools=[Till().tool], approve=lambda request: None).run_agent_sync("Hi")
-    assert "approve= returned a NoneType for call 'c1', which denies it" in caplog.messages
+def refused(verb: Verb, approve: Any) -> tuple[str, ScriptedAgent, Till]:
+    """The problem that a run of two calls ends with, of which the first is decided about by mistake."""
+    till = Till()
+
+    def first_only(request: ApprovalRequest) -> Any:
+        return approve(request) if request.tool_call_id == "c1" else True
+
+    agent = ScriptedAgent(TWO_CALLS, DONE, tools=[till.tool], approve=first_only)
+    error = verb(agent, "Hi").error
+    assert isinstance(error, UsageError)
+    return error.problem, agent, till
+
+
+@pytest.mark.parametrize(("approve", "problem"), MISTAKES.values(), ids=list(MISTAKES))
+@every_kind_of_verb
+@pytest.mark.requirement("SEC-3", "TOOL-10")
+def test_an_approver_that_returns_something_else_fails_the_run_and_decides_nothing(
+    verb: Verb, approve: Any, problem: str
+) -> None:
+    told, agent, till = refused(verb, approve)
+    assert told.startswith(problem)
+    # The other call came to its end, which is not lost; this one waits for its decision.
+    assert (till.paid, results_in(agent.messages)) == ([7], [("c2", "paid 7", None)])
+    assert [each.id for each in agent.pending_tool_calls] == ["c1"]
+    assert agent.run_agent_sync(tool_results={"c1": Approve()}).text == "Done."
+    assert till.paid == [7, 5]
+
+
+@pytest.mark.parametrize("approve", WRONG_ANSWERS.values(), ids=list(WRONG_ANSWERS))
+@every_result_verb
+@pytest.mark.requirement("SEC-3", "TOOL-10")
+def test_a_decision_that_cannot_be_made_fails_the_run_and_decides_nothing(verb: Verb, approve: Any) -> None:
+    _, agent, till = refused(verb, approve)
+    assert (till.paid, [each.id for each in agent.pending_tool_calls]) == ([7], ["c1"])
 
 
 @every_kind_of_verb

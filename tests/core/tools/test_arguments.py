@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import logging
+import posixpath
 from collections.abc import Generator, Iterable
-from dataclasses import dataclass
-from datetime import date
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from decimal import Decimal
 from enum import Enum
+from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, cast
 from uuid import UUID, uuid4
@@ -16,7 +19,16 @@ import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import AfterValidator, BaseModel, Field, SecretStr, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    Field,
+    SecretStr,
+    StringConstraints,
+    WithJsonSchema,
+)
+from typing_extensions import TypedDict
 
 from agui_client._core.tools.function import FunctionTool, tool
 from agui_client._core.tools.toolset import FAILED
@@ -92,7 +104,9 @@ def complaint(offered: FunctionTool[..., Any], text: str) -> str:
 def test_arguments_reach_the_function_as_its_own_types_with_its_defaults() -> None:
     text = '{"name": "a", "spots": [{"x": 1}], "shape": {"side": 2}, "unit": "k", "by_day": {"2026-01-02": 3}}'
     call = draw.bind(text)
-    assert call.arguments == {**json.loads(text), "count": 1, "mode": "line"}
+    written: dict[str, Any] = {**json.loads(text), "count": 1, "mode": "line", "spots": [{"x": 1, "label": ""}]}
+    assert call.arguments == written
+    assert list(call.arguments) == ["name", "spots", "shape", "unit", "by_day", "count", "mode"]
     assert call.values == {
         "name": "a",
         "count": 1,
@@ -320,7 +334,7 @@ def test_a_secret_is_shown_as_it_was_sent() -> None:
     call = log_in.bind('{"key": "hunter2", "login": {"token": "abc", "keep": "true"}}')
     assert call.arguments == {
         "key": "hunter2",
-        "login": {"token": "abc", "keep": True},
+        "login": {"token": "abc", "keep": True, "days": 30},
     }
     assert (call.values["key"], call.values["login"].token) == (SecretStr("hunter2"), SecretStr("abc"))
 
@@ -334,13 +348,79 @@ def test_edited_arguments_are_validated_as_given() -> None:
         """Pay."""
 
     call = pay.bind('{"amount": 5, "tip": 2}')
-    assert (call.arguments, call.values) == (
-        {"amount": 5, "tip": 2, "force": False},
-        {"amount": 5, "tip": 200, "force": False},
-    )
-    edited = pay.bind({**call.arguments, "amount": 7})
-    assert edited.values == {"amount": 7, "tip": 200, "force": False}
+    assert call.arguments == call.values == {"amount": 5, "tip": 200, "force": False}
+    assert pay.bind({"amount": 7, "tip": 3}).values == {"amount": 7, "tip": 300, "force": False}
     assert pay.bind({"amount": 7}).values == {"amount": 7, "tip": 0, "force": False}
+
+
+class Ship(BaseModel):
+    to: Annotated[str, StringConstraints(strip_whitespace=True, to_lower=True)] = Field(validation_alias="toPort")
+    kind: Literal["ferry", "cargo"] = Field(default="ferry", alias="shipKind")
+    secret_note: str = Field(default="none", exclude=True)
+
+
+class Berth(TypedDict, total=False):
+    number: Annotated[int, Field(alias="berthNumber")]
+
+
+@dataclass
+class Crew:
+    names: set[str] = field(default_factory=lambda: {"ann"})
+    captain: str | None = None
+
+
+def resolved(path: str) -> str:
+    return posixpath.normpath(path)
+
+
+WRITTEN: dict[str, tuple[Any, str, Any]] = {
+    "a path that is resolved": (
+        Annotated[Path, AfterValidator(lambda path: Path(posixpath.normpath(path)))],
+        '"/tmp/../etc/passwd"',
+        "/etc/passwd",
+    ),
+    "a text that becomes a path": (Annotated[str, AfterValidator(resolved)], '"/tmp/../etc/passwd"', "/etc/passwd"),
+    "a text before it is validated": (Annotated[str, BeforeValidator(resolved)], '"/tmp/../etc"', "/etc"),
+    "a text that is stripped and lowered": (
+        Annotated[str, StringConstraints(strip_whitespace=True, to_lower=True)],
+        '"  BOB@x "',
+        "bob@x",
+    ),
+    "defaults and aliases of a model": (
+        Ship,
+        '{"toPort": " OSL "}',
+        {"toPort": "osl", "shipKind": "ferry", "secret_note": "none"},
+    ),
+    "models in a list": (
+        list[Ship],
+        '[{"toPort": "OSL"}]',
+        [{"toPort": "osl", "shipKind": "ferry", "secret_note": "none"}],
+    ),
+    "an alias in a typed dictionary": (Berth, '{"berthNumber": "7"}', {"berthNumber": 7}),
+    "defaults of a dataclass": (Crew, "{}", {"names": ["ann"], "captain": None}),
+    "a set in the order that was sent": (set[str], '["b", "a", "b"]', ["b", "a"]),
+    "dates": (list[date | datetime], '["2026-01-02", "2026-01-02 10:00Z"]', ["2026-01-02", "2026-01-02T10:00:00Z"]),
+    "keys of a dictionary": (dict[date, int], '{"2026-01-02": "3"}', {"2026-01-02": 3}),
+    "keys that are numbers": (dict[int, bool], '{"007": "yes"}', {"7": True}),
+    "a number as it was sent": (float, "5", 5),
+    "money as a number": (Decimal, "19.99", 19.99),
+    "money as a text": (Decimal, '"19.990"', "19.990"),
+    "money that is rounded": (Annotated[Decimal, AfterValidator(lambda amount: round(amount, 1))], "19.99", 20.0),
+    "an id": (UUID, '"123E4567E89B12D3A456426614174000"', "123e4567-e89b-12d3-a456-426614174000"),
+    "an enumeration": (Unit, '"k"', "k"),
+    "secrets inside": (list[SecretStr], '["hunter2"]', ["hunter2"]),
+    "an object that has no JSON": (Annotated[Any, AfterValidator(lambda _: object())], '"id"', "id"),
+}
+
+
+@pytest.mark.requirement("SEC-2", "SEC-3")
+@pytest.mark.parametrize(("kind", "sent", "written"), WRITTEN.values(), ids=list(WRITTEN))
+def test_what_is_shown_are_the_validated_values_by_their_wire_names(kind: Any, sent: str, written: Any) -> None:
+    def take(value: Any) -> None: ...
+
+    take.__annotations__["value"] = kind
+    shown = tool(take).bind(f'{{"value": {sent}}}').arguments
+    assert json.dumps(shown) == json.dumps({"value": written})
 
 
 @pytest.mark.requirement("SEC-3")
@@ -350,7 +430,7 @@ def test_a_secret_default_is_neither_offered_nor_shown() -> None:
 
     assert "*" not in json.dumps(log_in.definition.parameters)
     call = log_in.bind("")
-    assert call.arguments == {}
+    assert call.arguments == {"vault": {"tries": 1}}
     assert call.values == {"vault": SPARE, "old": OLD}
 
 

@@ -11,9 +11,9 @@ import pytest
 from ag_ui.core import Interrupt
 from pydantic import BaseModel, field_validator
 
-from agui_client import Approve, Cancel, Deny, Resolve, ToolContext, ToolError, tool
+from agui_client import Approve, Cancel, Deny, Resolve, ToolContext, ToolError, UsageError, tool
 from agui_client.testing import ScriptedAgent, text, tool_call, turn
-from support.tool_rounds import results_sent
+from support.tool_rounds import results_in, results_sent
 from support.verbs import Verb, every_kind_of_verb
 from support.waiting import LIMIT
 
@@ -98,16 +98,13 @@ def test_an_answer_that_is_none_fails_the_call_with_a_sentence(payer: Any, given
 
 
 @both_kinds
-def test_an_answer_that_is_not_wrapped_is_a_mistake_in_the_program_that_the_log_tells(
-    payer: Any, caplog: pytest.LogCaptureFixture
-) -> None:
-    def unwrapped(interrupt: Interrupt) -> Any:
-        return "savings"
-
-    agent = ScriptedAgent(CALL, DONE, tools=[payer], answer=unwrapped)
-    agent.run_agent_sync("Pay!")
-    assert "answer= returned a str; it returns Resolve(answer)" in caplog.text
-    assert "internal error" in results_sent(agent)[1][0][1]
+@pytest.mark.parametrize("given", ["savings", {"name": "savings"}, True, Resolve])
+def test_an_answer_that_is_not_wrapped_fails_the_run_as_a_mistake_of_the_program(payer: Any, given: Any) -> None:
+    agent = ScriptedAgent(CALL, DONE, tools=[payer], answer=lambda interrupt: given)
+    with pytest.raises(UsageError, match=r"answer= returned .* as the answer to the question of tool call"):
+        agent.run_agent_sync("Pay!")
+    # The function was at work, and cannot be called again: nobody has answered it.
+    assert [(content, error) for _, content, error in results_in(agent.messages)] == [(NOBODY, NOBODY)]
 
 
 KINDS: list[tuple[Any, Any, Any]] = [
