@@ -30,7 +30,7 @@ function Questions() {
   const answer = (approved) =>
     submit(interrupts.map(({ id }) => ({ interruptId: id, status: "resolved", payload: { approved } })));
   return interrupts.map(({ id, message }) => (
-    <p role="alert" key={id}>
+    <p role="alert" style={{ whiteSpace: "pre-line" }} key={id}>
       {message} <button onClick={() => answer(true)}>Approve</button> <button onClick={() => answer(false)}>Deny</button>
     </p>
   ));

@@ -8,7 +8,7 @@ function Chat() {
   const { copilotkit } = useCopilotKit();
   useInterrupt({
     render: ({ interrupt, resolve }) => (
-      <p role="alert">
+      <p role="alert" style={{ whiteSpace: "pre-line" }}>
         {interrupt.message} <button onClick={() => resolve({ approved: true })}>Approve</button>
         <button onClick={() => resolve({ approved: false })}>Deny</button>
       </p>

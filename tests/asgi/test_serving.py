@@ -6,7 +6,7 @@ import json
 import logging
 import threading
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import anyio
 import httpx
@@ -29,6 +29,7 @@ from ag_ui.core import (
 )
 from fastapi import FastAPI
 from fastapi.responses import StreamingResponse
+from pydantic import SecretStr, StringConstraints
 
 from agui_client import (
     AbstractAgent,
@@ -92,6 +93,7 @@ def look(where: str) -> str:
 
 
 paid: list[int] = []
+SECRET: SecretStr = SecretStr("")
 
 
 @tool(approval="always")
@@ -195,6 +197,39 @@ async def test_a_call_that_wants_approval_is_an_interrupt_of_the_caller(answer: 
     assert (result.text, result.warnings) == ("Done.", [])
     assert [each.content for each in result.messages if each.role == "tool"] == [outcome]
     assert paid == ([] if isinstance(answer, Deny) else [int(outcome.removeprefix("paid "))])
+
+
+def _named(arguments: dict[str, Any], ask: str | None) -> str | None:
+    """The question about a call of a served tool that sends a mail."""
+
+    @tool(approval="always", ask=ask)
+    def send(
+        to: Annotated[str, StringConstraints(strip_whitespace=True, to_lower=True)],
+        body: str = "Hi",
+        code: SecretStr = SECRET,
+        api_key: str = "",
+    ) -> None: ...
+
+    caller = _ask(ScriptedAgent(turn(tool_call("send", arguments)), tools=[send]))
+    [question] = caller.run_agent_sync("Send").interrupts
+    return question.message
+
+
+@pytest.mark.parametrize(
+    ("ask", "begins", "ends"),
+    [(None, "Allow the call of send with ", "?"), ("Write to {to}?", "Write to ann@x?\nsend with ", "")],
+)
+def test_the_question_about_a_call_names_the_values_that_would_be_used(ask: str | None, begins: str, ends: str) -> None:
+    def named(**arguments: Any) -> str:
+        question = _named({"to": " ANN@x ", **arguments}, ask) or ""
+        assert (question.startswith(begins), question.endswith(ends)) == (True, True)
+        return question.removeprefix(begins).removesuffix(ends)
+
+    assert json.loads(named()) == {"to": "ann@x", "body": "Hi", "api_key": ""}
+    hidden = named(code="hunter2", api_key="sk-hunter2")
+    assert ("hunter2" in hidden, json.loads(hidden)["to"]) == (False, "ann@x")
+    assert named(body="a\u202eb\n\x1b[2J").isprintable()
+    assert len(named(body="x" * 100_000)) < 5000
 
 
 @pytest.mark.parametrize("edits", ["", [], [["amount", 5]], '{"amount": 6}', False], ids=repr)

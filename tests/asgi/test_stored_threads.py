@@ -148,7 +148,7 @@ async def test_a_caller_approves_a_tool_for_the_whole_thread_and_reads_its_quest
     agent = ScriptedAgent(*calls[:2], done, calls[2], done, tools=[pay_euros])
     served = Served(agent)
     [asked] = _ends(await served.post(_asked()))["outcome"]["interrupts"]
-    assert asked["message"] == "Pay 3 euros?"
+    assert asked["message"] == 'Pay 3 euros?\npay_euros with {"amount": 3}'
     answers: dict[str, dict[str, Any]] = asked["responseSchema"]["properties"]
     assert {name: each["type"] for name, each in answers.items()} == {
         "approved": "boolean",

@@ -102,7 +102,8 @@ async def test_a_row_that_waits_for_a_person_says_which_run_to_answer_and_a_late
     how = "answer it with runs.answer or agui runs answer, and start the batch again"
     said, error = await row()
     asks = await waiting()
-    message = f"run {asks.run_id!r} waits for an answer: Allow the call of pay?; {how}"
+    call = 'pay with {"amount": 3}'
+    message = f"run {asks.run_id!r} waits for an answer: Allow the call of {call}?; {how}"
     assert (said, error) == ("I pay.", RowError("Unfinished", message, "waiting"))
     assert (await row(), len(agent.inputs)) == ((said, error), 1)
     await store.runs.answer(asks.run_id, {each.id: Approve() for each in asks.interrupts})

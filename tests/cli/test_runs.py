@@ -72,7 +72,7 @@ def test_runs_are_listed_followed_answered_and_stopped(start: Start, agui: Agui,
         return [(each["runId"], each["threadId"], each["status"]) for each in infos]
 
     assert listed() == [("r2", "slow", "running"), ("r1", "bills", "waiting")]
-    assert re.fullmatch(r"r2 .*\nr1 .* Allow the call of pay\?\n", agui("runs", "list", url).stdout)
+    assert re.fullmatch(r'r2 .*\nr1 .* Allow the call of pay with {"amount": 3}\?\n', agui("runs", "list", url).stdout)
     followed, answered = agui("runs", "follow", url, "r1"), agui("runs", "answer", url, "r1", "approve")
     assert [(each.stdout, each.returncode) for each in (followed, answered)] == [("I pay.\n", 4), ("Done.\n", 0)]
     assert agui("runs", "stop", url, "r2").stdout.split()[:3] == ["r2", "slow", "stopped"]
@@ -86,7 +86,7 @@ def test_runs_are_listed_followed_answered_and_stopped(start: Start, agui: Agui,
     assert [each.returncode for each in wrong] == [2, 2]
     HttpAgent(url, thread_id="later").run_agent_sync("Pay", run_id="r5")
     waits = "(agui runs answer URL r5 approve, or deny, cancel, JSON or text)\n"
-    assert agui("runs", "follow", url, "r5").stderr.endswith(f": Allow the call of pay? {waits}")
+    assert agui("runs", "follow", url, "r5").stderr.endswith(f': Allow the call of pay with {{"amount": 3}}? {waits}')
     [asked] = json.loads(agui("runs", "list", url, "--json").stdout.splitlines()[0])["interrupts"]
     for word in ("aprove", "nope=approve", "[" * 20_000):
         refused = agui("runs", "answer", url, "r5", word)

@@ -69,7 +69,7 @@ def test_the_backend_has_a_page_and_asks_before_it_books(backend: Backend) -> No
     agent = HttpAgent(f"{backend.url}/agent", timeout=_SECONDS)
     result = agent.run_agent_sync("Plan my Saturday, and book the ferry.")
     [question] = result.interrupts
-    assert question.message == "Allow the call of book_ferry?"
+    assert question.message == 'Allow the call of book_ferry with {"departure": "12:10"}?'
     results = [message.content for message in result.messages if message.role == "tool"]
     assert (results[0], "10:10 and 12:10 on Saturday" in str(results[2])) == ("Lovely.", True)
     assert "I hate Oslo" not in str(results[1])  # the text of an exception is for the log
@@ -89,7 +89,7 @@ def test_the_typescript_client_streams_answers_and_resumes(backend: Backend) -> 
         "RUN_FINISHED",
     ]
     assert [name for name in second if "TEXT" not in name] == ["RUN_STARTED", *_CALLS, "RUN_FINISHED"]
-    assert seen["asked"] == ["Allow the call of book_ferry?"]
+    assert seen["asked"] == ['Allow the call of book_ferry with {"departure": "12:10"}?']
     assert third[:2] == ["RUN_STARTED", "TOOL_CALL_RESULT"]
     assert third.count("TEXT_MESSAGE_CONTENT") == 6
     assert seen["results"][-2:] == ["Bergen", "booked for 12:10"]

@@ -125,7 +125,7 @@ async def test_an_approval_beside_a_member_at_work_is_asked_once_and_pays_once_a
         team = make()
         team.restore(document)
         _, asked = await run_to_the_end(team, None)
-        assert (asked, paid) == (["Allow the call of pay?"], [5])
+        assert (asked, paid) == (['Allow the call of pay with {"amount": 5}?'], [5])
 
 
 @at_any_place

@@ -288,7 +288,7 @@ async def test_an_approval_three_agents_deep_is_asked_where_it_can_be_answered_a
     team = deep(member)
     result = await team.run_agent("Pay")
     (asked,) = result.interrupts
-    assert (asked.message, result.pending_tool_calls, paid) == ("Allow the call of pay?", [], [])
+    assert (asked.message, result.pending_tool_calls, paid) == ('Allow the call of pay with {"amount": 5}?', [], [])
     assert asked.tool_call_id is not None
     result = await resumed(team, resume={asked.id: Approve()})
     assert (result.text, paid, shown(member)[-1]) == ("End.", [5], ("tool", "paid"))

@@ -38,7 +38,7 @@ from agui_client._core.tools.context import ToolContext
 from agui_client._core.tools.function import FunctionTool
 from agui_client._core.tools.questions import NOBODY, DeclinedError, UnansweredError
 from agui_client._core.verbs.async_run import AnswerText
-from agui_client._core.verbs.caller_interrupts import APPROVAL, CallerAnswers
+from agui_client._core.verbs.caller_interrupts import CallerAnswers
 from agui_client._core.verbs.caller_run import caller_end
 from agui_client.errors import AGUIError, RunFailedError, ToolError
 
@@ -193,10 +193,6 @@ async def _answers(agent: AbstractAgent, interrupts: list[Interrupt], ctx: ToolC
     calls = {call.id: call for call in agent.pending_tool_calls}
     for interrupt in interrupts:
         changes = {"id": f"{ctx.tool_call_id}/{hashlib.sha256(interrupt.id.encode()).hexdigest()[:16]}"}
-        # The person sees no message of this agent: what would be called is to be read in the question.
-        call = calls.get(interrupt.tool_call_id or "") if interrupt.id.startswith(APPROVAL) else None
-        if call is not None:
-            changes["message"] = f"Allow the call of {call.function.name} with {call.function.arguments or '{}'}?"
         payload: Any = None
         with suppress(DeclinedError):
             payload = await ctx.on_ask(interrupt.model_copy(update=changes))

@@ -88,10 +88,15 @@ class AnsweredInterrupt(Record):
 
 def shown_payload(answered: AnsweredInterrupt) -> Any:
     """Return the answer to an interrupt without secrets: by their names, and by the schema that asked for them."""
-    payload, asked = hidden_json(answered.entry.payload), (answered.interrupt.response_schema or {}).get("properties")
-    if is_object(payload) and is_object(asked):
-        payload = {name: REDACTED if is_secret_schema(asked.get(name)) else each for name, each in payload.items()}
-    return payload
+    return without_secrets(answered.entry.payload, answered.interrupt.response_schema)
+
+
+def without_secrets(value: Any, schema: Any) -> Any:
+    """Return a JSON value without secrets: by their names, and by the schemas of its members."""
+    shown, asked = hidden_json(value), schema.get("properties") if is_object(schema) else None
+    if is_object(shown) and is_object(asked):
+        shown = {name: REDACTED if is_secret_schema(asked.get(name)) else each for name, each in shown.items()}
+    return shown
 
 
 def answered_by_caller(asked: Iterable[Interrupt], entries: Iterable[ResumeEntry]) -> list[AnsweredInterrupt]:

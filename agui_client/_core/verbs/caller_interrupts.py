@@ -11,19 +11,24 @@ To change
 from __future__ import annotations
 
 import hashlib
+import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from ag_ui.core import Interrupt
 from pydantic_core import from_json, to_json
 
+from agui_client._core.ground.plain_text import printable
 from agui_client._core.protocol.custom_interrupts import is_custom
 from agui_client._core.protocol.message_text import tool_calls_in
 from agui_client._core.protocol.open_items import quoted
 from agui_client._core.protocol.schema import is_array, is_object
 from agui_client._core.tools.approval import Approve, Deny
 from agui_client._core.tools.decisions import decision_in, decision_schemas
+from agui_client._core.tools.interrupts import without_secrets
+from agui_client._core.tools.json_schema import as_object
 from agui_client._core.tools.questions import ToolQuestion
 from agui_client.errors import ToolError, UsageError
 
@@ -248,15 +253,17 @@ def _approvals(run: AgentRun) -> list[Interrupt]:
 
 
 def _question_about(call: ToolCall, tool: OfferedTool | None) -> str:
-    """Return the tool's own question about a call, or the usual one."""
-    usual = f"Allow the call of {call.function.name}?"
-    if tool is None:
-        return usual
-    try:
-        return tool.question(tool.bind(call.id, call.function.arguments)) or usual
-    except ToolError:
-        # The call fails once it is approved, with a message for the agent that says why.
-        return usual
+    """Return the tool's own question about a call, or the usual one, with the values that the function would get."""
+    question, arguments, schema = "", call.function.arguments, None
+    # A call that cannot be bound fails once it is approved, with a message for the agent that says why.
+    with suppress(ToolError):
+        values: Mapping[str, Any] = as_object(arguments)
+        if tool is not None:
+            bound, schema = tool.bind(call.id, arguments), tool.definition.parameters
+            question, values = tool.question(bound), bound.arguments
+        arguments = json.dumps(without_secrets(dict(values), schema), ensure_ascii=False)
+    shown = printable(f"{call.function.name} with {arguments}")
+    return f"{question}\n{shown}" if question else f"Allow the call of {shown}?"
 
 
 def _approval(call: ToolCall, tool: OfferedTool | None, ordinal: int, *, is_saved: bool) -> Interrupt:
