@@ -93,6 +93,10 @@ class Team:
         """The input of the run."""
         self._on_error: OnError = on_error
         self._source, self._members, self._limits = source, members, limits
+        # By name, and by identity of the member and its agent: of several with one agent, the first.
+        self._found: dict[str | int, Member] = {}
+        for each in reversed(members):
+            self._found |= {each.name: each, id(each.agent): each, id(each): each}
         self._calls = calls = MemberCalls(source, input, members, limits)
         self._journal, self._thread = calls.journal, calls.thread
         self._time = WorkingTime(limits.seconds, self._journal.seconds)
@@ -392,9 +396,8 @@ class Team:
         self._journal.keep_all({**again, **{each: record.made_again() for each, record in cut.items()}})
 
     def _member(self, given: MemberLike) -> Member:
-        for member in self._members:
-            if given in (member.name, member.agent) or given is member:
-                return member
+        if (found := self._found.get(given if isinstance(given, str) else id(given))) is not None:
+            return found
         known = ", ".join(member.name for member in self._members)
         raise UsageError(f"{given!r} is no member of this team; there are: {known}")
 

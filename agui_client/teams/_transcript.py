@@ -53,8 +53,13 @@ class TeamTranscript:
         self._said = list[Message | None]()
         # The places of the messages of each conversation of a member, by the prefix of its ids.
         self._places = defaultdict[str, list[int]](list)
-        # The places of what members said since the last prompt, by the paths of their keys.
-        self._turn = dict[tuple[str, ...], list[int]]()
+        self._begin_turn()
+
+    def _begin_turn(self) -> None:
+        # The paths of keys of the members that have spoken since the last prompt, and the places of what the members of
+        # each team said, by the path of the team: there may be hundreds.
+        self._spoken = set[tuple[str, ...]]()
+        self._below = defaultdict[tuple[str, ...], list[int]](list)
 
     def shown(self, messages: Sequence[Message], ids: IdMap, sees: Sees | None) -> Shown:
         """Return what a member is shown.
@@ -104,7 +109,7 @@ class TeamTranscript:
     def _add(self, message: Message) -> None:
         at, key = len(self._messages), owner_key(message, self._names)
         if key is None and message.role == "user":
-            self._turn = {}
+            self._begin_turn()
         self._messages.append(message)
         self._said.append(self._as_said(message, key, at))
         item_ids = [message.id, message.tool_call_id] if isinstance(message, ToolMessage) else [message.id]
@@ -144,13 +149,15 @@ class TeamTranscript:
             path: The keys of the teams around the member, and its own.
             at: The place of the message.
         """
-        if path not in self._turn:
-            below = (places for other, places in self._turn.items() if other[: len(path)] == path)
-            for place in [place for places in below for place in places]:
-                self._said[place] = None
-            self._turn[path] = []
-        self._turn[path].append(at)
-        return not any(path[:size] in self._turn for size in range(1, len(path)))
+        self._spoken.add(path)
+        for place in self._below.pop(path, ()):
+            self._said[place] = None
+        teams = [path[:size] for size in range(1, len(path))]
+        if not self._spoken.isdisjoint(teams):
+            return False
+        for team in teams:
+            self._below[team].append(at)
+        return True
 
 
 def _name_of(keys: Sequence[str], names: Mapping[str, str]) -> str:

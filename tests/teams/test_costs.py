@@ -6,11 +6,14 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
-from ag_ui.core import Message, RunAgentInput, UserMessage
+from ag_ui.core import AssistantMessage, Message, RunAgentInput, UserMessage
 
 from agui_client import AbstractAgent, FunctionAgent
 from agui_client.teams import Member, ParallelAgent, Team, TeamAgent, TeamLimits
+from agui_client.teams._id_scope import IdMap, invocation_id
 from agui_client.teams._members import Sees
+from agui_client.teams._transcript import TeamTranscript
+from support.proportion import lines_of
 from support.reduction import calls_of
 
 _LIMITS = TeamLimits(calls=1000, depth=20)
@@ -67,6 +70,20 @@ def test_an_event_and_a_call_cost_the_same_on_each_level_of_teams_inside_each_ot
     for pieces, calls in ((21, 1), (1, 6)):
         by_depth = {depth: cost(depth, pieces, calls) - cost(depth, 1, 1) for depth in (1, 2, 4, 8)}
         assert by_depth[8] - by_depth[4] <= 1.4 * 4 * (by_depth[2] - by_depth[1])
+
+
+def test_what_many_members_said_is_read_once() -> None:
+    def cost(members: int) -> int:
+        """Return the lines that are run to show what each of some members said to one of them."""
+        keys = [f"m{at}" for at in range(members)]
+        calls = [invocation_id(key, "0" * 8, at) for at, key in enumerate(keys)]
+        said: list[Message] = [
+            AssistantMessage(id=f"{each}/said", content="Words.", subagent_run_id=each) for each in calls
+        ]
+        transcript = TeamTranscript({key: key for key in keys})
+        return lines_of(lambda: transcript.shown(said, IdMap(calls[0], f"{calls[0]}/"), "all"))
+
+    assert cost(400) <= 4.2 * cost(100)
 
 
 def test_a_long_history_is_written_once_for_all_members() -> None:
