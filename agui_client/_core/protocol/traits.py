@@ -15,7 +15,8 @@ To change
   (`_core/protocol/reduce.py`), and a handler in `teams/_event_forwarder.py`. Only if its order inside a run matters:
   its check in `_core/protocol/open_items.py`. `tests/core/protocol/test_traits.py` says which of them is missing, and
   which modules tell the types about its subject from each other; an example of it for
-  `tests/core/protocol/test_feed.py` and `tests/core/protocol/test_expand.py`
+  `tests/core/protocol/test_feed.py` and `tests/core/protocol/test_expand.py`, and a stream with any number of it in
+  `tests/support/proportion.py`
 """
 
 from __future__ import annotations
