@@ -18,11 +18,11 @@ To change
 - a status of a tool call: `CallStatus` here, in its place among the others, as `further` there compares them; what may
   follow it in `_FOLLOWS` there. `tests/core/tools/test_late_results.py` goes through the statuses, and says which way
   to a new one, or which fact about it, is missing. `Conversation.settle` says what a run leaves, `reconcile` here what
-  becomes of a record when the messages change, `withheld_calls` in `_core/conversation/answer_checks.py` which calls
-  are not executed; `_as_they_went_on` in `store/_threads/entries.py` what a fork keeps, `_takes_results` in
+  becomes of a record when the messages change, `role_of` in `_core/run/next_step.py` which calls are executed, also
+  after a crash; `_as_they_went_on` in `store/_threads/entries.py` what a fork keeps, `_takes_results` in
   `_serving/caller_input.py` and `stored_interrupts` in `_core/verbs/caller_interrupts.py` what a caller may answer,
-  `check_tools` in `_core/run/continuing.py` and `_in_flight_at` in `teams/_in_flight_tools.py` which calls are made
-  after a crash. Older code refuses a status that it does not know, in documents and in stored threads
+  `_in_flight_at` in `teams/_in_flight_tools.py` which calls of a member are made after a crash. Older code refuses a
+  status that it does not know, in documents and in stored threads
 - who may answer a tool call: `ToolCallRecord.answered_by` and `AnsweredBy` here; `_answered_by` in
   `_core/run/ending.py` chooses the side when a run leaves the call, and a call that only an interrupt is about is the
   agent's. Of callers of served agents, `_takes_results` and `StoredThreadRequest.check_tools` in

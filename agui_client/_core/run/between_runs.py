@@ -104,7 +104,8 @@ class Between:
             InterruptsNotCoveredError: Nobody has answered what the agent waits for.
         """
         call, is_sent = self._call, self._call.state.is_stopped or self.is_sent
-        if not is_sent and not call.executed:
+        # Where a process was cut off as it asked people, what they do not answer now waits for the caller.
+        if not is_sent and not call.executed and not (call.request and call.request.is_reopened):
             cover([each for each in call.conversation.pending_interrupts if each.id not in self._aside], None)
             cover([each.interrupt for each in call.conversation.questions], None)
         if is_sent and (self.answered or self._has_kept):

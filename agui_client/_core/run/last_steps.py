@@ -48,7 +48,7 @@ async def finish_run(call: Call, saving: ending.Saving, failure: Exception | Non
             call.observers.call("on_end", run, end)
     if failure is not None:
         # After the observers, as a save may fail, and every start of a run has to have its end. The end of a run
-        # that did not fail is saved by `begin_work`.
+        # that did not fail is saved by `Between.take_over`.
         await step(call, saving.save(is_at_end=True), failure)
         raise failure
 

@@ -338,13 +338,15 @@ def caller_end(
     outcome = finished.outcome if finished else None
     if finished is not None and outcome is None and not takes_custom_events:
         outcome = run.call.round.outcome.outcome
-    interrupts = interrupts_of(run, outcome.interrupts if isinstance(outcome, RunFinishedInterruptOutcome) else [])
+    held_up = run.call.conversation.pending_interrupts if finished is None else []
+    asked = outcome.interrupts if isinstance(outcome, RunFinishedInterruptOutcome) else held_up
+    interrupts = interrupts_of(run, asked)
     last = finished or RunFinishedEvent(thread_id=run.thread_id, run_id=run.run_id)
     if run.partial.aborted or (finished is None and not interrupts):
         # Nothing was sent, as other calls of the caller wait for their results.
         waiting = [] if run.partial.aborted else [each.id for each in run.partial.pending_tool_calls]
-        held_up = RunFinishedSuccessOutcome(pending_tool_call_ids=waiting)
-        return last.model_copy(update={"outcome": held_up if waiting else RunFinishedCancelledOutcome()})
+        named = RunFinishedSuccessOutcome(pending_tool_call_ids=waiting)
+        return last.model_copy(update={"outcome": named if waiting else RunFinishedCancelledOutcome()})
     if not interrupts:
         return last
     return last.model_copy(update={"outcome": RunFinishedInterruptOutcome(interrupts=interrupts)})

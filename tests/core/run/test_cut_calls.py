@@ -38,6 +38,7 @@ from agui_client import (
 from agui_client._core.conversation.conversation import Conversation
 from agui_client._core.conversation.ledger import AnsweredBy, CallStatus, Ledger, ToolCallRecord
 from agui_client._core.run.continuing import Continuation
+from agui_client._core.verbs.caller_run import caller_end
 from agui_client.errors import ThreadStoreError
 from agui_client.store import MemoryStore, Store, ThreadInfo
 from agui_client.teams import ParallelAgent, SequentialAgent
@@ -417,6 +418,23 @@ async def test_a_stop_is_the_last_word_about_calls_that_were_approved_and_not_be
                 await anyio.sleep(0.01)
         agent.abort_run()
     assert [each.decision is not None for each in agent.snapshot().tool_calls] == [True, False]
+
+
+async def test_a_question_that_nobody_answers_after_a_cut_waits_for_the_caller_as_it_does_without_one() -> None:
+    world = _World()
+    world.kill_at = 2
+    with pytest.raises((_KilledError, BaseExceptionGroup)):
+        await world.agent(turn(outcome=_asking())).run_agent("Hi")
+    world.kill_at = None
+    document = world.saved[-1][2]
+    other = world.agent(turn(text("Done.")), answer=lambda _: None)
+    other.restore(document)
+    place: Any = Continuation(document=document, is_between_runs=True)
+    async with other.stream(place) as run:
+        assert [event async for event in run] == []
+        assert [each.id for each in (await run.result()).interrupts] == ["i"]
+        assert caller_end(run, None).outcome == _asking()
+    assert (other.inputs, [each.id for each in other.pending_interrupts]) == ([], ["i"])
 
 
 async def test_what_was_done_in_a_call_that_is_stopped_is_saved_as_a_place_before_the_end_of_the_call() -> None:
