@@ -20,10 +20,12 @@ from typing import TYPE_CHECKING, Any
 from ag_ui.core import Interrupt, ToolMessage
 
 from agui_client._core.conversation.answer_checks import check_results
-from agui_client._core.conversation.conversation import Conversation, state_as_json
+from agui_client._core.conversation.conversation import Conversation
 from agui_client._core.conversation.ledger import AnsweredBy, CallStatus, ToolCallRecord
+from agui_client._core.conversation.rewinding import beginning_of
 from agui_client._core.conversation.snapshot import document_of
 from agui_client._core.conversation.state_base import split_base, state_hash
+from agui_client._core.conversation.state_json import state_as_json
 from agui_client._core.protocol.message_text import tool_calls_in
 from agui_client._core.protocol.open_items import quoted
 from agui_client._core.protocol.outcome import branch_left
@@ -317,7 +319,7 @@ class CallerInput(RequestSource):
             raise RequestRepeatedError(_DIVERGED)
         beginning = await self.agent.stored_beginning(_last_id(conversation.messages[:kept]))
         if beginning is None:
-            beginning = StoredBeginning(conversation.beginning(kept), datetime.fromtimestamp(0, UTC))
+            beginning = StoredBeginning(beginning_of(conversation, kept), datetime.fromtimestamp(0, UTC))
         return RewindingRequest(conversation, beginning, self, options)
 
     def _kept_of(self, conversation: Conversation) -> int | None:

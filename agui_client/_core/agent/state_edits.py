@@ -12,7 +12,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, Generic, cast
 
 from agui_client._core.conversation.changes import StateReplaced
-from agui_client._core.conversation.conversation import state_as_json
+from agui_client._core.conversation.state_json import state_as_json
 from agui_client._core.conversation.state_merging import ABSENT, Conflict, ConflictPolicy, merge, with_edit
 from agui_client._core.protocol.patch import copied, is_same_json
 from agui_client._core.protocol.problems import LONGEST_PATH, shortened

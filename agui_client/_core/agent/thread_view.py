@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Never
 
 from agui_client._core.conversation.message_list import MessageList
+from agui_client._core.conversation.rewinding import rewind
 from agui_client._core.conversation.snapshot import ConversationSnapshot
 from agui_client._core.ground.display import Displayed
 from agui_client._core.protocol.prompts import MessageLike
@@ -182,7 +183,7 @@ class ThreadView(Displayed, ABC, Generic[StateT]):
             UsageError: There is no such message, the place is between a call and its result, or not one id is given.
             RunInProgressError: A run is going on.
         """
-        return self._conversation.rewind(message_id, before)
+        return rewind(self._conversation, message_id, before)
 
     def set_state(self, state: Any) -> None:
         """Replace the state by a copy of any JSON value; pydantic models and dataclasses in it are dumped by alias.

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Protocol, cast
 from uuid import uuid4
 
 from ag_ui.core import Interrupt, Message, ResumeEntry, ToolCall, ToolMessage
-from pydantic_core import to_jsonable_python
 
 from agui_client._core.conversation.changes import (
     ConversationChange,
@@ -20,11 +19,11 @@ from agui_client._core.conversation.changes import (
     ResultsAdded,
     StateReplaced,
 )
-from agui_client._core.conversation.ledger import AnsweredBy, CallStatus, Ledger, ToolCallRecord, further, reconcile
+from agui_client._core.conversation.ledger import CallStatus, Ledger, ToolCallRecord, further, reconcile
 from agui_client._core.conversation.snapshot import ConversationSnapshot, document_of
+from agui_client._core.conversation.state_json import state_as_json
 from agui_client._core.conversation.turns import Turns
-from agui_client._core.protocol.open_items import quoted
-from agui_client._core.protocol.patch import DEEPEST_TEXT, copied, is_same_json, nests_deeper
+from agui_client._core.protocol.patch import copied, is_same_json
 from agui_client._core.protocol.placeholders import is_placeholder
 from agui_client._core.protocol.prompts import MessageLike, as_messages
 from agui_client._core.protocol.reduce import Change, Reducer
@@ -36,9 +35,7 @@ from agui_client.errors import UsageError
 if TYPE_CHECKING:
     from agui_client._core.conversation.history import History
     from agui_client._core.conversation.log import RunHistory
-    from agui_client._core.protocol.outcome import OutcomeTracker
     from agui_client._core.protocol.replay import ReplayReducer
-    from agui_client._core.protocol.verify import Verifier
     from agui_client._core.protocol.warnings import WarningLog
     from agui_client._core.tools.approval import ToolDecision
     from agui_client._core.tools.context import ToolExecution
@@ -398,111 +395,6 @@ class Conversation:
         kept = {entry.interrupt_id for entry in self.kept_answers}
         self.kept_answers = [*self.kept_answers, *(each for each in entries if each.interrupt_id not in kept)]
 
-    def settle(
-        self,
-        outcome: OutcomeTracker,
-        verifier: Verifier,
-        left: Mapping[str, AnsweredBy],
-        warnings: WarningLog,
-        run_id: str | None = None,
-    ) -> None:
-        """Replace what is pending by what a run that started left.
-
-        Args:
-            outcome: The outcome of the run.
-            verifier: The verifier of its events, which knows what it left open.
-            left: The sides that answer the calls without a result, by the ids of the calls, apart from those that an
-                interrupt is about.
-            warnings: The log of the run, which gets the waiting calls that it changed.
-            run_id: The id of the run.
-        """
-        has_failed = outcome.finished is None
-        self.answered_interrupts = (self.pending_interrupts or self.answered_interrupts) if has_failed else []
-        self.pending_interrupts = list(outcome.interrupts)
-        self.kept_answers, self.is_abandoned = [], False
-        broken = self._note_incomplete(outcome, verifier)
-        # Before the calls of this run are looked at: a snapshot may have replaced the messages that records are about.
-        reconcile(self)
-        self.ledger.report()
-        asked_about = [each.tool_call_id for each in outcome.interrupts if each.tool_call_id is not None]
-        waiting, answered = dict.fromkeys([*left, *asked_about]), self.answered_call_ids
-        known = [each.tool_call_id for each in self.ledger]
-        unfinished = dict.fromkeys(outcome.unfinished_call_ids)
-        for call_id in dict.fromkeys([*known, *waiting, *unfinished]):
-            if call_id not in answered:
-                self._record_call(
-                    call_id,
-                    outcome,
-                    run_id,
-                    left.get(call_id, AnsweredBy.AGENT),
-                    warnings,
-                    is_broken=call_id in broken,
-                    is_shown=call_id in waiting,
-                    is_unfinished=call_id in unfinished,
-                )
-
-    def _note_incomplete(self, outcome: OutcomeTracker, verifier: Verifier) -> set[str]:
-        """Note which messages and calls came to their end, and which did not; return the calls that did not."""
-        open_ids = verifier.unclosed_ids
-        closed_ids = outcome.completed_ids.difference(open_ids)
-        self.ledger.complete(closed_ids)
-        opened_before = [each for each in verifier.unclosed_ids_before if each not in closed_ids]
-        before = [each for each in self.incomplete_ids if each not in closed_ids]
-        cut_ids = (*before, *opened_before, *open_ids, *sorted(outcome.cut_ids))
-        cut_short = [each for each in cut_ids if self.tool_call(each) is None]
-        self.incomplete_ids = dict.fromkeys(cut_short)
-        return {*opened_before, *open_ids}
-
-    def _record_call(
-        self,
-        call_id: str,
-        outcome: OutcomeTracker,
-        run_id: str | None,
-        answered_by: AnsweredBy,
-        warnings: WarningLog,
-        *,
-        is_broken: bool,
-        is_shown: bool,
-        is_unfinished: bool,
-    ) -> None:
-        """Store the record of a call that a run left without a result."""
-        known = self.ledger.get(call_id)
-        call, place = self.tool_call(call_id), self.place_of_call(call_id)
-        if call is None or place is None:
-            return
-        message, ordinal = place
-        is_whole = not is_broken and (known is None or known.is_whole)
-        if known is not None and is_whole and not is_same_call(call, known.latest or call):
-            what = "which waits for an answer, was changed; no approval of it as it was shown counts any more"
-            warnings.add("SEC-3", f"tool call {quoted(call_id)}, {what}")
-        # A call that this run did not touch keeps its status: it may be cut, and must not begin to wait.
-        status = CallStatus.WAITING if known is None or call_id in outcome.tool_call_ids else known.status
-        first_shown = None if known is None else known.shown
-        self.ledger.record(
-            ToolCallRecord(
-                tool_call_id=call_id,
-                message_id=message.id,
-                ordinal=ordinal,
-                run_id=run_id if known is None else known.run_id,
-                subagent_run_id=message.subagent_run_id,
-                status=CallStatus.CUT if is_unfinished else status,
-                answered_by=answered_by,
-                is_whole=is_whole,
-                is_awaited=call_id in outcome.named_pending or (known is not None and known.is_awaited),
-                shown=(first_shown or call) if is_whole and (is_shown or first_shown) else None,
-                latest=call if is_whole else None,
-                decision=None if call_id in outcome.tool_call_ids else self.decision(call_id),
-            )
-        )
-
-    def note_replayed(self, interrupts: Sequence[Interrupt], warnings: WarningLog) -> None:
-        """Warn of waiting interrupts that a replay changed: nobody was asked what they ask now."""
-        before = {each.id: each for each in self.pending_interrupts}
-        for interrupt in interrupts:
-            if interrupt != before.get(interrupt.id, interrupt):
-                what = "which waits for an answer, was changed; show it again before it is answered"
-                warnings.add("SEC-3", f"interrupt {quoted(interrupt.id)}, {what}")
-
     def has_placeholder(self, tool_call_id: str) -> bool:
         """Return whether a placeholder stands where the result of a call would be."""
         return self._reducer.thread.placeholder_of(tool_call_id) is not None
@@ -595,49 +487,6 @@ class Conversation:
         """Return the conversation as a document."""
         return document_of({**self.members(), "state": copy.deepcopy(self.state)})
 
-    def beginning(self, count: int) -> ConversationSnapshot:
-        """Return the conversation up to a message, with the present state, and without what later messages left open.
-
-        Args:
-            count: The number of messages that stay.
-        """
-        messages = self.messages[:count]
-        calls = {call.id for each in messages if each.role == "assistant" for call in each.tool_calls or ()}
-        ids = {each.id for each in messages}
-        return self.snapshot().model_copy(
-            update={
-                "pending_interrupts": [],
-                "answered_interrupts": [],
-                "kept_answers": [],
-                "messages": messages,
-                "abandoned": False,
-                "incomplete_ids": [each for each in self.incomplete_ids if each in ids],
-                "unreceived_ids": None,
-                "tool_calls": [each for each in self.ledger if each.tool_call_id in calls and each.message_id in ids],
-            }
-        )
-
-    def rewind(self, message_id: str | None, before: str | None) -> list[Message]:
-        """Take the conversation back: see `AbstractAgent.rewind`."""
-        if (message_id is None) is (before is None):
-            raise UsageError(
-                "rewind() takes the id of the last message that stays, or before= with that of the first to go"
-            )
-        messages, wanted = self.messages, before if message_id is None else message_id
-        if not is_a(wanted, str):
-            kind = type(wanted).__name__
-            raise UsageError(f"rewind() takes the id of a message, as in rewind(message.id), not a {kind}")
-        place = next((at for at, each in enumerate(messages) if each.id == wanted), None)
-        if place is None:
-            raise UsageError(f"the conversation has no message {quoted(str(wanted))}; agent.messages lists their ids")
-        count = place + (before is None)
-        while before is None and count < len(messages) and messages[count].role == "tool":
-            count += 1
-        if before is not None and messages[place].role == "tool":
-            raise UsageError("rewind() cuts no call off from its result: give the message of the call")
-        self.restore(self.beginning(count))
-        return messages[count:]
-
     def restore(self, document: ConversationSnapshot) -> None:
         """Replace the conversation by a saved one.
 
@@ -696,21 +545,3 @@ class Conversation:
             # What a person approved for one thread says nothing about another.
             twin.unreceived, twin.approved_tools = None, set()
         return twin
-
-
-def state_as_json(state: Any) -> Any:
-    """Return the application's state as JSON of its own that fits into a saved conversation and a run input.
-
-    Args:
-        state: Any JSON value; the models and dataclasses in it are dumped by alias.
-
-    Raises:
-        UsageError: It has no JSON form, or is too deep.
-    """
-    try:
-        own = state if nests_deeper(state, DEEPEST_TEXT - 1) else to_jsonable_python(state, by_alias=True)
-    except ValueError as error:
-        raise UsageError(f"the state cannot be written as JSON: {error}; it was not taken") from None
-    if nests_deeper(own, DEEPEST_TEXT - 1):
-        raise UsageError(f"the state contains itself, or nests deeper than {DEEPEST_TEXT - 1} levels; it was not taken")
-    return own

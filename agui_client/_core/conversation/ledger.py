@@ -17,7 +17,7 @@ To change
 
 - a status of a tool call: `CallStatus` here, in its place among the others, as `further` there compares them; what may
   follow it in `_FOLLOWS` there. `tests/core/tools/test_late_results.py` goes through the statuses, and says which way
-  to a new one, or which fact about it, is missing. `Conversation.settle` says what a run leaves, `reconcile` here what
+  to a new one, or which fact about it, is missing. `settle_conversation` says what a run leaves, `reconcile` here what
   becomes of a record when the messages change, `role_of` in `_core/run/next_step.py` which calls are executed, also
   after a crash; `_as_they_went_on` in `store/_threads/entries.py` what a fork keeps, `_takes_results` in
   `_serving/caller_input.py` and `stored_interrupts` in `_core/verbs/caller_interrupts.py` what a caller may answer,

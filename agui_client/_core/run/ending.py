@@ -24,6 +24,7 @@ import anyio
 
 from agui_client._core.conversation.conversation import Conversation
 from agui_client._core.conversation.ledger import AnsweredBy
+from agui_client._core.conversation.settling import settle_conversation, warn_of_changed_interrupts
 from agui_client._core.conversation.snapshot import ConversationSnapshot, document_of
 from agui_client._core.conversation.state_base import state_hash
 from agui_client._core.ground.concurrency import call_aside, whole
@@ -141,7 +142,7 @@ def settle(call: Call, failure: Exception | None, *, is_whole: bool) -> None:
             call.warnings.add("LIFE-13", f"{what}, which stay in this one; send again what it should answer")
         if not _has_replayed(call.round, has_ended=has_ended):
             return
-        conversation.note_replayed(outcome.interrupts, call.warnings)
+        warn_of_changed_interrupts(conversation, outcome.interrupts, call.warnings)
     if request is not None and call.round.source is not None and not outcome.is_finished:
         conversation.note_unfinished(may_have_started=call.round.may_have_started)
     if outcome.started is not None:
@@ -170,7 +171,7 @@ def adopt_pending(call: Call, conversation: Conversation, warnings: WarningLog) 
     # The members of a team answer their own calls, whose tools nobody has offered here.
     others = AnsweredBy.AGENT if has_journal(conversation.agent_state) else AnsweredBy.CALLER
     sides = {each.id: _answered_by(offered.get(each.function.name), others) for each in pending_calls(run)}
-    conversation.settle(run.outcome, run.pipeline.verifier, sides, warnings, run_id=run.input.run_id)
+    settle_conversation(conversation, run.outcome, run.pipeline.verifier, sides, warnings, run_id=run.input.run_id)
 
 
 def _answered_by(tool: OfferedTool | None, others: AnsweredBy) -> AnsweredBy:

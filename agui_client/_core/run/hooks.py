@@ -20,8 +20,8 @@ from ag_ui import core
 from pydantic_core import PydanticUndefined
 
 from agui_client._core.conversation.changes import MessagesReplaced, StateReplaced
-from agui_client._core.conversation.conversation import state_as_json
 from agui_client._core.conversation.message_list import MessageList
+from agui_client._core.conversation.state_json import state_as_json
 from agui_client._core.ground.concurrency import unasked
 from agui_client._core.ground.field_docs import Record
 from agui_client._core.protocol.reduce import Change
