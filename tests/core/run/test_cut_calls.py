@@ -396,7 +396,8 @@ async def test_an_approval_whose_call_was_left_before_its_function_was_called_is
     assert (world.called, len(agent_without_people.pending_tool_calls)) == (Counter(), 1)
 
 
-async def test_a_stop_is_the_last_word_about_calls_that_were_approved_and_not_begun() -> None:
+@pytest.mark.parametrize("is_stopped", [True, False], ids=["a stop", "a wait that is cancelled"])
+async def test_only_a_stop_takes_back_what_was_decided_about_calls_that_were_not_begun(*, is_stopped: bool) -> None:
     asked, begun = list[str](), list[str]()
 
     @tool(approval="always")
@@ -416,8 +417,23 @@ async def test_a_stop_is_the_last_word_about_calls_that_were_approved_and_not_be
         with anyio.fail_after(5):
             while not (begun and len(asked) == 2):  # noqa: ASYNC110 - they are noted in threads, too
                 await anyio.sleep(0.01)
-        agent.abort_run()
-    assert [each.decision is not None for each in agent.snapshot().tool_calls] == [True, False]
+        if is_stopped:
+            agent.abort_run()
+        else:
+            tasks.cancel_scope.cancel()
+    assert [each.decision is not None for each in agent.snapshot().tool_calls] == [True, not is_stopped]
+
+
+async def test_an_answer_to_the_question_of_a_tool_is_saved_before_its_function_is_called_again() -> None:
+    world = _World()
+    asking = world.agent(turn(tool_call("trip", {})), turn(text("Done.")), answer=lambda _: None).save_with(None)
+    await asking.run_agent("Hi")
+    other = world.agent(turn(text("Done.")))
+    other.restore(asking.snapshot())
+    assert (await other.run_agent()).text == "Done."
+    records = [each for _, _, document in world.saved for each in document.tool_calls]
+    given = [each.status for each in records if each.question is not None and each.question.given is not None]
+    assert (given[:1], _results(other.snapshot())) == ([CallStatus.ASKED], ["to Rome"])
 
 
 async def test_a_question_that_nobody_answers_after_a_cut_waits_for_the_caller_as_it_does_without_one() -> None:
@@ -496,6 +512,22 @@ async def test_each_save_of_a_call_that_goes_on_is_a_place_where_another_process
 
     await world.agent(*_STORIES[name]).save_with(save).run_agent("Hi")
     assert places == [*[(True, False)] * (len(places) - 1), (False, True)]
+
+
+_SAVES: dict[str, tuple[int, Sequence[Turn]]] = {
+    "plain": (2, [turn(text("Done."))]),
+    "a tool": (4, _STORIES["a tool"]),
+    "an approval": (5, [turn(tool_call("pay", {"to": "ada"})), turn(text("Done."))]),
+    "an interrupt": (5, _STORIES["an interrupt"]),
+    "two rounds": (7, _STORIES["two rounds"]),
+}
+
+
+@pytest.mark.parametrize(("most", "turns"), _SAVES.values(), ids=list(_SAVES))
+async def test_a_call_is_saved_as_often_as_something_must_not_be_lost(most: int, turns: Sequence[Turn]) -> None:
+    world = _World()
+    await world.agent(*turns).run_agent("Hi")
+    assert len(world.saved) == most
 
 
 async def test_nothing_is_saved_twice() -> None:
