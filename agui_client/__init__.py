@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -152,6 +152,23 @@ __all__ = [
     "validate",
 ]
 
+_ELSEWHERE = (
+    "asgi",
+    "batch",
+    "doctor",
+    "evaluation",
+    "fast",
+    "inspector",
+    "llm",
+    "mcp",
+    "notebook",
+    "recording",
+    "store",
+    "teams",
+    "terminal",
+    "testing",
+)
+"""The public modules whose names somebody may look for here."""
 _MODULES = {
     "_core.conversation.snapshot": ("ConversationSnapshot",),
     "_core.tools.interrupts": ("Cancel", "Resolve"),
@@ -320,6 +337,7 @@ def __getattr__(name: str) -> Any:
     if name == "errors":
         return import_module(f"{__name__}.errors")
     if module is None:
+        _refuse_if_elsewhere(name)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = globals()[name] = getattr(import_module(f"{__name__}.{module}"), name)
     return value
@@ -327,3 +345,20 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+def _refuse_if_elsewhere(name: str) -> None:
+    """Say where a name lives that is public in another module of the package.
+
+    Raises:
+        ImportError: There is one; of an AttributeError, `from agui_client import ...` would show nothing.
+    """
+    if name.startswith("_"):
+        return
+    for module in _ELSEWHERE:
+        with suppress(ImportError):  # its extra may not be installed
+            if name in getattr(import_module(f"{__name__}.{module}"), "__all__", ()):
+                break
+    else:
+        return
+    raise ImportError(f"{name} is in {__name__}.{module}: from {__name__}.{module} import {name}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 from urllib.parse import urlsplit
 
@@ -21,7 +21,8 @@ from ag_ui.core import Tool
 from mcp import Client, MCPError, StdioServerParameters
 
 from agui_client._core.ground.secrets import secrets_sent
-from agui_client._core.protocol.schema import is_a
+from agui_client._core.protocol.open_items import listed
+from agui_client._core.protocol.schema import is_a, is_array, is_object
 from agui_client._core.tools.context import log_failure
 from agui_client._core.tools.json_schema import with_defaults
 from agui_client._core.tools.questions import DeclinedError, UnansweredError
@@ -149,7 +150,7 @@ class MCPToolset(Toolset):
                 connection.forget()
                 raise
         listed = (connection.tools or {}).values()
-        return [self._definition(tool) for tool in listed if self._is_offered(tool.name)]
+        return [self._definition(tool) for tool in listed if self._is_offered(tool)]
 
     async def _list(self, connection: Connection) -> None:
         try:
@@ -247,6 +248,7 @@ class MCPToolset(Toolset):
                 for tool in page.tools:
                     found.setdefault(tool.name, tool)
                 if (cursor := page.next_cursor) is None:
+                    self._warn_of_unknown(found)
                     return found
                 if cursor in cursors or len(found) > _MOST_TOOLS:
                     why = "sent the cursor of a page twice" if cursor in cursors else f"lists more than {_MOST_TOOLS}"
@@ -262,13 +264,33 @@ class MCPToolset(Toolset):
                 await anyio.lowlevel.checkpoint()
                 page = await client.list_tools(cursor=cursor)
 
-    def _is_offered(self, name: str) -> bool:
-        return name not in self._exclude and (self._include is None or name in self._include)
+    def _warn_of_unknown(self, found: Collection[str]) -> None:
+        """Warn of names in `include=` and `exclude=` that the server does not have: of a typo nobody would hear."""
+        for option, names in (("include", self._include or ()), ("exclude", self._exclude)):
+            if unknown := sorted(set(names) - set(found)):
+                shown = listed([*map(repr, unknown)])
+                known = listed([*map(repr, found)]) or "none"
+                _logger.warning(
+                    "the tool server %s has no tool %s, which %s= names; its tools are %s",
+                    self._name,
+                    shown,
+                    option,
+                    known,
+                )
+
+    def _is_offered(self, tool: mcp_types.Tool) -> bool:
+        name, visibility = tool.name, _ui_of(tool).get("visibility")
+        # SEP-1865: what is for the app of the server alone is not shown to the model.
+        is_for_model = not is_array(visibility) or "model" in visibility
+        is_chosen = name not in self._exclude and (self._include is None or name in self._include)
+        return is_for_model and is_chosen
 
     def _definition(self, tool: mcp_types.Tool) -> Tool:
         name = _fitting(tool.name)
         self._server_names[name] = tool.name
-        return Tool(name=name, description=tool.description or tool.title or "", parameters=tool.input_schema)
+        description, ui = tool.description or tool.title or "", _ui_of(tool)
+        about = {"ui": ui} if ui else None
+        return Tool(name=name, description=description, parameters=tool.input_schema, metadata=about)
 
     def _connection(self) -> Connection:
         return self._connections[anyio.lowlevel.current_token().native_token]
@@ -355,3 +377,9 @@ def _fitting(name: str) -> str:
         return name
     digest = hashlib.sha256(name.encode()).hexdigest()[:8]
     return f"{allowed[: _LONGEST_NAME - 9]}_{digest}"
+
+
+def _ui_of(tool: mcp_types.Tool) -> dict[str, Any]:
+    """Return what a server says of the page that shows a tool (SEP-1865); empty if it says nothing."""
+    about: object = (tool.meta or {}).get("ui")
+    return about if is_object(about) else {}

@@ -15,7 +15,7 @@ from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequen
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 
 import anyio
 from anyio.abc import SocketAttribute, SocketStream
@@ -69,8 +69,10 @@ class Reply:
     silence until the client goes away."""
 
 
-Answer: TypeAlias = Reply | bytes | Callable[[Request], Reply]
-"""A reply, a whole SSE body, or a function from the request to its reply."""
+Content: TypeAlias = "Reply | bytes | list[bytes | Raw | Pause | Gate]"
+"""A reply, a whole SSE body, or the pieces of one."""
+Answer: TypeAlias = "Content | Callable[[Request], Content]"
+"""What answers a request, or a function of the request that returns it."""
 
 
 class ByteServer:
@@ -121,9 +123,10 @@ class ByteServer:
 
     def _reply(self, request: Request) -> Reply:
         answer = self._answers[min(len(self.requests), len(self._answers)) - 1]
-        if isinstance(answer, bytes):
-            return Reply([answer])
-        return answer if isinstance(answer, Reply) else answer(request)
+        made: object = answer(request) if callable(answer) else answer
+        if isinstance(made, bytes | bytearray):
+            return Reply([bytes(made)])
+        return made if isinstance(made, Reply) else Reply(cast("list[Any]", made))
 
 
 @contextmanager
@@ -138,6 +141,11 @@ def serve_bytes(*answers: Answer) -> Generator[ByteServer, None, None]:
     """
     if not answers:
         raise ValueError("serve_bytes needs at least one answer: serve_bytes(Reply([b'...']))")
+    given: tuple[object, ...] = answers
+    for answer in given:
+        if not (isinstance(answer, Reply | bytes | bytearray | list) or callable(answer)):
+            what = "a Reply, bytes, a list of pieces, or a function of the request that returns one of them"
+            raise TypeError(f"an answer of serve_bytes is {what}, not a {type(answer).__name__}")
     server = ByteServer(answers)
     with start_blocking_portal(name="agui-byte-server") as portal, ExitStack() as stack:
         listening = portal.wrap_async_context_manager(server.listening())

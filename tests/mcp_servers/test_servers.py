@@ -514,6 +514,44 @@ async def test_tools_are_included_and_excluded_by_the_names_of_the_server() -> N
     assert tools_sent(agent.inputs[0]) == ["add"]
 
 
+@pytest.mark.anyio
+@on_asyncio
+async def test_tools_for_the_app_of_a_server_alone_are_not_offered_and_what_it_says_of_pages_is_kept() -> None:
+    server = MCPServer("pages")
+    page = {"resourceUri": "ui://pages/board", "visibility": ["model", "app"]}
+
+    @server.tool(meta={"ui": page})
+    def board() -> str:
+        return "shown"
+
+    @server.tool(meta={"ui": {"resourceUri": "ui://pages/board", "visibility": ["app"]}})
+    def move() -> str:
+        return "moved"
+
+    agent = calling(("board", {}), tools=mcp_server(server))
+    assert results(await agent.run_agent("Hi")) == [('{"result":"shown"}', None)]
+    [offered] = agent.inputs[0].tools or []
+    assert (offered.name, offered.metadata) == ("board", {"ui": page})
+
+
+@pytest.mark.anyio
+@on_asyncio
+async def test_a_name_that_the_server_does_not_have_is_warned_about(caplog: pytest.LogCaptureFixture) -> None:
+    server = MCPServer("small")
+
+    @server.tool()
+    def look() -> str:
+        return "seen"
+
+    agent = ScriptedAgent(turn(text("Hi")), tools=mcp_server(server, include=["look", "lok"], exclude=["rm"]))
+    await agent.run_agent("Hi")
+    said = [each.getMessage() for each in caplog.records if "has no tool" in each.getMessage()]
+    assert said == [
+        "the tool server small has no tool 'lok', which include= names; its tools are 'look'",
+        "the tool server small has no tool 'rm', which exclude= names; its tools are 'look'",
+    ]
+
+
 @tool
 def add(a: int) -> str:
     """Add elsewhere."""

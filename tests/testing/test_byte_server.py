@@ -6,6 +6,7 @@ import socket
 import threading
 import time
 from contextlib import closing
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
@@ -121,4 +122,25 @@ def test_a_connection_without_a_whole_request_is_ignored() -> None:
 
 def test_a_server_without_answers_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one answer"), serve_bytes():
+        pass
+
+
+def _bytes(request: Request) -> bytes:
+    return b"ab"
+
+
+def _pieces(request: Request) -> Any:
+    return [b"a", b"b"]
+
+
+@pytest.mark.parametrize("answer", [[b"a", b"b"], b"ab", _bytes, _pieces])
+def test_an_answer_may_be_pieces_or_a_function_that_returns_any_answer(answer: Any) -> None:
+    with serve_bytes(answer) as server:
+        response = httpx.post(server.url)
+    assert (response.status_code, response.content) == (200, b"ab")
+
+
+@pytest.mark.parametrize("answer", ["text", None, 7])
+def test_an_answer_of_another_type_is_refused(answer: Any) -> None:
+    with pytest.raises(TypeError, match="is a Reply, bytes, a list of pieces"), serve_bytes(answer):
         pass

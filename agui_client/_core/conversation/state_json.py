@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import Any
 
 from pydantic_core import to_jsonable_python
@@ -25,4 +26,18 @@ def state_as_json(state: Any) -> Any:
         raise UsageError(f"the state cannot be written as JSON: {error}; it was not taken") from None
     if nests_deeper(own, DEEPEST_TEXT - 1):
         raise UsageError(f"the state contains itself, or nests deeper than {DEEPEST_TEXT - 1} levels; it was not taken")
+    if (number := _not_of_json(own)) is not None:
+        raise UsageError(f"the state has {number}, which is no JSON number; it was not taken")
     return own
+
+
+def _not_of_json(value: Any) -> float | None:
+    """Return a number in a state that JSON does not have, with which the next run would fail; None without one."""
+    values = [value]
+    while values:
+        each = values.pop()
+        if isinstance(each, float) and not isfinite(each):
+            return each
+        if isinstance(each, dict | list):
+            values += each.values() if isinstance(each, dict) else each
+    return None

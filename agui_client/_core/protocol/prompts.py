@@ -37,6 +37,51 @@ _MESSAGES: tuple[type[core.Message], ...] = get_args(get_args(core.Message)[0])
 _MESSAGE: TypeAdapter[core.Message] = TypeAdapter(core.Message, config=ConfigDict(defer_build=True))
 _PARTS: tuple[type[Part], ...] = get_args(Part)
 _MEDIA: Mapping[str, type[MediaPart]] = {"image": core.ImagePart, "audio": core.AudioPart, "video": core.VideoPart}
+_OFFICE = "application/vnd.openxmlformats-officedocument"
+_TYPES = {
+    "docx": f"{_OFFICE}.wordprocessingml.document",
+    "xlsx": f"{_OFFICE}.spreadsheetml.sheet",
+    "pptx": f"{_OFFICE}.presentationml.presentation",
+    "doc": "application/msword",
+    "xls": "application/vnd.ms-excel",
+    "ppt": "application/vnd.ms-powerpoint",
+    "odt": "application/vnd.oasis.opendocument.text",
+    "ods": "application/vnd.oasis.opendocument.spreadsheet",
+    "epub": "application/epub+zip",
+    "pdf": "application/pdf",
+    "wav": "audio/wav",
+    "mp3": "audio/mpeg",
+    "m4a": "audio/mp4",
+    "flac": "audio/flac",
+    "ogg": "audio/ogg",
+    "opus": "audio/ogg",
+    "mp4": "video/mp4",
+    "mkv": "video/x-matroska",
+    "webm": "video/webm",
+    "mov": "video/quicktime",
+    "png": "image/png",
+    "jpg": "image/jpeg",
+    "jpeg": "image/jpeg",
+    "gif": "image/gif",
+    "webp": "image/webp",
+    "avif": "image/avif",
+    "heic": "image/heic",
+    "svg": "image/svg+xml",
+    "md": "text/markdown",
+    "csv": "text/csv",
+    "html": "text/html",
+    "txt": "text/plain",
+    "log": "text/plain",
+    "ts": "text/plain",  # of TypeScript; what machines know is a stream of video
+    "py": "text/x-python",
+    "json": "application/json",
+    "jsonl": "application/jsonl",
+    "yaml": "application/yaml",
+    "yml": "application/yaml",
+    "toml": "application/toml",
+    "xml": "application/xml",
+}
+"""The media types of files by the ends of their names."""
 _FIRST_BYTES = {
     b"\x89PNG": "image/png",
     b"\xff\xd8\xff": "image/jpeg",
@@ -113,7 +158,8 @@ def content_of(value: object) -> str | list[Part]:
 
     Args:
         value: Text, which stays as it is; a content part or a list of them; anything else goes as JSON: models under
-            their aliases, None as `null`, and so do numbers that JSON does not have (NaN, infinity).
+            their aliases, None as `null`, and so do numbers that JSON does not have (NaN, infinity). Numbers, arrays
+            and series of numpy and pandas go as numbers and lists, tables as lists of rows.
 
     Returns:
         Text, or content parts.
@@ -125,7 +171,21 @@ def content_of(value: object) -> str | list[Part]:
         return [_sound(part) for part in parts]
     if isinstance(value, str):
         return str.encode(value).decode()
-    return to_json(value, by_alias=True, inf_nan_mode="null").decode()
+    return to_json(value, by_alias=True, inf_nan_mode="null", fallback=_plain).decode()
+
+
+def _plain(value: Any) -> Any:
+    """Return what a number, an array or a table of numpy or pandas is in plain Python; neither is imported for it.
+
+    Raises:
+        ValueError: It is something else.
+    """
+    library = type(value).__module__.partition(".")[0]
+    if library == "pandas" and hasattr(value, "itertuples"):
+        return value.to_dict("records")
+    if library in ("numpy", "pandas"):
+        return value.tolist() if hasattr(value, "tolist") else value.item()
+    raise ValueError(f"a {type(value).__name__} has no JSON form")
 
 
 def _sound(part: Part) -> Part:
@@ -218,6 +278,9 @@ def _media(source: core.DataSource | core.UrlSource, mime_type: str) -> MediaPar
 
 
 def _guessed_type(name: str) -> str | None:
+    # What the machine knows differs from image to image: a slim container knows no docx.
+    if (known := _TYPES.get(name.rpartition(".")[2].lower())) is not None:
+        return known
     kind, packing = guess_type(name, strict=False)
     return f"application/{packing}" if packing else kind
 

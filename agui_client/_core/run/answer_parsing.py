@@ -25,6 +25,8 @@ _OPENINGS = re.compile(r"[{\[]")
 _LOOKS = 16
 """The number of brackets at which JSON is looked for in prose: each look may read all of the text."""
 _FENCED = re.compile(r"^[ \t]*```[^\n]*\n(.*?)^[ \t]*```", re.MULTILINE | re.DOTALL)
+_THOUGHTS = re.compile(r"<(think|thinking|thought|reasoning)>.*?(?:</\1>|\Z)|\A(?:(?!<think>).)*?</think>", re.DOTALL)
+"""Thoughts, whose beginning or end may be missing: some servers cut one of the tags off."""
 _QUOTED = 300
 _FEW = 3
 
@@ -39,6 +41,9 @@ def written_answers(result: Any, text: str) -> Iterator[str]:
     if result is not None:
         yield to_json(result).decode()
     if text:
+        yield text
+        # Models that write their thoughts into the text draft the answer there. JSON may have such a tag in a text.
+        text = _THOUGHTS.sub("", text)
         yield text
         yield from _FENCED.findall(text)
         yield from _values_in(text)

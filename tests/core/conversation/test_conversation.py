@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -412,3 +413,12 @@ def test_a_conversation_goes_back_to_a_message_and_on_from_there() -> None:
     assert agent.rewind(before=question.id) == [question, call, result]
     agent.run_agent_sync(UserMessage(id=question.id, content="Do not pay"))
     assert [each.content for each in agent.messages] == ["Do not pay", "Once more."]
+
+
+@pytest.mark.parametrize("value", [math.nan, {"a": [1, math.inf]}, [[-math.inf]]])
+def test_a_state_with_a_number_that_json_does_not_have_is_refused_when_it_is_set(value: Any) -> None:
+    agent = ScriptedAgent(turn())
+    agent.set_state({"a": 1.5})
+    with pytest.raises(UsageError, match="which is no JSON number; it was not taken"):
+        agent.set_state(value)
+    assert agent.state == {"a": 1.5}

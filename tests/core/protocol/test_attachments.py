@@ -106,3 +106,35 @@ def test_a_prompt_mixes_text_paths_and_parts(verb: Verb, tmp_path: Path) -> None
 def test_anything_else_in_a_prompt_is_refused(item: Any) -> None:
     with pytest.raises(UsageError, match=f"not a list with {type(item).__name__} in it; see attach"):
         ScriptedAgent(turn()).run_agent_sync(["Look:", item])
+
+
+def _knows_nothing(name: str, strict: bool = True) -> tuple[None, None]:
+    return None, None
+
+
+@pytest.mark.parametrize(
+    ("end", "mime_type"),
+    [
+        ("docx", "application/vnd.openxmlformats-officedocument.wordprocessingml.document"),
+        ("XLSX", "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"),
+        ("pptx", "application/vnd.openxmlformats-officedocument.presentationml.presentation"),
+        ("wav", "audio/wav"),
+        ("m4a", "audio/mp4"),
+        ("flac", "audio/flac"),
+        ("mkv", "video/x-matroska"),
+        ("epub", "application/epub+zip"),
+        ("md", "text/markdown"),
+        ("yaml", "application/yaml"),
+        ("jsonl", "application/jsonl"),
+        ("log", "text/plain"),
+        ("ts", "text/plain"),
+    ],
+)
+def test_media_types_do_not_depend_on_the_machine(
+    end: str, mime_type: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / f"a.b.{end}"
+    path.write_bytes(b"content")
+    monkeypatch.setattr("agui_client._core.protocol.prompts.guess_type", _knows_nothing)
+    assert attach(path).source.mime_type == mime_type
+    assert attach(f"https://files.test/{path.name}").source.mime_type == mime_type

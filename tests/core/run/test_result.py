@@ -27,6 +27,7 @@ from ag_ui.core import (
 from pydantic import BaseModel, Field
 
 from agui_client import IncompleteRunError, ParseError, RunFailedError, RunResult, ToolContext, UsageError, tool
+from agui_client._core.run.answer_parsing import read_answer, written_answers
 from agui_client.testing import ScriptedAgent, Step, reasoning, state, text, tool_call, tool_result, turn
 from agui_client.types import Timings
 from support import scenario
@@ -353,3 +354,22 @@ def test_the_usage_that_the_end_of_a_subagent_reports_is_its_own_if_it_can_be_re
     ended = {"type": "SUBAGENT_FINISHED", "subagentRunId": "s1", "metadata": metadata}
     (subagent,) = result_of(begun, ended).subagents
     assert (subagent.name, subagent.status, subagent.usage) == ("helper", "success", read)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        '<think>Perhaps {"n": 1}?</think>\nIt is {"n": 2}.',
+        '<thinking>\n```json\n{"n": 1}\n```\n</thinking>{"n": 2}',
+        'Perhaps {"n": 1}?</think>{"n": 2}',
+        '{"n": 2}<think>or {"n": 1}',
+    ],
+)
+def test_json_in_thoughts_is_no_answer(answer: str) -> None:
+    assert read_answer(written_answers(None, answer), dict[str, int]) == {"n": 2}
+
+
+def test_a_tag_in_the_text_of_an_answer_begins_no_thoughts() -> None:
+    assert read_answer(written_answers(None, '{"html": "<think> a"}'), dict[str, str]) == {"html": "<think> a"}
+    with pytest.raises(ParseError):
+        read_answer(written_answers(None, '<think>{"n": 1}'), dict[str, int])

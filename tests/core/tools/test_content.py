@@ -116,3 +116,28 @@ def test_bytes_become_the_part_that_fits_their_type(mime_type: str, kind: type) 
     assert isinstance(part.source, DataSource)
     assert (b64decode(part.source.value), part.source.mime_type) == (b"\x00\xff", mime_type)
     assert content_of(part) == [part]
+
+
+def test_numbers_and_tables_of_numpy_and_pandas_are_results() -> None:
+    np: Any = pytest.importorskip("numpy")
+    pd: Any = pytest.importorskip("pandas")
+    made: list[tuple[Any, str]] = [
+        (np.int64(3), "3"),
+        (np.float32(0.5), "0.5"),
+        (np.bool_(True), "true"),
+        ({"mean": np.int32(2), "all": np.arange(3)}, '{"mean":2,"all":[0,1,2]}'),
+        (np.array([[1.5, np.nan]]), "[[1.5,null]]"),
+        (pd.Series([1, 2]), "[1,2]"),
+        (pd.DataFrame({"a": [1, 2], "b": ["x", "y"]}), '[{"a":1,"b":"x"},{"a":2,"b":"y"}]'),
+        ([pd.Timestamp("2026-01-02")], '["2026-01-02T00:00:00"]'),
+    ]
+    assert [content_of(value) for value, _ in made] == [content for _, content in made]
+
+
+def test_an_object_that_only_looks_like_one_of_numpy_has_no_json_form() -> None:
+    class Lookalike:
+        def tolist(self) -> Lookalike:
+            return self
+
+    with pytest.raises(ValueError, match="a Lookalike has no JSON form"):
+        content_of(Lookalike())
