@@ -9,10 +9,9 @@ import sys
 from collections.abc import AsyncIterator
 
 import uvicorn
-from fastapi import FastAPI
-from fastapi.responses import FileResponse
+from fastapi import FastAPI, responses
 from mcp.server.mcpserver import MCPServer
-from pydantic_ai.messages import ModelMessage
+from pydantic_ai import ModelMessage
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
 
 from agui_client import HttpAgent, tool
@@ -54,7 +53,7 @@ async def script(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator
 
 model = os.environ.get("MODEL") or FunctionModel(stream_function=script)
 app.mount("/agent", agent_app(LLMAgent(model, tools=[ask_expert, book_ferry, mcp_server(timetable)])))
-app.get("/")(lambda: FileResponse(__file__.replace(".py", ".html")))
+app.get("/")(lambda: responses.FileResponse(__file__.replace(".py", ".html")))
 if __name__ == "__main__":
     with serve(demo_agent()) as remote:
         app.state.experts = dict(zip(("guide", "critic"), sys.argv[1:] or [remote.url] * 2, strict=True))

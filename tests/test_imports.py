@@ -272,14 +272,82 @@ def _is_upward(one: _Import) -> bool:
     return target_place < place or (target_place == place and target != folder and not {folder, target} <= _TOGETHER)
 
 
+def _upward(module: str, tree: ast.Module, imports: Iterable[_Import]) -> list[str]:
+    """The imports of a module that do not go down, those by a string included."""
+    own = (one for one in imports if _is_or_is_in(one.target, "agui_client"))
+    return _lines(one for one in [*own, *_strings_of(module, tree)] if _is_upward(one))
+
+
+def _misplaced(modules: Iterable[str], public: Iterable[str]) -> set[str]:
+    """The modules that look public and are not, or are public and do not look so."""
+    return {name for name in modules if "._" not in name} ^ {*public}
+
+
 def test_modules_import_downwards() -> None:
     assert {_layer(module)[1] for module in _modules()} == {each for row in _LAYERS for each in row}
-    by_string = (one for module, tree in _trees().items() for one in _strings_of(module, tree))
-    assert _lines(one for one in [*_own("agui_client"), *by_string] if _is_upward(one)) == []
+    of_module = {module: [one for one in _imports() if one.module == module] for module in _modules()}
+    assert [line for module, tree in _trees().items() for line in _upward(module, tree, of_module[module])] == []
 
 
 def test_a_module_without_an_underscore_is_public_and_no_other() -> None:
-    assert {name for name in _modules() if "._" not in name} == {*PUBLIC_MODULES}
+    assert _misplaced(_modules(), PUBLIC_MODULES) == set()
+
+
+@pytest.mark.parametrize(
+    ("module", "source", "line", "target"),
+    [
+        ("_core.protocol.patch", "from agui_client._core.run.engine import Engine", 1, "_core.run.engine"),
+        (
+            "_core.tools.function",
+            "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from agui_client._core.run.call import Call",
+            3,
+            "_core.run.call",
+        ),
+        ("_core.run.call", "def late():\n    import agui_client._core.agent.agent", 2, "_core.agent.agent"),
+        ("_core.ground.display", "import_module('agui_client.notebook._content')", 1, "notebook._content"),
+        ("_core.ground.display", "PLACES = {'notebook._content': 1}", 1, "notebook._content"),
+        ("batch._rows", "from agui_client.mcp import mcp_server", 1, "mcp"),
+        ("errors", "from agui_client._core.protocol.patch import Document", 1, "_core.protocol.patch"),
+    ],
+    ids=[
+        "upward",
+        "for type checkers",
+        "in a function",
+        "by a string",
+        "by a short string",
+        "of a feature",
+        "of errors",
+    ],
+)
+def test_an_import_that_goes_up_or_across_is_found_by_name(module: str, source: str, line: int, target: str) -> None:
+    name, tree = f"agui_client.{module}", ast.parse(source)
+    found = _imports_of(name, tree, is_package=False, known=frozenset(_modules()))
+    assert _upward(name, tree, found) == [f"{name}:{line} imports agui_client.{target}"]
+
+
+def test_what_the_ground_and_the_errors_import_of_each_other_is_the_only_exception() -> None:
+    rows = [{*row} for row in _LAYERS]
+    assert len(_TOGETHER) == 2
+    assert _TOGETHER in rows
+    line = "from agui_client._core.ground.display import Displayed"
+    found = _imports_of("agui_client.errors", ast.parse(line), is_package=False, known=frozenset(_modules()))
+    assert _upward("agui_client.errors", ast.parse(line), found) == []
+
+
+@pytest.mark.parametrize(
+    ("modules", "public", "named"),
+    [
+        (["agui_client.batch", "agui_client.batch.rows"], ["agui_client.batch"], "agui_client.batch.rows"),
+        (["agui_client.batch", "agui_client.batch._rows"], ["agui_client.batch", "agui_client.batch._rows"], "._rows"),
+        (["agui_client"], ["agui_client", "agui_client.gone"], "agui_client.gone"),
+    ],
+    ids=["public without an entry", "an entry that is private", "an entry without a module"],
+)
+def test_a_module_that_is_public_by_its_name_or_by_the_list_alone_is_named(
+    modules: list[str], public: list[str], named: str
+) -> None:
+    (found,) = _misplaced(modules, public)
+    assert found.endswith(named)
 
 
 @pytest.mark.parametrize(

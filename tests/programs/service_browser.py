@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from agui_client.demo import demo_agent
 from agui_client.testing import serve
