@@ -64,7 +64,7 @@ def test_the_map_names_modules_and_tests_that_are_there() -> None:
     tests = _all(sorted(ROOT.glob("tests/**/test_*.py")))
     assert [name for name in re.findall(r"`(test_\w+)`", page) if f"def {name}(" not in tests] == []
     assert [name for name in re.findall(r"`([\w/]+\.py)`", page) if _file(name) is None] == []
-    assert len(page.splitlines()) <= 150
+    assert len(page.splitlines()) <= 170
 
 
 def _file(name: str) -> Any:

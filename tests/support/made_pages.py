@@ -10,6 +10,8 @@ import asyncio
 import io
 import re
 from html import unescape
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -99,10 +101,14 @@ def notes() -> dict[str, dict[str, str]]:
 
 
 def changes() -> str:
-    """Return the list of subjects, with the module at whose top the note stands."""
-    rows = sorted((subject, path) for path, each in notes().items() for subject in each)
-    table = "\n".join(f"| {_cell(subject)} | `{path}` |" for subject, path in rows)
-    return f"| to change | open |\n| --- | --- |\n{table}\n"
+    """Return the list of subjects by folders, with the module at whose top the note stands."""
+    rows = sorted((*path.rpartition("/")[::2], subject) for path, each in notes().items() for subject in each)
+    tables = [
+        f"## {f'`{folder}`' if folder else 'Beside the folders'}\n\n| to change | open |\n| --- | --- |\n"
+        + "\n".join(f"| {_cell(subject)} | `{file}` |" for _, file, subject in of_folder)
+        for folder, of_folder in groupby(rows, itemgetter(0))
+    ]
+    return "\n\n".join(tables) + "\n"
 
 
 def names() -> str:
