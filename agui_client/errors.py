@@ -33,7 +33,7 @@ ToolError (Exception)              raised inside a tool; speaks to the agent
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from agui_client._core.ground.plain_text import brief_traceback, printable, sendable
 
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from ag_ui.core import BaseEvent, RunErrorEvent
+
+    from agui_client._core.ground.run_content import RunContent
 
 __all__ = [
     "AGUIError",
@@ -108,7 +110,7 @@ class AGUIError(Exception):
     again with `run_id=error.run_id`: a server that keeps its runs does not begin another one."""
     member: str | None = None
     """The member of a team whose run failed, as in "office/clerk" with the teams inside of it; None for no member."""
-    partial: Any = None  # of no type, as the errors stand below everything that raises them
+    partial: RunContent | None = None  # of the base of results, as the errors stand below everything that raises them
     """The `RunResult` so far when the run failed; None when there was no run. Its messages stay on the agent."""
 
     def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...], dict[str, object]]:

@@ -8,13 +8,13 @@ from agui_client._core.run.ending import Checkpoint as Checkpoint
 from agui_client._core.run.ending import OnAbort as OnAbort
 from agui_client._core.run.ending import Save as Save
 from agui_client._core.run.hooks import Subscription as Subscription
-from agui_client._core.run.inspected_run import InspectedRun as InspectedRun
 from agui_client._core.run.middleware import Middleware as Middleware
 from agui_client._core.run.middleware import Next as Next
 from agui_client._core.run.observers import CallEnd as CallEnd
 from agui_client._core.run.observers import RunEnd as RunEnd
 from agui_client._core.run.options import ConnectOptions as ConnectOptions
 from agui_client._core.run.options import RunOptions as RunOptions
+from agui_client._core.run.result import InspectedRun as InspectedRun
 from agui_client._core.run.result import Snapshot as Snapshot
 from agui_client._core.run.result import Timings as Timings
 from agui_client._core.run.scope import AgentInfo as AgentInfo

@@ -7,7 +7,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager, nullcontext
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from ag_ui.core import RunFinishedCancelledOutcome, UserMessage
 
@@ -208,7 +208,7 @@ class Chat(RunObserver):
             result = self._runner.run(self._watched(self.agent.stream(self._unsent_prompt, **options)))
         except AGUIError as error:
             if error.partial is not None:
-                self._keep_unsent(error.partial)
+                self._keep_unsent(cast("RunResult", error.partial))
             raise
         finally:
             # The prompt of a run that never started is not in the conversation, and is sent again by /retry.

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 from click.core import ParameterSource
@@ -298,7 +298,7 @@ async def _run(settings: RunSettings, *, verbose: bool, as_json: bool, record_to
         result = await watch(settings.stream(record_to), view)
     except AGUIError as error:
         if as_json:
-            _print_json(error.partial, error)
+            _print_json(cast("RunResult | None", error.partial), error)
         raise
     view.close(result)
     if as_json:

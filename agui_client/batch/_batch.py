@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, Unpack, cast, overload
 
 import anyio
 
@@ -365,7 +365,7 @@ class Batch(Displayed, Generic[ParsedT]):
                 raise
             except Exception as failure:
                 if result is None and isinstance(failure, AGUIError) and failure.partial is not None:
-                    partial: RunResult = failure.partial
+                    partial = cast("RunResult", failure.partial)
                     result, attempts.tokens = partial, count_tokens(attempts.tokens, partial.usage)
                 wait = self._retry.wait_before(attempts.count, failure)
                 if wait is None:

@@ -141,6 +141,6 @@ def _plain(outcome: RunResult | Exception) -> RunResult | Exception:
     if isinstance(outcome, RunResult):
         return replace(outcome, tool_executions=[replace(each, progress=()) for each in outcome.tool_executions])
     if isinstance(outcome, AGUIError) and outcome.partial is not None:
-        outcome.partial = cast("RunResult", _plain(outcome.partial))
+        outcome.partial = cast("RunResult", _plain(cast("RunResult", outcome.partial)))
         return outcome
     return RuntimeError(f"{type(outcome).__name__}: {outcome}")

@@ -243,7 +243,7 @@ class Examination:
         try:
             result = await call
         except AGUIError as error:
-            result, failure = error.partial, error
+            result, failure = cast("RunResult | None", error.partial), error
         run = None if isinstance(result, bool) else result
         seen = Seen(self.tap.exchanges[first:], run, failure, was_left=result is True)
         if isinstance(failure, ConnectError | ConnectTimeoutError) and not failure.may_have_started:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 from uuid import uuid4
 
 import anyio
@@ -207,7 +207,7 @@ class _Talk:
             result = await agent.run_agent(prompt)
         except AGUIError as failure:
             if failure.partial is not None:
-                add(failure.partial)
+                add(cast("RunResult", failure.partial))
             raise
         add(result)
         tokens = self.trial.tokens

@@ -34,8 +34,7 @@ from agui_client._core.conversation.snapshot import ConversationSnapshot
 from agui_client._core.ground.secrets import hidden_json
 from agui_client._core.protocol.message_text import content_text, split_pictures
 from agui_client._core.protocol.warnings import ProtocolWarning
-from agui_client._core.run.inspected_run import InspectedRun
-from agui_client._core.run.result import RunResult, Snapshot
+from agui_client._core.run.result import InspectedRun, RunResult, Snapshot
 from agui_client._core.run.subagents import SubagentResult
 from agui_client._core.tools.context import ToolExecution
 from agui_client._rendering.drawing import Drawing, Drawings

@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 
 from agui_client._core.ground.secrets import hidden_json
 from agui_client._core.protocol.message_text import content_text
-from agui_client._core.run.inspected_run import InspectedRun
+from agui_client._core.run.result import InspectedRun
 from agui_client._core.tools.context import ToolExecution
 from agui_client._rendering.story import (
     RunStory,

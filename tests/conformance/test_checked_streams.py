@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from typing import cast
 
 import pytest
 from ag_ui.core import RunAgentInput
@@ -39,7 +40,7 @@ def test_a_stream_has_an_error_if_a_client_rejects_it_and_warnings_if_a_client_w
     try:
         result = fixture.agent(server.url + fixture.name).run_agent_sync(**fixture.options)
     except AGUIError as raised:
-        error, result = raised, raised.partial
+        error, result = raised, cast("RunResult | None", raised.partial)
     if not server.requests:
         pytest.skip("the input is refused, so that there is no stream")
     faults = validate(fixture.body, input=RunAgentInput.model_validate(server.requests[-1].json()))

@@ -63,7 +63,8 @@ def observed(
     warnings: list[ProtocolWarning] | None = None,
 ) -> Observed:
     if warnings is None:
-        warnings = error.partial.warnings if isinstance(error, AGUIError) and error.partial else []
+        partial = error.partial if isinstance(error, AGUIError) else None
+        warnings = partial.warnings if isinstance(partial, RunResult) else []
     asked = [request for request in server.requests if request.path == httpx.URL(agent.url).path]
     server.requests.clear()
     return Observed(events, error, agent.messages, agent.state, warnings, asked[-1].json() if asked else None)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import pytest
@@ -329,7 +329,7 @@ def judge(served: tuple[Case, ByteServer, HttpAgent], run: Callable[[HttpAgent],
     try:
         result: RunResult | None = run(agent)
     except AGUIError as raised:
-        error, result = raised, raised.partial
+        error, result = raised, cast("RunResult | None", raised.partial)
     assert result is not None
     wire_case.expect(Ended(agent, server, error, result))
 

@@ -183,7 +183,7 @@ async def test_a_server_that_does_not_read_the_request_is_given_up(deaf: socket.
         await agent.run_agent("x" * 30_000_000)
     assert ("did not take the request in time" in str(caught.value)) == (limits.write == 0.2)
     assert isinstance(caught.value, AGUIError)
-    assert caught.value.partial is not None
+    assert isinstance(caught.value.partial, RunResult)
     assert len(caught.value.partial.attempts) == 1
     assert start_thread(lambda: is_closed_by_the_client(deaf))(LIMIT)
 
@@ -195,7 +195,7 @@ async def test_a_connection_that_is_refused_is_tried_again() -> None:
     with pytest.raises(ConnectError, match="nothing listens there") as caught:
         await HttpAgent("http://127.0.0.1:1/", http_client=fast_client, retry=1).run_agent("Hi")
     assert not caught.value.may_have_started
-    assert caught.value.partial is not None
+    assert isinstance(caught.value.partial, RunResult)
     assert len(caught.value.partial.attempts) == 2
 
 

@@ -118,7 +118,7 @@ def test_a_failed_call_shows_what_arrived_and_how_it_ended() -> None:
     broken = ScriptedAgent([text("Hm")])
     with pytest.raises(agui_client.AGUIError) as failed:
         broken.run_agent_sync("Hi")
-    assert failed.value.partial is not None
+    assert isinstance(failed.value.partial, RunResult)
     shown = str(failed.value.partial.inspect())
     assert shown.startswith("failed: EventOrderError: ")
 

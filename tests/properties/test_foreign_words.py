@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import traceback
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pytest
@@ -85,7 +85,7 @@ def test_no_message_holds_raw_what_the_other_side_wrote(
         result = agent.run_agent_sync("Hi")
     except AGUIError as error:
         texts += said(error)
-        result = error.partial
+        result = cast("RunResult | None", error.partial)
     if result is not None:
         texts += [part for each in result.warnings for part in (each.message, each.path or "")]
         texts += [each.error or "" for each in result.attempts]

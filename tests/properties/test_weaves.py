@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from random import Random
-from typing import get_args
+from typing import cast, get_args
 
 import anyio
 import pytest
@@ -81,8 +81,7 @@ def test_an_agent_over_http_holds_the_same(backend: str, woven: Weave) -> None:
         try:
             return await agent.run_agent(run_id="run-1")
         except RunFailedError as failure:
-            partial: RunResult | None = failure.partial
-            return partial
+            return cast("RunResult | None", failure.partial)
 
     agent = Server([framed(frames(woven))]).agent()
     result = anyio.run(ran, agent, backend=backend)

@@ -231,7 +231,7 @@ async def test_a_run_that_is_cut_is_told_as_failed_by_notebook_and_inspector(tmp
     agent = ScriptedAgent([begun, text("Half")], thread_id="t", observers=[record(tmp_path / "run.jsonl")])
     with pytest.raises(AGUIError) as failed:
         await agent.run_agent("Hi", run_id="r")
-    assert failed.value.partial is not None
+    assert isinstance(failed.value.partial, RunResult)
     sentence = f"failed: {type(failed.value).__name__}: "
     assert sentence in bundle_of(failed.value.partial)["text/plain"]
     assert str(failed.value.partial.inspect()).startswith(sentence)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pydantic_core import to_jsonable_python
 
-from agui_client import AGUIError
+from agui_client import AGUIError, RunResult
 from agui_client._core.ground.secrets import hidden_line
 from agui_client.recording import Recording
 from support.verbs import Ending
@@ -35,7 +35,7 @@ def facts(ending: Ending, agent: AbstractAgent) -> Any:
     """Everything about a run that its replay has to bring again."""
     error, result = ending.error, ending.result
     if isinstance(error, AGUIError):
-        result = error.partial
+        result = cast("RunResult | None", error.partial)
     return numbered(
         {
             "events": None if ending.events is None else [dumped(event) for event in ending.events],

@@ -21,6 +21,7 @@ from agui_client import (
     HttpAgent,
     ParseError,
     RunFailedError,
+    RunResult,
     UsageError,
     attach,
 )
@@ -150,7 +151,7 @@ async def test_a_member_that_takes_too_long_or_raises_fails_the_run_with_its_nam
         with pytest.raises(AGUIError) as failed:
             await (SequentialAgent(team) if depth else team).run_agent("Hi")
         assert (failed.value.member, isinstance(failed.value, RunFailedError)) == (path + name, True)
-        assert failed.value.partial is not None
+        assert isinstance(failed.value.partial, RunResult)
         assert "F" in [each.text for each in failed.value.partial.subagents]
         assert isinstance(cast("RunFailedError", failed.value).raised, cause)
 

@@ -412,7 +412,10 @@ async def failing(agent: HttpAgent) -> None:
         print(error.rule)
     except AGUIError as error:
         if error.partial is not None:
-            print(error.thread_id, error.run_id, error.partial.text)
+            assert_type(error.partial.text, str)
+            assert_type(error.partial.new_messages, list[Message])
+            assert_type(error.partial.usage, list[TokenUsage])
+            print(error.thread_id, error.run_id)
 
 
 def spoiling() -> list[Reply]:

@@ -40,8 +40,11 @@ class _FieldDocs(dict[str, str]):
 
 @cache
 def field_docs(kind: type) -> Mapping[str, str]:
-    """Read the docstrings of the fields of a class off its source; a `TypedDict` has those of its bases, too."""
+    """Read the docstrings of the fields of a class off its source, and those of its bases."""
     found: dict[str, str] = {}
+    above: list[Any] = [each for each in kind.__mro__[1:] if issubclass(each, Record)]
+    for record in reversed(above):
+        found |= field_docs(record)
     with suppress(OSError):  # no source, no docstrings
         (tree,) = ast.parse(dedent(inspect.getsource(kind))).body
         if not isinstance(tree, ast.ClassDef):

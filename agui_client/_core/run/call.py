@@ -66,7 +66,7 @@ def _people_time() -> PeopleTime:
 # Without a repr: it would show prompts, headers and state wherever a call is logged.
 @dataclass(eq=False, repr=False, kw_only=True)
 class Call:
-    """One call of a verb, as far as it has come."""
+    """One turn: what a call of a verb does, as one run or several, as far as it has come."""
 
     # --- what was given: by the agent, as it was when the verb was called, and by the caller
 

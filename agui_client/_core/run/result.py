@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
@@ -14,12 +16,14 @@ from pydantic_core import from_json, to_json, to_jsonable_python
 
 from agui_client._core.ground.display import Displayed
 from agui_client._core.ground.field_docs import Record
+from agui_client._core.ground.files import write_private
 from agui_client._core.ground.plain_text import cut_short, failure_text
+from agui_client._core.ground.run_content import RunContent
 from agui_client._core.ground.secrets import without_opaque
+from agui_client._core.plugs import PAGES
 from agui_client._core.protocol.message_text import tool_calls_in
 from agui_client._core.protocol.schema import is_object
 from agui_client._core.run.answer_parsing import read_answer, written_answers
-from agui_client._core.run.inspected_run import InspectedRun
 from agui_client._core.run.observers import CallEnd, RunEnd, reconnects_in
 from agui_client._core.run.scope import StateT, typed
 from agui_client._core.run.state import Phase
@@ -32,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Self
 
-    from ag_ui.core import CustomEvent, Event, Interrupt, Message, RunFinishedOutcome, TokenUsage, ToolCall
+    from ag_ui.core import CustomEvent, Event, Message, ToolCall
 
     from agui_client._core.protocol.warnings import ProtocolWarning
     from agui_client._core.run.call import Call
@@ -40,6 +44,42 @@ if TYPE_CHECKING:
     from agui_client._core.tools.interrupts import AnsweredInterrupt
     from agui_client._core.transport.client import Attempt
     from agui_client._core.transport.response import ResponseInfo
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class InspectedRun(Record, Displayed):
+    """Everything that happened in a call: displayed at the end of a cell, written by `print`, saved as a page."""
+
+    result: RunResult[Any]
+    """The result of the call."""
+    other: RunResult[Any] | None
+    """The result of the call that it is compared with; None if it is shown alone."""
+    prices: Mapping[str, tuple[float, float]]
+    """The prices of a million tokens by the names of models; empty if there is no money."""
+
+    def __repr__(self) -> str:
+        # As text, because a Python prompt shows the representation.
+        text: str = self._repr_mimebundle_()["text/plain"]
+        return text
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write it as an HTML page, which needs no network, readable for its owner alone.
+
+        A call alone is written as the page of `agui inspect`, on which one can go to any moment; two calls as that of
+        `agui inspect A B`.
+
+        Args:
+            path: The file.
+
+        Returns:
+            The file.
+
+        Raises:
+            UsageError: The events of a call were not kept.
+        """
+        write_private(Path(path), PAGES[0](self))
+        return Path(path)
+
 
 T = TypeVar("T")
 
@@ -139,36 +179,13 @@ class Timings(Record):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class RunResult(Inspectable[StateT], Record, Displayed):
+class RunResult(Inspectable[StateT], RunContent, Displayed):
     """The result of a call. Of a stream with several runs, the last one counts (LIFE-13).
 
     Where tools were run here, the call went through several rounds: outcome, text and run id are the last round's,
     messages, usage, attempts and timings are about all of them.
     """
 
-    thread_id: str
-    """The conversation."""
-    run_id: str
-    """The run, as it was asked for; of several rounds the last."""
-    text: str
-    """The last assistant message this run wrote, outside subagents; empty if it wrote none."""
-    result: Any
-    """The result in RUN_FINISHED, any JSON value; None if there was none."""
-    outcome: RunFinishedOutcome | None
-    """The outcome of the run, to `match` on: success, interrupt or cancelled; None if it did not finish."""
-    interrupts: list[Interrupt]
-    """The interrupts that the agent waits for, and questions of tools; answer all of them with `resume=`."""
-    pending_tool_calls: list[ToolCall]
-    """Calls of this run that nobody answered yet; answer them with `tool_results=`. Calls that an interrupt is about
-    are left out: the agent goes on with them itself."""
-    new_messages: list[Message]
-    """The messages that were not there when the run began."""
-    messages: list[Message]
-    """The whole conversation."""
-    state: Any
-    """The state as the run left it; any JSON value, to be read only."""
-    usage: list[TokenUsage] = field(default_factory=list["TokenUsage"])
-    """Tokens per provider and model; a count that was not reported is None, not zero (USAGE-1)."""
     warnings: list[ProtocolWarning] = field(default_factory=list["ProtocolWarning"])
     """The deviations from the protocol that were tolerated; empty for a conforming agent."""
     timings: Timings = field(default_factory=Timings)

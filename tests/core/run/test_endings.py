@@ -32,6 +32,7 @@ from agui_client import (
     ProtocolError,
     RetryPolicy,
     RunFailedError,
+    RunResult,
     StreamTooLargeError,
     UnexpectedContentTypeError,
     UsageError,
@@ -165,7 +166,7 @@ def test_every_error_carries_its_run_and_what_had_arrived(name: str, verb: Verb)
     error = ending.error
     assert isinstance(error, AGUIError)
     assert (error.thread_id, error.run_id) == ("thread-1", "run-1")
-    assert error.partial is not None
+    assert isinstance(error.partial, RunResult)
     assert (error.partial.thread_id, error.partial.run_id) == ("thread-1", "run-1")
     assert error.partial.text == (failure.said or "")
     assert (error.partial.outcome is None) or isinstance(error, ProtocolError)
@@ -216,6 +217,8 @@ def test_a_status_error_keeps_status_body_and_headers() -> None:
     error = error_of("401 with JSON")
     assert (error.status_code, error.body) == (401, '{"detail":"who are you?"}')
     assert error.headers["content-type"] == "application/json"
+    assert isinstance(error.partial, RunResult)
+    assert error.partial.response is not None
     assert error.partial.response.status_code == 401
 
 

@@ -13,7 +13,7 @@ import anyio
 import pytest
 from ag_ui.core import Interrupt, ResumeEntry, RunFinishedEvent
 
-from agui_client import HookContext, IncompleteRunError, Resolve, ToolContext, UsageError, tool
+from agui_client import HookContext, IncompleteRunError, Resolve, RunResult, ToolContext, UsageError, tool
 from agui_client.testing import ScriptedAgent, interrupt, tool_call, turn
 from support.given_up import NO_RESULT
 from support.holding import (
@@ -209,7 +209,7 @@ async def test_a_wait_that_was_cancelled_cannot_be_taken_up_again(made: Scripted
         with pytest.raises(IncompleteRunError) as second:
             await run.result()
         assert first.value is second.value
-        assert first.value.partial is not None
+        assert isinstance(first.value.partial, RunResult)
         statuses = [("c1", "succeeded"), ("c2", "cancelled")] if holding.has_sibling else []
         assert [(each.tool_call_id, each.status) for each in first.value.partial.tool_executions] == statuses
         assert results_in(first.value.partial.messages) == results_in(made.messages)

@@ -19,7 +19,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agui_client import AGUIError, HttpAgent, HTTPStatusError, RetryPolicy, RunTimeoutError, Timeouts, UsageError
+from agui_client import (
+    AGUIError,
+    HttpAgent,
+    HTTPStatusError,
+    RetryPolicy,
+    RunResult,
+    RunTimeoutError,
+    Timeouts,
+    UsageError,
+)
 from agui_client.testing import Gate, faults, serve_bytes, sse, text, turn
 from agui_client.testing._byte_server import Reply, Request
 from agui_client.types import UnauthorizedContext
@@ -373,7 +382,7 @@ async def test_renewed_credentials_are_never_shown(caplog: pytest.LogCaptureFixt
         with pytest.raises(HTTPStatusError) as caught:
             await agent.run_agent("Hi")
     partial = caught.value.partial
-    assert partial is not None
+    assert isinstance(partial, RunResult)
     shown = f"{agent!r}{caught.value!r}{vars(caught.value)}{partial.attempts}{partial.response}{caplog.text}"
     assert "s3cr3t" not in shown
 

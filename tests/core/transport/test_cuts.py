@@ -6,7 +6,7 @@ import gzip
 import zlib
 from collections.abc import Callable, Sequence
 from itertools import accumulate
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import httpx
@@ -52,8 +52,7 @@ async def end_of(agent: HttpAgent) -> End:
     try:
         result: RunResult | None = await agent.run_agent("Hi", run_id="run-1")
     except AGUIError as error:
-        result = error.partial
-        assert result is not None
+        result = cast("RunResult", error.partial)
         assert result.outcome is None
         return type(error), result.text
     assert result is not None

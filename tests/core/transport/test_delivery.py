@@ -19,6 +19,7 @@ from agui_client import (
     HttpAgent,
     HTTPStatusError,
     RetryPolicy,
+    RunResult,
     RunTimeoutError,
     Timeouts,
     TransportError,
@@ -87,7 +88,7 @@ async def test_when_every_attempt_fails_the_last_one_is_raised_with_all_of_them(
     nobody = Nobody(times=9)
     with pytest.raises(ConnectError) as caught:
         await nobody.agent(retry=RetryPolicy(connect=1)).run_agent("Hi")
-    assert caught.value.partial is not None
+    assert isinstance(caught.value.partial, RunResult)
     assert reasons(caught.value.partial.attempts) == ["first attempt", "no connection"]
     assert (len(nobody.tried_at), caught.value.may_have_started) == (2, False)
 
@@ -243,7 +244,7 @@ async def test_the_total_counts_over_all_attempts() -> None:
         with pytest.raises(RunTimeoutError) as caught:
             await HttpAgent(server.url, timeout=Timeouts(total=0.3)).run_agent("Hi")
         assert isinstance(caught.value, TransportError)
-        assert caught.value.partial is not None
+        assert isinstance(caught.value.partial, RunResult)
         assert [each.status_code for each in caught.value.partial.attempts] == [307, 200]
         with anyio.fail_after(LIMIT):
             await until(server.disconnected.is_set)

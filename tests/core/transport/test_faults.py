@@ -7,6 +7,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
+from typing import cast
 
 import pytest
 from ag_ui.core import RunFinishedSuccessOutcome, UserMessage
@@ -57,7 +58,7 @@ class Meeting:
     @property
     def reached(self) -> RunResult | None:
         """How far the first run came: its partial or its result; observables have no result."""
-        return self.first.result if self.first.error is None else self.error.partial
+        return self.first.result if self.first.error is None else cast("RunResult | None", self.error.partial)
 
 
 _meetings: dict[tuple[int, str], Meeting] = {}

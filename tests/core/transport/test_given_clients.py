@@ -16,6 +16,7 @@ from agui_client import (
     IdleTimeoutError,
     IncompleteRunError,
     RetryPolicy,
+    RunResult,
     Timeouts,
     UsageError,
 )
@@ -59,7 +60,7 @@ async def test_failures_of_httpx2_are_our_errors() -> None:
             await HttpAgent(server.url, http_client=client).run_agent("Hi")
         with pytest.raises(ConnectError, match="nothing listens there") as caught:
             await HttpAgent(server.url, http_client=client, retry=RetryPolicy(first_wait=0)).run_agent("Hi")
-        assert caught.value.partial is not None
+        assert isinstance(caught.value.partial, RunResult)
         assert len(caught.value.partial.attempts) == 3
         with serve_bytes(faults.reset(ANSWER, events=2)) as server, pytest.raises(IncompleteRunError, match="broke"):
             await HttpAgent(server.url, http_client=client).run_agent("Hi")
@@ -91,7 +92,7 @@ def test_a_function_that_makes_no_client_is_refused() -> None:
 async def test_retry_takes_the_number_of_repetitions() -> None:
     with serve_bytes(faults.status(503, retry_after=0)) as server, pytest.raises(HTTPStatusError) as error:
         await HttpAgent(server.url, retry=2).run_agent("Hi")
-    assert error.value.partial is not None
+    assert isinstance(error.value.partial, RunResult)
     assert len(error.value.partial.attempts) == 3
 
 

@@ -10,6 +10,7 @@ from agui_client import (
     HttpAgent,
     HTTPStatusError,
     RetryPolicy,
+    RunResult,
     TransportError,
 )
 from agui_client.testing import Reply, faults, serve_bytes, sse, text, turn
@@ -50,7 +51,8 @@ def test_a_redirect_to_another_origin_is_refused(verb: Verb, location: str) -> N
         error = verb(HttpAgent(server.url), "Hi").error
     assert isinstance(error, HTTPStatusError)
     assert f"points to {location}, another origin; neither the conversation nor credentials" in str(error)
-    assert "s3cr3t" not in f"{error}{vars(error)}{error.partial and error.partial.response}"
+    assert isinstance(error.partial, RunResult)
+    assert "s3cr3t" not in f"{error}{vars(error)}{error.partial.response}"
 
 
 @pytest.mark.anyio

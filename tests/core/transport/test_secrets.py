@@ -15,7 +15,7 @@ import httpx2
 import pytest
 from ag_ui.core import ReasoningEncryptedValueEvent
 
-from agui_client import AGUIError, EventLog, HttpAgent, HTTPStatusError, RetryPolicy, UsageError
+from agui_client import AGUIError, EventLog, HttpAgent, HTTPStatusError, RetryPolicy, RunResult, UsageError
 from agui_client._core.transport.client import ClientRequest
 from agui_client.batch import run_many
 from agui_client.recording import record
@@ -152,7 +152,8 @@ async def test_a_refusals_headers_are_kept_without_secrets() -> None:
     with serve_bytes(Reply(status=429, headers=SECRET_HEADERS | harmless)) as server:
         error = await failure_of(agent_at(server.url))
     assert isinstance(error, HTTPStatusError)
-    assert SECRET not in f"{error.headers}{error.partial and error.partial.response}"
+    assert isinstance(error.partial, RunResult)
+    assert SECRET not in f"{error.headers}{error.partial.response}"
     kept = {name: value for name, value in error.headers.items() if name in harmless}
     assert kept == {name: value for name, value in harmless.items() if name != "link"}
 
@@ -222,7 +223,7 @@ async def test_an_encrypted_value_is_in_no_error_warning_or_log(last: Any, caplo
         try:
             said = repr((await agent.run_agent("Hi")).warnings)
         except AGUIError as error:
-            said = everything_said(error) + repr(error.partial and error.partial.warnings)
+            said = everything_said(error) + repr(isinstance(error.partial, RunResult) and error.partial.warnings)
     assert SECRET not in said
     assert SECRET not in caplog.text
 

@@ -24,6 +24,7 @@ from agui_client import (
     IdleTimeoutError,
     RetryPolicy,
     RunFailedError,
+    RunResult,
     RunTimeoutError,
     StreamTimeoutError,
     Timeouts,
@@ -96,7 +97,7 @@ async def test_waiting_for_the_response_is_waiting_for_the_first_event() -> None
     error, seconds = await failure_of(HttpAgent(URL, http_client=client, timeout=Timeouts(first_event=7)))
     assert type(error) is FirstEventTimeoutError
     assert seconds == pytest.approx(7)
-    assert error.partial is not None
+    assert isinstance(error.partial, RunResult)
     assert error.partial.response is None
 
 
@@ -308,7 +309,7 @@ def test_a_client_without_a_free_connection_is_given_up(backend: str) -> None:
                 error, _ = await failure_of(agent.clone())
         assert type(error) is ConnectTimeoutError
         assert (error.may_have_started, error.is_pool_full) == (False, True)
-        assert error.partial is not None
+        assert isinstance(error.partial, RunResult)
         assert len(error.partial.attempts) == 1
         assert str(error) == "the HTTP client had no connection free within 0.05 s"
 

@@ -26,6 +26,7 @@ from agui_client import (
     Resolve,
     RetryPolicy,
     RunFailedError,
+    RunResult,
     UsageError,
     tool,
 )
@@ -375,7 +376,7 @@ def test_an_agent_that_was_not_there_is_asked_again_and_nothing_is_doubled(verb:
         error = verb(agent, prompt).error
         assert isinstance(error, ConnectError)
         assert not error.may_have_started
-        assert error.partial is not None
+        assert isinstance(error.partial, RunResult)
         assert [attempt.status_code for attempt in error.partial.attempts] == [None, None]
         assert agent.messages == history
     with serve_bytes(LAST) as server:

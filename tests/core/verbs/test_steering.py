@@ -6,13 +6,13 @@ import threading
 from collections.abc import AsyncIterator
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import pytest
 from ag_ui.core import RunAgentInput, RunErrorEvent, TextMessageEndEvent
 
-from agui_client import FunctionAgent, RunFailedError, RunInProgressError, UsageError, tool
+from agui_client import FunctionAgent, RunFailedError, RunInProgressError, RunResult, UsageError, tool
 from agui_client.testing import ScriptedAgent, interrupt, text, tool_call, turn
 from agui_client.types import Next
 from support.waiting import LIMIT, until_sync
@@ -88,8 +88,7 @@ def test_a_message_that_no_run_was_sent_is_in_the_result(ending: str) -> None:
                         run.cancel()
             result = run.result()
     except RunFailedError as error:
-        result = error.partial
-    assert result is not None
+        result = cast("RunResult", error.partial)
     assert [message.content for message in result.unsent_messages] == ["No museums."]
     assert [contents(each) for each in agent.inputs] == [["Plan a trip"]]
 
