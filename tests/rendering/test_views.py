@@ -38,7 +38,7 @@ from agui_client._rendering.views import shown_call
 from agui_client.notebook import ShownCall, ShownCustom, renders, show
 from agui_client.notebook._content import bundle_of
 from agui_client.terminal._plain_view import paused_screen
-from agui_client.testing import ScriptedAgent, serve, text, tool_call, tool_result, turn
+from agui_client.testing import Gate, ScriptedAgent, serve, text, tool_call, tool_result, turn
 from support.cells import Cell, shown_cell
 
 
@@ -306,8 +306,17 @@ def test_a_view_draws_again_only_what_has_changed(cell: Cell) -> None:
         seen.append((call.status, call.partial_arguments))
         return "card"
 
-    slow = text("word " * 60, delay=0.005)
-    show(ScriptedAgent(turn(tool_call("get_weather", {"city": "Oslo"}), tool_result("18"), slow)).stream_sync("Hi"))
+    gates = [Gate() for _ in range(4)]
+
+    def update(content: dict[str, str], **options: bool) -> Cell:
+        """Take a drawing, and let the agent write the next word."""
+        for gate in gates[: len(cell.drawings)]:
+            gate.open()
+        return take(content, **options)
+
+    take, cell.update = cell.update, update  # type: ignore[method-assign]
+    words = [step for number, gate in enumerate(gates) for step in (text(f"word {number}"), gate)]
+    show(ScriptedAgent(turn(tool_call("get_weather", {"city": "Oslo"}), tool_result("18"), *words)).stream_sync("Hi"))
     answered = [each for each in seen if each[0] == "answered"]
     assert len(cell.drawings) > 3
     assert len(answered) <= 2  # while the run went on, and of its result
