@@ -33,7 +33,7 @@ from agui_client._core.protocol.patch import is_same_json
 from agui_client._core.protocol.placeholders import NO_RESULT, marked, without_mark
 from agui_client._core.protocol.schema import is_object
 from agui_client._core.run.continuing import StoredBeginning
-from agui_client._core.run.run_request import RequestSource, RunRequest
+from agui_client._core.run.run_request import RequestSource, TurnInput
 from agui_client._core.run.subagents import NO_JOURNAL, has_journal, with_journal_of
 from agui_client._core.tools.approval import Deny
 from agui_client._core.tools.toolset import Toolset, chooses_tools, tool_list
@@ -295,7 +295,7 @@ class CallerInput(RequestSource):
         """Whether all messages of the caller are taken."""
         self._on_divergence = on_divergence
 
-    async def request(self, conversation: Conversation, options: RunOptions) -> RunRequest:
+    async def request(self, conversation: Conversation, options: RunOptions) -> TurnInput:
         """Return the request of the run that answers the input.
 
         Args:
@@ -350,7 +350,7 @@ def _refuse_unknown_history(conversation: Conversation, messages: Sequence[Messa
         )
 
 
-class StoredThreadRequest(RunRequest):
+class StoredThreadRequest(TurnInput):
     """A caller's input, of which a stored thread takes what the caller may say, and nothing before it is accepted.
 
     A caller may speak for its user and answer for its own tools. What the agent and the tools of this side have said is

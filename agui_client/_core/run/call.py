@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from agui_client._core.run.options import RunOptions
     from agui_client._core.run.result import RunResult
     from agui_client._core.run.round import Round
-    from agui_client._core.run.run_request import RunRequest
+    from agui_client._core.run.run_request import TurnInput
     from agui_client._core.run.scope import AgentInfo, AgentOptions
     from agui_client._core.run.time_limit import TimeLimit
     from agui_client._core.tools.context import ToolExecution
@@ -110,7 +110,7 @@ class Call:
     """The time that the call may take, from when it has its turn."""
     tools: CallTools = field(init=False)
     """The tools of the call."""
-    request: RunRequest | None = field(default=None, init=False)
+    request: TurnInput | None = field(default=None, init=False)
     """The messages, answers and results that came with the call; None for a replay."""
     known_ids: frozenset[str] = field(default=frozenset(), init=False)
     """The ids of the messages that existed before the first run."""

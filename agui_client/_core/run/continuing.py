@@ -20,7 +20,7 @@ from agui_client._core.conversation.snapshot import ConversationSnapshot, docume
 from agui_client._core.protocol.message_text import tool_calls_in
 from agui_client._core.protocol.placeholders import UNKNOWN_RESULT
 from agui_client._core.run.next_step import Able, Forget, next_step
-from agui_client._core.run.run_request import RequestSource, RunRequest, composed_input, result_messages
+from agui_client._core.run.run_request import RequestSource, TurnInput, composed_input, result_messages
 from agui_client._core.tools.context import BoundCall
 from agui_client.errors import ToolError
 
@@ -88,7 +88,7 @@ class Continuation(BaseModel, RequestSource):
         members: dict[str, Any] = {"messages": input.messages, "state": state, "tool_calls": records}
         return cls(document=document_of({"thread_id": input.thread_id, **members}), is_between_runs=True)
 
-    async def request(self, conversation: Conversation, options: RunOptions) -> RunRequest:
+    async def request(self, conversation: Conversation, options: RunOptions) -> TurnInput:
         """Return the request of the call.
 
         Args:
@@ -143,7 +143,7 @@ class ThreadLog(NamedTuple):
     returns False if the thread is in no database that can do so."""
 
 
-class ContinuedRequest(RunRequest):
+class ContinuedRequest(TurnInput):
     """A call that adds nothing to its conversation but results of calls that have none.
 
     Args:

@@ -19,7 +19,7 @@ from agui_client._core.conversation.changes import MessagesReplaced, StateReplac
 from agui_client._core.conversation.state_merging import ABSENT
 from agui_client._core.protocol.prompts import prompt_messages
 from agui_client._core.run.options import IN_INPUT
-from agui_client._core.run.run_request import RequestSource, RunRequest
+from agui_client._core.run.run_request import RequestSource, TurnInput
 from agui_client.errors import IncompleteRunError, TransportError
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class LostRun:
         )
 
 
-class RepeatedRequest(RunRequest):
+class RepeatedRequest(TurnInput):
     """A call that asks once more for a run whose end did not arrive.
 
     Args:
@@ -92,7 +92,7 @@ class RepeatedRequest(RunRequest):
 
 def repeated_request(
     conversation: Conversation, prompt: Prompt | RequestSource, options: RunOptions
-) -> RunRequest | None:
+) -> TurnInput | None:
     """Return the request of a call that asks for the run that was lost just now; None if it asks for another one.
 
     Args:
@@ -123,7 +123,7 @@ def lost_run(call: Call, error: Exception | None) -> LostRun | None:
         case RepeatedRequest():
             prompts = request.lost.prompts
             added = request.lost.added_ids
-        case RunRequest() if type(request) is RunRequest:
+        case TurnInput() if type(request) is TurnInput:
             prompts = request.prompts
             added = [message.id for message in request.added]
         case _:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from agui_client._core.tools.toolset import CallTools, OfferedTool
 
 
-class RunRequest:
+class TurnInput:
     """A call, checked against the conversation.
 
     Requests of other kinds set what differs from a call that adds nothing.
@@ -249,7 +249,7 @@ class RunRequest:
                 raise UsageError(f"{refusal}but {error}; nothing was sent") from error
 
 
-class GivenInput(RunRequest):
+class GivenInput(TurnInput):
     """A call whose input the caller made: it is sent as it is, and the conversation becomes that one.
 
     Args:
@@ -284,7 +284,7 @@ class RequestSource(ABC):
     """A prompt that makes the request of its call when that begins, such as the input of a served agent's caller."""
 
     @abstractmethod
-    async def request(self, conversation: Conversation, options: RunOptions) -> RunRequest:
+    async def request(self, conversation: Conversation, options: RunOptions) -> TurnInput:
         """Return the request, checked against the conversation, which it does not change yet.
 
         Args:
@@ -298,7 +298,7 @@ class RequestSource(ABC):
 
 async def request_of(
     conversation: Conversation, prompt: Prompt | RequestSource, options: RunOptions, *, can_answer: bool = False
-) -> RunRequest:
+) -> TurnInput:
     """Return the request of a call, checked.
 
     Args:
@@ -311,7 +311,7 @@ async def request_of(
         return await prompt.request(conversation, options)
     if isinstance(prompt, RunAgentInput):
         return GivenInput(conversation, prompt, options)
-    return RunRequest(conversation, prompt_messages(prompt), options, can_answer=can_answer)
+    return TurnInput(conversation, prompt_messages(prompt), options, can_answer=can_answer)
 
 
 def _repeated(

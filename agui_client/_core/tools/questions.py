@@ -3,7 +3,7 @@
 To change
 
 - questions of tools that nobody answers: this module has the models. `ToolCallTask` (`_core/tools/execute.py`) leaves
-  the call without a result, `Conversation.note_execution` keeps the question, `RunRequest` takes the answers out of
+  the call without a result, `Conversation.note_execution` keeps the question, `TurnInput` takes the answers out of
   `resume=` and executes the calls again; a tool that left something with `ctx.leave` goes on from there, as
   `_core/agent/agent_tool.py` does; a served agent packs the question into the id of its caller's interrupt
   (`_core/verbs/caller_interrupts.py`, `_serving/caller_input.py`)
