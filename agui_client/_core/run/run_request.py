@@ -249,7 +249,7 @@ class TurnInput:
                 raise UsageError(f"{refusal}but {error}; nothing was sent") from error
 
 
-class GivenInput(TurnInput):
+class WholeInput(TurnInput):
     """A call whose input the caller made: it is sent as it is, and the conversation becomes that one.
 
     Args:
@@ -310,7 +310,7 @@ async def request_of(
     if isinstance(prompt, RequestSource):
         return await prompt.request(conversation, options)
     if isinstance(prompt, RunAgentInput):
-        return GivenInput(conversation, prompt, options)
+        return WholeInput(conversation, prompt, options)
     return TurnInput(conversation, prompt_messages(prompt), options, can_answer=can_answer)
 
 
