@@ -36,7 +36,7 @@ from agui_client._core.protocol.placeholders import EXTENSION
 from agui_client._core.protocol.traits import STATE_EVENTS
 from agui_client._core.run.run_request import event_of_result
 from agui_client._core.verbs.caller_interrupts import interrupts_of
-from agui_client._core.verbs.one_run import OneRun
+from agui_client._core.verbs.one_run import MergedRun
 from agui_client.errors import (
     ConnectTimeoutError,
     HTTPStatusError,
@@ -101,7 +101,7 @@ async def caller_events(
     usage: list[TokenUsage] = []
     last: RunFinishedEvent | RunErrorEvent | None = None
     thread_id, run_id, ends = "", "", list["Event"]()
-    one = OneRun()
+    one = MergedRun()
     try:
         async with (
             block or nullcontext(),
@@ -144,7 +144,7 @@ def _failure(
 
 def _last_events(
     run: AgentRun,
-    one: OneRun,
+    one: MergedRun,
     last: RunFinishedEvent | RunErrorEvent,
     usage: Sequence[TokenUsage],
     ids: Mapping[str, str],
@@ -220,7 +220,7 @@ def beginning_of(run: AgentRun, first: Event | None = None) -> list[Event]:
     return [started, *map(event_of_result, run.call.given_results)]
 
 
-async def _in_one_run(run: AgentRun, one: OneRun) -> AsyncGenerator[Event]:
+async def _in_one_run(run: AgentRun, one: MergedRun) -> AsyncGenerator[Event]:
     """Iterate a run as one, behind its beginning, with the messages of echoed inputs that its caller does not have.
 
     What else an input has, this side has sent. Custom events that ask come at the end, without those that the
@@ -252,7 +252,7 @@ async def _in_one_run(run: AgentRun, one: OneRun) -> AsyncGenerator[Event]:
         yield event
 
 
-def _beginning(run: AgentRun, one: OneRun, event: Event, known: Sequence[Message], *, is_first: bool) -> list[Event]:
+def _beginning(run: AgentRun, one: MergedRun, event: Event, known: Sequence[Message], *, is_first: bool) -> list[Event]:
     """Return what the caller gets for the start of a round: the start of its run, or echoed messages.
 
     Args:

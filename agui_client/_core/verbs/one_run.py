@@ -18,7 +18,7 @@ _ITEMS: tuple[Subject, ...] = ("text", "reasoning", "phase", "call", "activity",
 _KINDS: dict[str, Subject] = {"reasoning": "reasoning", "activity": "activity"}
 
 
-class OneRun:
+class MergedRun:
     """Makes the events of several runs those of one, and tells which messages of an echoed input none has brought."""
 
     def __init__(self) -> None:
