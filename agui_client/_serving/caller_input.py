@@ -37,7 +37,7 @@ from agui_client._core.run.run_request import RequestSource, TurnInput
 from agui_client._core.run.subagents import NO_JOURNAL, has_journal, with_journal_of
 from agui_client._core.tools.approval import Deny
 from agui_client._core.tools.toolset import Toolset, chooses_tools, tool_list
-from agui_client._core.verbs.caller_interrupts import CallerAnswers
+from agui_client._core.verbs.caller_interrupts import ResumeAnswers
 from agui_client._core.verbs.signer import Signing
 from agui_client._serving.caller_state import merged_state
 from agui_client._serving.divergence import COMPARED, check_on_divergence, kept_count
@@ -232,7 +232,7 @@ def _answering(
         input = input.model_copy(update={"state": signer.journal.opened(input.state, input.messages)})
     # Most inputs answer nothing, and may have thousands of messages.
     calls = tool_calls_in(input.messages if resume else ())
-    answers = CallerAnswers(resume, {call.id: call for _, call in calls})
+    answers = ResumeAnswers(resume, {call.id: call for _, call in calls})
     if agent.is_team and answers.entries and not has_journal(input.state):
         raise UsageError(NO_JOURNAL)
     return clone_for(agent, input, answers), None, {**options, **answers.options}, signer
@@ -371,7 +371,7 @@ class StoredThreadRequest(TurnInput):
         self._state = self._merged_state(conversation)
         records = {each.tool_call_id: each for each in conversation.open_records if _takes_results(each)}
         ordinals = {each.tool_call_id: each.ordinal for each in conversation.ledger}
-        answers = CallerAnswers(caller.resume, conversation.waiting_calls, ordinals)
+        answers = ResumeAnswers(caller.resume, conversation.waiting_calls, ordinals)
         decided = answers.options.get("tool_results", {})
         if not caller.is_trusted:
             _refuse_denials(decided, records)
@@ -553,7 +553,7 @@ def _without_result(message: ToolMessage) -> ToolMessage:
     return ToolMessage(id=message.id, content=NO_RESULT, error=NO_RESULT, **about)
 
 
-def clone_for(agent: AbstractAgent, input: RunAgentInput, answers: CallerAnswers | None = None) -> AbstractAgent:
+def clone_for(agent: AbstractAgent, input: RunAgentInput, answers: ResumeAnswers | None = None) -> AbstractAgent:
     """Return a clone of an agent with the conversation of an input, and with what waits for the caller's answers.
 
     Args:
@@ -561,7 +561,7 @@ def clone_for(agent: AbstractAgent, input: RunAgentInput, answers: CallerAnswers
         input: The input that the caller sent.
         answers: The caller's answers; None if it gives none.
     """
-    answers = answers or CallerAnswers((), {})
+    answers = answers or ResumeAnswers((), {})
     agent = agent.clone(thread_id=input.thread_id)
     # What the agent did in a conversation of its own says nothing about calls of the same ids in this one.
     agent.set_messages([])
@@ -578,7 +578,7 @@ def clone_for(agent: AbstractAgent, input: RunAgentInput, answers: CallerAnswers
     return agent
 
 
-def _records(input: RunAgentInput, answers: CallerAnswers) -> list[ToolCallRecord]:
+def _records(input: RunAgentInput, answers: ResumeAnswers) -> list[ToolCallRecord]:
     """Return the records of the calls that a caller decides about, or whose questions it answers.
 
     Raises:

@@ -38,7 +38,7 @@ from agui_client._core.tools.context import ToolContext
 from agui_client._core.tools.function import FunctionTool
 from agui_client._core.tools.questions import NOBODY, DeclinedError, UnansweredError
 from agui_client._core.verbs.async_run import AnswerText
-from agui_client._core.verbs.caller_interrupts import CallerAnswers
+from agui_client._core.verbs.caller_interrupts import ResumeAnswers
 from agui_client._core.verbs.caller_run import caller_end
 from agui_client.errors import AGUIError, RunFailedError, ToolError
 
@@ -198,4 +198,4 @@ async def _answers(agent: AbstractAgent, interrupts: list[Interrupt], ctx: ToolC
             payload = await ctx.on_ask(interrupt.model_copy(update=changes))
         status: Literal["resolved", "cancelled"] = "cancelled" if payload is None else "resolved"
         entries.append(ResumeEntry(interrupt_id=interrupt.id, status=status, payload=payload))
-    return CallerAnswers(entries, calls).options
+    return ResumeAnswers(entries, calls).options

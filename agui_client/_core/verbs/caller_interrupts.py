@@ -161,7 +161,7 @@ def unpacked(interrupt_id: str) -> tuple[ToolQuestion, str]:
         raise UsageError(f"resume answers {quoted(interrupt_id)}, which is no question of a tool") from None
 
 
-class CallerAnswers:
+class ResumeAnswers:
     """A caller's answers to the interrupts that it got, as answers to what the agent itself waits for.
 
     Args:
