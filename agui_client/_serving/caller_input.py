@@ -38,7 +38,7 @@ from agui_client._core.run.subagents import NO_JOURNAL, has_journal, with_journa
 from agui_client._core.tools.approval import Deny
 from agui_client._core.tools.toolset import Toolset, chooses_tools, tool_list
 from agui_client._core.verbs.caller_interrupts import ResumeAnswers
-from agui_client._core.verbs.signer import Signing
+from agui_client._core.verbs.signer import SignedInterrupts
 from agui_client._serving.caller_state import merged_state
 from agui_client._serving.divergence import COMPARED, check_on_divergence, kept_count
 from agui_client._serving.repetition import refuse_answered, refuse_approvals_of_answered_calls, refuse_repeated_run
@@ -64,7 +64,7 @@ _PROCESS_KEY = token_bytes(32)
 """The key that signs interrupts where the application gives none; processes that are forked from this one have it."""
 
 
-TRUSTING = Signing(None, _PROCESS_KEY, is_caller_trusted=True)
+TRUSTING = SignedInterrupts(None, _PROCESS_KEY, is_caller_trusted=True)
 """Signs nothing: for inputs of this program's own."""
 
 
@@ -98,7 +98,7 @@ def served_run(
     Raises:
         UsageError: The input has an answer or a team's journal that was not signed here, or the secret cannot be one.
     """
-    signing = Signing(secret, _PROCESS_KEY, is_caller_trusted=trust_caller, owner=owner)
+    signing = SignedInterrupts(secret, _PROCESS_KEY, is_caller_trusted=trust_caller, owner=owner)
     check_on_divergence(on_divergence)
     return answering_run(agent, input, signing, on_divergence)
 
@@ -128,7 +128,7 @@ def served_run_sync(
     Raises:
         UsageError: The input has an answer or a team's journal that was not signed here, or the secret cannot be one.
     """
-    signing = Signing(secret, _PROCESS_KEY, is_caller_trusted=trust_caller, owner=owner)
+    signing = SignedInterrupts(secret, _PROCESS_KEY, is_caller_trusted=trust_caller, owner=owner)
     check_on_divergence(on_divergence)
     agent, prompt, options, signer = _answering(agent, input, signing, on_divergence)
     run = agent.stream_sync(prompt, **options)
@@ -137,7 +137,7 @@ def served_run_sync(
 
 
 def answering_run(
-    agent: AbstractAgent, input: RunAgentInput, signing: Signing, on_divergence: OnDivergence = "append"
+    agent: AbstractAgent, input: RunAgentInput, signing: SignedInterrupts, on_divergence: OnDivergence = "append"
 ) -> AgentRun:
     """Return the run of an agent that answers a caller's input: see `served_run`."""
     agent, prompt, options, signer = _answering(agent, input, signing, on_divergence)
@@ -185,7 +185,7 @@ class CutRun:
         return self.place
 
 
-def continued_run(agent: AbstractAgent, input: RunAgentInput, cut: Continuation, signing: Signing) -> AgentRun:
+def continued_run(agent: AbstractAgent, input: RunAgentInput, cut: Continuation, signing: SignedInterrupts) -> AgentRun:
     """Return the run that goes on where the one of a caller's input was cut, as its process ended.
 
     Args:
@@ -206,7 +206,7 @@ def continued_run(agent: AbstractAgent, input: RunAgentInput, cut: Continuation,
 
 
 def _answering(
-    agent: AbstractAgent, input: RunAgentInput, signing: Signing, on_divergence: OnDivergence | None
+    agent: AbstractAgent, input: RunAgentInput, signing: SignedInterrupts, on_divergence: OnDivergence | None
 ) -> tuple[AbstractAgent, Any, RunOptions, Signer | None]:
     """Return the agent that answers an input, and the prompt, the keywords and the signer of its run.
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from agui_client._core.conversation.snapshot import ConversationSnapshot
     from agui_client._core.tools.toolset import OfferedTool
     from agui_client._core.verbs.async_run import AgentRun
-    from agui_client._core.verbs.signer import Signer, Signing
+    from agui_client._core.verbs.signer import SignedInterrupts, Signer
     from agui_client._serving.served_request import ServedRequest
 
 
@@ -53,7 +53,7 @@ def check_wants_run(request: ServedRequest) -> None:
         raise RequestRefusedError(404, what)
 
 
-def connected_run(agent: AbstractAgent, input: RunAgentInput, signing: Signing) -> AgentRun:
+def connected_run(agent: AbstractAgent, input: RunAgentInput, signing: SignedInterrupts) -> AgentRun:
     """Return the replay of an agent's thread that answers a caller who connects.
 
     Args:

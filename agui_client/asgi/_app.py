@@ -35,7 +35,7 @@ from agui_client._core.transport.in_process import Receive, Send
 from agui_client._core.transport.timeouts import check_number, check_seconds
 from agui_client._core.verbs.caller_run import caller_events
 from agui_client._core.verbs.signed_journal import UnverifiedError
-from agui_client._core.verbs.signer import Signing
+from agui_client._core.verbs.signer import SignedInterrupts
 from agui_client._core.verbs.sse import KEEP_ALIVE, frame_of, frames_of, sse_headers
 from agui_client._serving.caller_input import CutRun, answering_run, continued_run
 from agui_client._serving.connecting import check_wants_run, connected_run, replayed_events
@@ -188,7 +188,10 @@ class AgentApp:
         self.is_signing: bool = secret is not None
         """Whether interrupts are signed with a key that the application gave."""
         # A key of the app's own, as an answer to another app's question must not be taken for one to its own.
-        self._agent, self._signing = agent, Signing(secret, token_bytes(32), is_caller_trusted=trust_caller, app=name)
+        self._agent, self._signing = (
+            agent,
+            SignedInterrupts(secret, token_bytes(32), is_caller_trusted=trust_caller, app=name),
+        )
         self._keep_alive, self._expose_errors, self._coalesce = keep_alive, expose_errors, coalesce
         self._owner_of, self._store, self._has_stored_threads = owner_of, store, store is not None and threads == "kept"
         self._authorize, self._max_body_bytes, self._body_timeout = authorize, max_body_bytes, body_timeout

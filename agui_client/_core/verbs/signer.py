@@ -2,7 +2,7 @@
 
 To change
 
-- the signature of interrupts: `Signing` says when and for whom, `Signer` how, both here; `interrupts_of` in
+- the signature of interrupts: `SignedInterrupts` says when and for whom, `Signer` how, both here; `interrupts_of` in
   `_core/verbs/caller_interrupts.py` signs, `_answering` in `_serving/caller_input.py` checks; `secret=` in
   `asgi/_app.py`, `AGUI_SECRET` in `_cli/serve.py`
 """
@@ -26,7 +26,7 @@ _logger = logging.getLogger("agui_client.asgi")
 
 
 @dataclass(frozen=True, slots=True)
-class Signing(Record):
+class SignedInterrupts(Record):
     """The proof of an app that stores no thread that it asked what a caller answers."""
 
     secret: str | bytes | None = field(repr=False)
