@@ -93,7 +93,7 @@ class Conversation:
         self.state_base: str | None = None
         """The hash of the state that a server had when the last run ended; None if no server takes one."""
         self.lost_run: object = None
-        """The `LostRun` of the last call, if its server keeps it and its end did not arrive; None otherwise."""
+        """The `UnconfirmedRun` of the last call, if its server keeps it and its end did not arrive; None otherwise."""
         self.state_of_result: object = None
         """The state that the result of the last call has."""
         self.ledger: Ledger = Ledger()

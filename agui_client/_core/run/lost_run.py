@@ -37,7 +37,7 @@ _SAME = (IN_INPUT | {"tools"}) - {"run_id"}
 
 
 @dataclass(frozen=True, slots=True)
-class LostRun:
+class UnconfirmedRun:
     """A run that a server keeps, and whose end did not arrive."""
 
     prompts: Sequence[Message]
@@ -74,7 +74,7 @@ class RepeatedRequest(TurnInput):
 
     is_sent_at_once = True
 
-    def __init__(self, conversation: Conversation, lost: LostRun) -> None:
+    def __init__(self, conversation: Conversation, lost: UnconfirmedRun) -> None:
         self._conversation, self.lost = conversation, lost
         self.input = lost.input.model_copy(update={"tools": None})
 
@@ -101,13 +101,13 @@ def repeated_request(
         options: The keywords of the call.
     """
     lost, conversation.lost_run = conversation.lost_run, None
-    if not isinstance(lost, LostRun) or isinstance(prompt, RequestSource | RunAgentInput):
+    if not isinstance(lost, UnconfirmedRun) or isinstance(prompt, RequestSource | RunAgentInput):
         return None
     is_asked = lost.is_asked_by(conversation, prompt_messages(prompt), options)
     return RepeatedRequest(conversation, lost) if is_asked else None
 
 
-def lost_run(call: Call, error: Exception | None) -> LostRun | None:
+def lost_run(call: Call, error: Exception | None) -> UnconfirmedRun | None:
     """Return the last run of a call if its server keeps it, and its end did not arrive; None otherwise.
 
     Args:
@@ -131,7 +131,7 @@ def lost_run(call: Call, error: Exception | None) -> LostRun | None:
     has_started = run.outcome.started is not None
     # What later runs of a call add stays in the conversation, whether they start or not.
     is_taken_out = not has_started and len(call.rounds) == 1
-    return LostRun(
+    return UnconfirmedRun(
         prompts=prompts,
         options=_asked(call.options),
         input=run.input,
