@@ -159,7 +159,7 @@ def trusted_run(agent: AbstractAgent, input: RunAgentInput, given: RunOptions | 
     return agent.stream(prompt, **all_options)
 
 
-class CutRun:
+class ResumedRun:
     """A run whose process ended, as another one takes it up.
 
     Args:

@@ -37,7 +37,7 @@ from agui_client._core.verbs.caller_run import caller_events
 from agui_client._core.verbs.signed_journal import UnverifiedError
 from agui_client._core.verbs.signer import SignedInterrupts
 from agui_client._core.verbs.sse import KEEP_ALIVE, frame_of, frames_of, sse_headers
-from agui_client._serving.caller_input import CutRun, answering_run, continued_run
+from agui_client._serving.caller_input import ResumedRun, answering_run, continued_run
 from agui_client._serving.connecting import check_wants_run, connected_run, replayed_events
 from agui_client._serving.divergence import check_on_divergence
 from agui_client._serving.served_request import RequestRefusedError, ServedRequest
@@ -415,7 +415,7 @@ class AgentApp:
                 yield events
 
     async def enter(
-        self, request: ServedRequest, input: RunAgentInput, stack: AsyncExitStack, cut: CutRun | None = None
+        self, request: ServedRequest, input: RunAgentInput, stack: AsyncExitStack, cut: ResumedRun | None = None
     ) -> AgentRun:
         """Enter a run, with the block that its agent may come in.
 

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from ag_ui.core import Message
 
     from agui_client._core.agent.run_records import StoredRequest
-    from agui_client._serving.caller_input import CutRun
+    from agui_client._serving.caller_input import ResumedRun
     from agui_client.asgi._app import AgentApp
     from agui_client.store import Runs
     from agui_client.store._runs.run_log import RunLog
@@ -185,7 +185,7 @@ class RunAddresses:
     # --- inside
 
     def _reenter(self, request: ServedRequest) -> Reenter:
-        def reenter(asked: RunAgentInput, cut: CutRun | None = None, /) -> Enter:
+        def reenter(asked: RunAgentInput, cut: ResumedRun | None = None, /) -> Enter:
             """Return what enters the run of an input."""
             return partial(self._served.enter, request, asked, cut=cut)
 

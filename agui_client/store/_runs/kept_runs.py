@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from agui_client._core.agent.run_records import RunInfo, RunKey, WhenLeft
     from agui_client._core.tools.interrupts import Resume
     from agui_client._core.verbs.async_run import AgentRun
-    from agui_client._serving.caller_input import CutRun
+    from agui_client._serving.caller_input import ResumedRun
     from agui_client.store._runs.database_keeper import DatabaseKeeper
     from agui_client.store._runs.server_run import Enter, NamedAgent, Reenter
     from agui_client.store._sql.database import Database
@@ -345,7 +345,7 @@ class KeptRuns:
             own = self._turns_by_owner[owner] = anyio.CapacityLimiter(self._at_once_per_owner)
         return [own, *self._turns]
 
-    def _rebuilt(self, row: StoredRun, log: RunLog, cut: CutRun | None, kind: type[K]) -> K:
+    def _rebuilt(self, row: StoredRun, log: RunLog, cut: ResumedRun | None, kind: type[K]) -> K:
         """Return the run of a row, to be carried out or followed in this process."""
         stored_request = StoredRequest(**row.stored_request)
         agent = self.named.get(stored_request.agent)
@@ -382,7 +382,7 @@ def _refusal(log: RunLog) -> RequestRepeatedError:
 def _unknown(name: str) -> Reenter:
     """Return what refuses to enter a run, as this process does not know its agent."""
 
-    def reenter(input: RunAgentInput, cut: CutRun | None = None, /) -> Enter:
+    def reenter(input: RunAgentInput, cut: ResumedRun | None = None, /) -> Enter:
         """Return the refusal."""
 
         async def enter(stack: AsyncExitStack) -> AgentRun:

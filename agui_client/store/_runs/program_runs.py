@@ -18,7 +18,7 @@ from ag_ui.core import RunAgentInput
 
 from agui_client._core.agent.agent import AbstractAgent
 from agui_client._core.run.options import IN_INPUT
-from agui_client._serving.caller_input import TRUSTING, CutRun, continued_run, trusted_run
+from agui_client._serving.caller_input import TRUSTING, ResumedRun, continued_run, trusted_run
 from agui_client.errors import UsageError
 from agui_client.store._threads.opened import enter_for_call
 
@@ -72,7 +72,7 @@ class NamedOpener:
         """Return what enters a run of the agent: of the prompt, of answers, or one that was cut."""
         given = RunAgentInput.model_validate(stored_request.input)
 
-        def reenter(input: RunAgentInput, cut: CutRun | None = None, /) -> Enter:
+        def reenter(input: RunAgentInput, cut: ResumedRun | None = None, /) -> Enter:
             """Return what enters a run."""
             if self._plain is not None:
                 return partial(self._enter_plain, input, cut)
@@ -83,7 +83,7 @@ class NamedOpener:
 
         return reenter
 
-    async def _enter_plain(self, input: RunAgentInput, cut: CutRun | None, stack: AsyncExitStack) -> AgentRun:
+    async def _enter_plain(self, input: RunAgentInput, cut: ResumedRun | None, stack: AsyncExitStack) -> AgentRun:
         assert self._plain is not None
         place = None if cut is None else await cut.find(self._plain)
         run = trusted_run(self._plain, input) if place is None else continued_run(self._plain, input, place, TRUSTING)
@@ -112,7 +112,7 @@ class ProgramRun:
         self._open, self._thread_id, self._prompt, self._options = open_agent, thread_id, prompt, options
 
     async def enter(
-        self, stack: AsyncExitStack, input: RunAgentInput | None = None, cut: CutRun | None = None
+        self, stack: AsyncExitStack, input: RunAgentInput | None = None, cut: ResumedRun | None = None
     ) -> AgentRun:
         """Enter the run of the prompt, or of an input with answers, or go on with a run that was cut.
 
@@ -140,6 +140,6 @@ class ProgramRun:
             run = agent.stream(self._prompt, **self._options)
         return await stack.enter_async_context(run)
 
-    def reenter(self, input: RunAgentInput, cut: CutRun | None = None, /) -> Enter:
+    def reenter(self, input: RunAgentInput, cut: ResumedRun | None = None, /) -> Enter:
         """Return what enters the run of an input with answers, or one that was cut."""
         return partial(self.enter, input=input, cut=cut)

@@ -21,7 +21,7 @@ from agui_client.store._runs.run_log import LogPhase, RunLog
 from agui_client.store._runs.server_run import ServerRun
 
 if TYPE_CHECKING:
-    from agui_client._serving.caller_input import CutRun
+    from agui_client._serving.caller_input import ResumedRun
     from agui_client.store._runs.run_registry import RunRegistry
     from agui_client.store._sql.run_rows import EventGroup, StoredRun
     from agui_client.store._sql.runs import RunDatabase
@@ -43,7 +43,7 @@ _logger = logging.getLogger("agui_client.runs")
 class Rebuild(Protocol):
     """Makes the run of a row in this process."""
 
-    def __call__(self, row: StoredRun, log: RunLog, cut: CutRun | None, kind: type[K], /) -> K:
+    def __call__(self, row: StoredRun, log: RunLog, cut: ResumedRun | None, kind: type[K], /) -> K:
         """Return the run.
 
         Args:
@@ -215,7 +215,7 @@ class RemoteRuns:
             followed[key].stop()
 
 
-def go_back(log: RunLog, row: StoredRun, cut: CutRun) -> int:
+def go_back(log: RunLog, row: StoredRun, cut: ResumedRun) -> int:
     """Take the events of a log back to the place where its run goes on, and show the conversation as it was then.
 
     Returns:

@@ -40,7 +40,7 @@ from agui_client.store._runs.run_log import STOPPED, LogPhase, RunLog, interrupt
 
 if TYPE_CHECKING:
     from agui_client._core.verbs.async_run import AgentRun
-    from agui_client._serving.caller_input import CutRun
+    from agui_client._serving.caller_input import ResumedRun
     from agui_client.store._runs.attempts import RunAttempt
 
 Enter: TypeAlias = Callable[[AsyncExitStack], Awaitable["AgentRun"]]
@@ -50,7 +50,7 @@ Enter: TypeAlias = Callable[[AsyncExitStack], Awaitable["AgentRun"]]
 class Reenter(Protocol):
     """Returns what enters a run of the thread that an input asks for, such as one with answers."""
 
-    def __call__(self, input: RunAgentInput, cut: CutRun | None = None, /) -> Enter:
+    def __call__(self, input: RunAgentInput, cut: ResumedRun | None = None, /) -> Enter:
         """Return what enters the run.
 
         Args:
