@@ -33,8 +33,8 @@ from agui_client._core.protocol.patch import is_same_json
 from agui_client._core.protocol.placeholders import NO_RESULT, marked, without_mark
 from agui_client._core.protocol.schema import is_object
 from agui_client._core.run.continuing import StoredBeginning
-from agui_client._core.run.run_request import RequestSource, TurnInput
 from agui_client._core.run.subagents import NO_JOURNAL, has_journal, with_journal_of
+from agui_client._core.run.turn_input import RequestSource, TurnInput
 from agui_client._core.tools.approval import Deny
 from agui_client._core.tools.toolset import Toolset, chooses_tools, tool_list
 from agui_client._core.verbs.caller_interrupts import ResumeAnswers

@@ -19,7 +19,7 @@ from ag_ui.core import Event, Message, ToolMessage
 from agui_client._core.protocol.message_text import tool_calls_in
 from agui_client._core.protocol.placeholders import is_placeholder
 from agui_client._core.run.continuing import Continuation
-from agui_client._core.run.run_request import event_of_result
+from agui_client._core.run.turn_input import event_of_result
 
 if TYPE_CHECKING:
     from ag_ui.core import RunAgentInput

@@ -12,7 +12,7 @@ from ag_ui import core
 from ag_ui.core import Event, Message
 
 from agui_client._core.protocol.reduce import Reducer
-from agui_client._core.run.run_request import event_of_result
+from agui_client._core.run.turn_input import event_of_result
 from agui_client.teams._id_scope import changed
 
 _CUT_OFF = " before this call was answered."

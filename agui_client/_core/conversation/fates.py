@@ -6,7 +6,7 @@ models refuse a conversation in which a call has no result. `fate` goes from the
 To change
 
 - what becomes of a tool call that a caller leaves without an answer: `Fate` and `fate` here; `TurnInput` in
-  `_core/run/run_request.py` carries it out. `tests/core/conversation/test_fates.py` has the whole table
+  `_core/run/turn_input.py` carries it out. `tests/core/conversation/test_fates.py` has the whole table
 """
 
 from __future__ import annotations

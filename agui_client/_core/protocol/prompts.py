@@ -2,7 +2,7 @@
 
 To change
 
-- a kind of prompt: `prompt_messages` here; a whole input is a `WholeInput` in `_core/run/run_request.py`
+- a kind of prompt: `prompt_messages` here; a whole input is a `WholeInput` in `_core/run/turn_input.py`
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ To change
   `tests/core/conversation/test_conversation.py` has the order, `tests/store/threads/test_killed.py` kills programs in
   it
 - what happens between two runs of a call: `next_step` (`_core/run/next_step.py`) says it, `Between` here does it;
-  `Engine._add_answers` adds the answers to the conversation, `next_input` in `_core/run/run_request.py` makes the next
+  `Engine._add_answers` adds the answers to the conversation, `next_input` in `_core/run/turn_input.py` makes the next
   run's input
 """
 
@@ -24,10 +24,10 @@ from agui_client._core.protocol.message_text import tool_calls_in
 from agui_client._core.protocol.open_items import quoted
 from agui_client._core.run.next_step import Able, Ask, Send, Stop, Work, next_step, role_of
 from agui_client._core.run.result import pending_calls
-from agui_client._core.run.run_request import next_input, with_conversation
 from agui_client._core.run.state import Phase
 from agui_client._core.run.steering import answering
 from agui_client._core.run.subagents import usage_of
+from agui_client._core.run.turn_input import next_input, with_conversation
 from agui_client._core.tools.execute import ToolExecutor
 from agui_client._core.tools.interrupts import answer_interrupts, answer_question, cover, given_answer, given_by_person
 from agui_client.errors import ToolRoundsExceededError

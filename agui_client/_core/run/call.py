@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from agui_client._core.run.options import RunOptions
     from agui_client._core.run.result import RunResult
     from agui_client._core.run.round import Round
-    from agui_client._core.run.run_request import TurnInput
     from agui_client._core.run.scope import AgentInfo, AgentOptions
     from agui_client._core.run.time_limit import TimeLimit
+    from agui_client._core.run.turn_input import TurnInput
     from agui_client._core.tools.context import ToolExecution
     from agui_client._core.tools.interrupts import AnsweredInterrupt
     from agui_client._core.tools.toolset import CallTools, ToolSource

@@ -20,7 +20,7 @@ from agui_client._core.conversation.snapshot import ConversationSnapshot, docume
 from agui_client._core.protocol.message_text import tool_calls_in
 from agui_client._core.protocol.placeholders import UNKNOWN_RESULT
 from agui_client._core.run.next_step import Able, Forget, next_step
-from agui_client._core.run.run_request import RequestSource, TurnInput, composed_input, result_messages
+from agui_client._core.run.turn_input import RequestSource, TurnInput, composed_input, result_messages
 from agui_client._core.tools.context import BoundCall
 from agui_client.errors import ToolError
 

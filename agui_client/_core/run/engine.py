@@ -24,11 +24,11 @@ from agui_client._core.run.ending import Saving
 from agui_client._core.run.last_steps import abandon_run, finish_run, step
 from agui_client._core.run.lost_run import repeated_request
 from agui_client._core.run.round import Round
-from agui_client._core.run.run_request import composed_input, event_of_result, request_of
 from agui_client._core.run.state import Phase, Reason
 from agui_client._core.run.steering import acquire_turn
 from agui_client._core.run.subagents import is_of_a_member
 from agui_client._core.run.time_limit import TimeLimit
+from agui_client._core.run.turn_input import composed_input, event_of_result, request_of
 from agui_client._core.tools.interrupts import AnsweredInterrupt, answered_by_caller
 from agui_client._core.tools.toolset import CallTools
 from agui_client._core.transport.waiting import Waiter

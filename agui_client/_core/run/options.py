@@ -3,7 +3,7 @@
 To change
 
 - a new keyword of the verbs: `RunOptions` here, or `ConnectOptions` there if `connect_agent` takes it, too; it is used
-  in `composed_input` (`_core/run/run_request.py`), or in `HttpAgent._post` if it is about the request; `IN_INPUT` or
+  in `composed_input` (`_core/run/turn_input.py`), or in `HttpAgent._post` if it is about the request; `IN_INPUT` or
   `BY_CALL` here names it, or the agents that carry it out name it in `takes`: where none of them does, a call with it
   is refused; `_OF_ONE_RUN` in `batch/_batch.py` if a batch cannot take it; `_STORED_OPTIONS` in `store/_runs/runs.py`,
   with `input_of` in `store/_runs/program_runs.py`, if runs of an agent with a name can store it, which refuse it

@@ -16,8 +16,8 @@ from agui_client._core.protocol.request import is_large, prepare_input
 from agui_client._core.run.hooks import HookCalls, HookContext
 from agui_client._core.run.middleware import RunSource, observed_run
 from agui_client._core.run.predictions import PREDICT_STATE, Predictions
-from agui_client._core.run.run_request import with_conversation
 from agui_client._core.run.scope import CURRENT_SCOPE, RunScope
+from agui_client._core.run.turn_input import with_conversation
 
 if TYPE_CHECKING:
     from ag_ui.core import CustomEvent, Event, Message, RunAgentInput

@@ -34,7 +34,7 @@ from agui_client._core.protocol.outcome import LEFT_BRANCH
 from agui_client._core.protocol.patch import is_same_json
 from agui_client._core.protocol.placeholders import EXTENSION
 from agui_client._core.protocol.traits import STATE_EVENTS
-from agui_client._core.run.run_request import event_of_result
+from agui_client._core.run.turn_input import event_of_result
 from agui_client._core.verbs.caller_interrupts import interrupts_of
 from agui_client._core.verbs.one_run import MergedRun
 from agui_client.errors import (
