@@ -6,7 +6,7 @@ it has none, the call waits for the other agent's `resume=`; when it is executed
 To change
 
 - what an agent that is a tool passes on: this module: `_run` passes on its text and interrupts, `_answers` the answers,
-  `_Asked` its beginning and end, which `Round.collect_asked` tells as those of a subagent; `AbstractAgent.as_tool`
+  `_Asked` its beginning and end, which `Run.collect_asked` tells as those of a subagent; `AbstractAgent.as_tool`
 """
 
 from __future__ import annotations

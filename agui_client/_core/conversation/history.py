@@ -5,7 +5,7 @@ and developer messages at the beginning are always sent.
 
 To change
 
-- what a run sends of the conversation: this module; `Round.choose_messages` calls it before each run,
+- what a run sends of the conversation: this module; `Run.choose_messages` calls it before each run,
   `Conversation.unreceived` knows what is new, and `Thread.note_sent` what a MESSAGES_SNAPSHOT cannot drop
 """
 

@@ -6,7 +6,7 @@ messages are not sent (INPUT-4). It runs after middleware, which can bring any o
 To change
 
 - how long a large input or thread holds up the event loop: this module (`is_large`, and slices in `_copy`),
-  `Round.prepare`; `asgi/_request_body.py`; `read_entries` in `_core/conversation/log.py`: each in a thread, and in
+  `Run.prepare`; `asgi/_request_body.py`; `read_entries` in `_core/conversation/log.py`: each in a thread, and in
   slices, as compiled validators let no other thread go on
 """
 

@@ -35,11 +35,11 @@ if TYPE_CHECKING:
     from agui_client._core.run.custom_models import CustomModels
     from agui_client._core.run.ending import Save
     from agui_client._core.run.hooks import Subscriber
-    from agui_client._core.run.middleware import Middleware, Run
+    from agui_client._core.run.middleware import Middleware, RunFunction
     from agui_client._core.run.observers import Observers
     from agui_client._core.run.options import RunOptions
     from agui_client._core.run.result import RunResult
-    from agui_client._core.run.round import Round
+    from agui_client._core.run.round import Run
     from agui_client._core.run.scope import AgentInfo, AgentOptions
     from agui_client._core.run.time_limit import TimeLimit
     from agui_client._core.run.turn_input import TurnInput
@@ -76,7 +76,7 @@ class Call:
     """The agent object."""
     agent_options: AgentOptions
     """The keywords that the agent was made with."""
-    agent_run: Run
+    agent_run: RunFunction
     """The agent's `run`, or `connect` for a replay."""
     max_protocol_version: str | None
     """The newest version that the agent is known to speak, if that is older than 1.0."""
@@ -136,7 +136,7 @@ class Call:
     """Messages of the user that came while the call goes on."""
     warnings: WarningLog = field(default_factory=WarningLog, init=False)
     """The log of the call's warnings."""
-    rounds: list[Round] = field(default_factory=list["Round"], init=False)
+    rounds: list[Run] = field(default_factory=list["Run"], init=False)
     """The runs of the call, the present one last."""
     executed: list[dict[str, ToolExecution]] = field(default_factory=list[dict[str, "ToolExecution"]], init=False)
     """The tools that were executed here, by call id, for each time that some were: ids may come again."""
@@ -148,7 +148,7 @@ class Call:
         self.limits = RoundLimits(self.agent_options.get("tool_limits") or _LIMITS)
 
     @property
-    def round(self) -> Round:
+    def round(self) -> Run:
         """The present run, or the last one."""
         return self.rounds[-1]
 

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
     from agui_client._core.run.call import Call
     from agui_client._core.run.hooks import HookContext
-    from agui_client._core.run.round import Round
+    from agui_client._core.run.round import Run
     from agui_client._core.run.run_loop import RunLoop
     from agui_client._core.tools.toolset import OfferedTool
 
@@ -68,7 +68,7 @@ _logger = logging.getLogger("agui_client")
 _run_logger = logging.getLogger("agui_client.run")
 
 
-def verdict(run: Round) -> AGUIError | None:
+def verdict(run: Run) -> AGUIError | None:
     """Return the failure of a run whose stream ended by itself; None if the run finished."""
     pipeline = run.pipeline
     if run.is_replay and not pipeline.count:
@@ -81,7 +81,7 @@ def verdict(run: Round) -> AGUIError | None:
     return None if reported is None else RunFailedError(reported)
 
 
-def _with_beginning(run: Round, error: ProtocolError) -> ProtocolError:
+def _with_beginning(run: Run, error: ProtocolError) -> ProtocolError:
     """Return the failure of a run; of an answer that held no event at all, with its address and its words."""
     if run.pipeline.count or not run.requests or not isinstance(error, DecodeError | IncompleteRunError):
         return error
@@ -89,7 +89,7 @@ def _with_beginning(run: Round, error: ProtocolError) -> ProtocolError:
     return error
 
 
-def verdict_on_break(run: Round, error: Exception, *, is_aborted: bool) -> Exception | None:
+def verdict_on_break(run: Run, error: Exception, *, is_aborted: bool) -> Exception | None:
     """Return the failure of a run whose stream ended in an exception; None if the run had finished before.
 
     A connection that breaks or falls silent after a terminal event has lost nothing, and an exception of an agent that
@@ -186,7 +186,7 @@ def _answered_by(tool: OfferedTool | None, others: AnsweredBy) -> AnsweredBy:
     return AnsweredBy.CALLER if tool.toolset is None else AnsweredBy.APPLICATION
 
 
-def _has_replayed(run: Round, *, has_ended: bool) -> bool:
+def _has_replayed(run: Run, *, has_ended: bool) -> bool:
     """End a replay; return whether its thread is the conversation now."""
     run.is_behind = run.conversation.end_replay(has_ended=has_ended, is_whole=bool(run.outcome.missing_ids))
     if run.is_behind:

@@ -23,7 +23,7 @@ from agui_client._core.run.between_runs import Between
 from agui_client._core.run.ending import Saving
 from agui_client._core.run.last_steps import abandon_run, finish_run, step
 from agui_client._core.run.lost_run import repeated_request
-from agui_client._core.run.round import Round
+from agui_client._core.run.round import Run
 from agui_client._core.run.state import Phase, Reason
 from agui_client._core.run.steering import acquire_turn
 from agui_client._core.run.subagents import is_of_a_member
@@ -124,7 +124,7 @@ class Engine:
         return listed or None
 
     def _add_round(self, run_input: RunAgentInput, answered: Sequence[AnsweredInterrupt]) -> None:
-        self.call.rounds.append(Round(self.call, run_input, self._loop, answered))
+        self.call.rounds.append(Run(self.call, run_input, self._loop, answered))
 
     # --- the loop
 
@@ -230,7 +230,7 @@ class Engine:
         if self.call.save is not None:
             await self._saving.sometimes()
 
-    def _verdict(self, run: Round) -> Exception | None:
+    def _verdict(self, run: Run) -> Exception | None:
         """Return the failure of a run whose source is read to its end, or that was stopped."""
         if not self._state.is_stopped:
             self._state.read_to_end()
@@ -238,7 +238,7 @@ class Engine:
         has_no_end = self._state.is_aborted and not run.outcome.is_terminal
         return None if has_no_end else ending.verdict(run)
 
-    async def _send(self, run: Round) -> Source | None:
+    async def _send(self, run: Run) -> Source | None:
         """Call the agent's `run`; return the source of its events, or None if the run was stopped before."""
         call, state = self.call, self._state
         if call.executed and len(call.rounds) == 1:

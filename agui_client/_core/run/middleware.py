@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from agui_client._core.run.call import Call
     from agui_client._core.run.scope import RunScope
 
-Run: TypeAlias = Callable[[RunAgentInput], AsyncIterator[WireEvent]]
+RunFunction: TypeAlias = Callable[[RunAgentInput], AsyncIterator[WireEvent]]
 """The type of an agent's `run`."""
 Next: TypeAlias = Callable[[RunAgentInput], AsyncIterator[Event]]
 """The rest of the chain, as a middleware calls it."""
@@ -47,11 +47,11 @@ class RunSource(Source):
         scope: The run.
     """
 
-    def __init__(self, run: Run, call: Call, compat: Translator, scope: RunScope) -> None:
+    def __init__(self, run: RunFunction, call: Call, compat: Translator, scope: RunScope) -> None:
         self._compat = compat
         self._scope = scope
         self._opened: list[AsyncIterator[WireEvent]] = []
-        entry: Run = partial(self._open, run)
+        entry: RunFunction = partial(self._open, run)
         if call.middleware:
             entry = partial(self._called, entry)
         for function in reversed(call.middleware):
@@ -113,11 +113,13 @@ class RunSource(Source):
                     stack.push_async_callback(_closing, close)
             self._opened.clear()
 
-    def _around(self, function: Middleware, following: Run, run_input: RunAgentInput) -> AsyncIterator[WireEvent]:
+    def _around(
+        self, function: Middleware, following: RunFunction, run_input: RunAgentInput
+    ) -> AsyncIterator[WireEvent]:
         # `Next` promises typed events: what the models cannot hold is the exception a middleware asks for by type.
         return self._open(function, run_input, cast("Next", following))
 
-    def _called(self, agent: Run, run_input: RunAgentInput) -> AsyncIterator[WireEvent]:
+    def _called(self, agent: RunFunction, run_input: RunAgentInput) -> AsyncIterator[WireEvent]:
         # `next(input)` calls the agent at once, so that it raises what the agent's `run` does.
         return self._open(self._typed, agent(run_input))
 
@@ -154,7 +156,7 @@ def _typed(event: UnrecognizedEvent) -> WireEvent:
     return typed if typed.model_dump(by_alias=True) == event.data else event
 
 
-def observed_run(call: Call, scope: RunScope) -> Run:
+def observed_run(call: Call, scope: RunScope) -> RunFunction:
     """Return the agent's `run`, or `connect`, with its requests shown to the observers that watch them.
 
     Args:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from agui_client._core.protocol.warnings import ProtocolWarning
     from agui_client._core.run.call import Call
-    from agui_client._core.run.round import Round
+    from agui_client._core.run.round import Run
     from agui_client._core.tools.interrupts import AnsweredInterrupt
     from agui_client._core.transport.client import Attempt
     from agui_client._core.transport.response import ResponseInfo
@@ -361,7 +361,7 @@ def annotate(failure: Exception | None, result: RunResult, *, may_have_started: 
             failure.add_note(note)
 
 
-def run_end(rounds: Sequence[Round], failure: Exception | None, *, is_aborted: bool) -> RunEnd:
+def run_end(rounds: Sequence[Run], failure: Exception | None, *, is_aborted: bool) -> RunEnd:
     """Sum up the last of the runs of a call for observers.
 
     Args:
@@ -411,12 +411,12 @@ def call_end(call: Call, result: RunResult) -> CallEnd:
     )
 
 
-def _ends(rounds: Iterable[Round]) -> list[RunEnd]:
+def _ends(rounds: Iterable[Run]) -> list[RunEnd]:
     """Return the ends of the runs that are over."""
     return [each.end for each in rounds if each.end is not None]
 
 
-def pending_calls(run: Round) -> list[ToolCall]:
+def pending_calls(run: Run) -> list[ToolCall]:
     """Return the calls without a result: those that the server named, or else those of the run (TOOL-9).
 
     Calls that an interrupt is about are the agent's, and left out. An interrupt need not name its call, or may name one
@@ -437,7 +437,7 @@ def pending_calls(run: Round) -> list[ToolCall]:
     return [call for call in calls if call.function.name in offered]
 
 
-def _text(run: Round, candidates: Sequence[Message]) -> str:
+def _text(run: Run, candidates: Sequence[Message]) -> str:
     """Return the last text that the run streamed; if it streamed none, one of its snapshots, or one that its end names.
 
     A team that goes on may have said its answer in the run before.
@@ -459,7 +459,7 @@ def _text(run: Round, candidates: Sequence[Message]) -> str:
     return next((text for text in chain(streamed, restated, named) if text), "")
 
 
-def _timings(rounds: Sequence[Round], start: float, people_before: float) -> Timings:
+def _timings(rounds: Sequence[Run], start: float, people_before: float) -> Timings:
     def first(moments: Iterable[float | None], since: float = 0.0) -> float | None:
         """Return the seconds until the first moment that came."""
         return next((moment - since for moment in moments if moment is not None), None)

@@ -39,7 +39,7 @@ WaitFor: TypeAlias = Callable[[Callable[[], Awaitable[T]]], Awaitable[T | None]]
 _NO_CHANGE = Change.NONE
 
 
-class Round(RunScope):
+class Run(RunScope):
     """One run of a call, which code inside of it and observers know as a `RunScope`.
 
     Args:

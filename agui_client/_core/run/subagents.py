@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from agui_client._core.conversation.conversation import Conversation
     from agui_client._core.protocol.outcome import OutcomeTracker
-    from agui_client._core.run.round import Round
+    from agui_client._core.run.round import Run
 
 JOURNAL = "_team"
 """The member of a team's state that says, until the team's run has finished, how far the members have come."""
@@ -162,7 +162,7 @@ def is_of_a_member(event: object) -> bool:
     return isinstance(event, StateDeltaEvent) and any(each.path.startswith(f"/{JOURNAL}/") for each in event.delta)
 
 
-def subagent_results(rounds: Sequence[Round], conversation: Conversation, *, is_over: bool) -> list[SubagentResult]:
+def subagent_results(rounds: Sequence[Run], conversation: Conversation, *, is_over: bool) -> list[SubagentResult]:
     """Return a record of each subagent of a call, in the order of their beginnings.
 
     Args:
@@ -259,12 +259,12 @@ def partial_message_ids(closing: _End) -> list[str]:
     return list(dict.fromkeys(each for each in found if isinstance(each, str))) if is_array(found) else []
 
 
-def usage_of(run: Round) -> list[TokenUsage]:
+def usage_of(run: Run) -> list[TokenUsage]:
     """Return the tokens of a run, those of its subagents included."""
     return run.outcome.usage + unreported_usage(run)
 
 
-def unreported_usage(run: Round) -> list[TokenUsage]:
+def unreported_usage(run: Run) -> list[TokenUsage]:
     """Return the tokens that no end of a run reports: those of agents that tools asked, and of a run without an end."""
     outcome = run.outcome
     asked = [event for event in run.asked if isinstance(event, _ENDS)]

@@ -72,7 +72,7 @@ def test_the_scope_of_a_later_run_does_not_show_the_first_one() -> None:
     agent.run_agent_sync("Hi")
     first, second = scopes
     assert (first.first, second.first) == (None, first)
-    assert repr(second).count("Round(") == 1
+    assert repr(second).count("Run(") == 1
 
 
 def test_the_context_of_a_tool_shows_the_call_and_not_the_machinery() -> None:
