@@ -42,10 +42,10 @@ from agui_client.errors import ThreadStoreError, UsageError
 
 Members = dict[str, Any]
 """The members of a `ConversationSnapshot` without thread and version, with "results", "run", "call_id" and
-"position" of a `Checkpoint`."""
+"position" of a `Checkpoint`, and "ended_call_id": the call whose end was saved last, and behind which nobody else wrote."""
 
 _NEW = ConversationSnapshot(thread_id="")
-BETWEEN_CALLS: Members = {"results": [], "run": None, "call_id": None, "position": 0}
+BETWEEN_CALLS: Members = {"results": [], "run": None, "call_id": None, "position": 0, "ended_call_id": None}
 """The members that say what a call has in progress, of a conversation in which none has anything."""
 _STATES = 50
 """The number of states that are remembered of a log."""
@@ -74,6 +74,7 @@ class _Values(TypedDict, total=False):
     run: RunEntry | None
     call_id: str | None
     position: int
+    ended_call_id: str | None
 
 
 class Entry(TypedDict, total=False):

@@ -54,6 +54,10 @@ def reading(thread_id: str) -> Generator[None]:
         raise ThreadStoreError(f"thread {thread_id!r} cannot be read: {what}") from None
 
 
+_NO_CALL: Members = {**BETWEEN_CALLS, "unreceived_ids": None}
+del _NO_CALL["results"]
+
+
 class CutPlace(Enum):
     """A place in a thread that no message names."""
 
@@ -79,7 +83,8 @@ def members_of(checkpoint: Checkpoint) -> Members:
     """Return the members to save of a checkpoint."""
     run = checkpoint.run_id and {"run_id": checkpoint.run_id, "resume": list(checkpoint.resume)}
     in_progress = {"results": list(checkpoint.results), "run": run or None, "call_id": checkpoint.call_id}
-    return {**checkpoint.members, **in_progress, "position": checkpoint.position if checkpoint.call_id else 0}
+    in_progress |= {"position": checkpoint.position if checkpoint.call_id else 0, "ended_call_id": None}
+    return {**checkpoint.members, **in_progress}
 
 
 def is_identical(one: Members, other: Members) -> bool:
@@ -131,7 +136,7 @@ def call_of(thread_id: str, entries: Sequence[str], call_id: str) -> StoredCall 
         call_id: The id of the call's first run.
 
     Raises:
-        UsageError: The thread has gone on with another call.
+        UsageError: The thread has gone on without the call.
     """
     log, first, place, run_id = Log(), 0, 0, None
     for number, entry in enumerate(read_entries(entries), 1):
@@ -139,8 +144,9 @@ def call_of(thread_id: str, entries: Sequence[str], call_id: str) -> StoredCall 
         members = log.latest
         if members["call_id"] != call_id:
             run_id = None
-            if place and members["call_id"] is not None:
-                raise UsageError(f"thread {thread_id!r} has gone on with another run since run {call_id!r} was cut")
+            # Behind its place there may be nothing but the end of the call: another run, or a person who went back.
+            if place and (members["call_id"] is not None or members["ended_call_id"] != call_id):
+                raise UsageError(f"thread {thread_id!r} has gone on without run {call_id!r} since that was cut")
             continue
         before, run_id = run_id, members["run"] and members["run"]["run_id"]
         first = first or number
@@ -174,7 +180,7 @@ def cut(entries: Sequence[str], at: str | Branch | CutPlace) -> Cut:
         _note_origins(origins, number, entry)
     if at is CutPlace.END:
         members = whole.members
-        return Cut(len(read), members, {**members, "run": None, "call_id": None, "position": 0, "unreceived_ids": None})
+        return Cut(len(read), members, {**members, **_NO_CALL})
     there: Sequence[Message] = whole.members["messages"]
     end = _up_to(there, at)
     # Before the first message, the thread has the state that was saved with it.
@@ -189,7 +195,7 @@ def cut(entries: Sequence[str], at: str | Branch | CutPlace) -> Cut:
     before = log.members
     # Results that came later stand before messages that were there already, so this is not their number in the whole.
     messages = before["messages"][: _up_to(before["messages"], at)]
-    members = {**before, "messages": messages, "run": None, "call_id": None, "position": 0, "unreceived_ids": None}
+    members = {**before, "messages": messages, **_NO_CALL}
     if beyond:
         # The message was never the end of the thread at a save: what was pending then belongs to later messages.
         pending = ("pending_interrupts", "answered_interrupts", "kept_answers", "abandoned")

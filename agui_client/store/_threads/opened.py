@@ -26,7 +26,15 @@ import anyio.to_thread
 from ag_ui.core import Message, ResumeEntry, TokenUsage, aggregate_token_usage
 
 from agui_client._core.agent.agent import AbstractAgent
-from agui_client._core.conversation.log import Members, RunHistory, empty_members, entry_of, log_of
+from agui_client._core.conversation.log import (
+    BETWEEN_CALLS,
+    Members,
+    RunHistory,
+    as_text,
+    empty_members,
+    entry_of,
+    log_of,
+)
 from agui_client._core.ground.concurrency import no_collection
 from agui_client._core.ground.field_docs import Record
 from agui_client._core.ground.plain_text import sendable
@@ -165,6 +173,7 @@ class OpenThread(Generic[AgentT]):
         self._entries = 0
         self._unanswered: _Unanswered | None = None
         self._beside: list[Carried] = []
+        self._call_id: str | None = None
         self._new_members: Members | None = None
         self._given_last: Members | None = None
         self._usage: list[TokenUsage] = []
@@ -422,12 +431,20 @@ class OpenThread(Generic[AgentT]):
         """Append what has changed since the last save, and give the lease back with the last entry."""
         async with self._lock:
             await self._settle_unanswered()
-            make = partial(entry_of, self._members, members, self._entries + 1)
+            # The end of a call is told by its block from what others write behind a call that was cut.
+            self._call_id = members["call_id"] or self._call_id
+            members = {**members, "ended_call_id": None if members["call_id"] else self._call_id}
+            number = self._entries + 1
+            make = partial(entry_of, self._members, members, number)
             old, new = self._members["state"], members["state"]
             # Two large states may take some tenths of a second to compare, and other threads have this loop, too.
             entry = make() if old is new or not (old or new) else await asyncio.to_thread(make)
-            if entry is None:
+            if is_last and self._call_id is None and self._is_as_before(members):
                 return
+            if entry is None and not self._beside:
+                return
+            # What goes with the write waits for it, and so does who asked for that.
+            entry = entry or as_text({}, number)
             now, usage = datetime.now(UTC), list(self._usage)
             before = self.info or ThreadInfo(self.thread_id, "", now, now, 0)
             info = replace(
@@ -442,6 +459,12 @@ class OpenThread(Generic[AgentT]):
             await self._append(_Unanswered(info, entry, note, beside), is_last=is_last)
             if is_last:
                 self._number = None
+
+    def _is_as_before(self, members: Members) -> bool:
+        """Return whether a conversation is the stored one, but for what a program that ended had in progress."""
+        # That program, or one that takes its run over, may yet go on from there.
+        in_progress = {name: self._members[name] for name in BETWEEN_CALLS if name != "results"}
+        return entry_of(self._members, {**members, **in_progress}, 1) is None
 
     async def _append(self, written: _Unanswered, *, is_last: bool = False) -> None:
         append = self._store.append_and_release if is_last else self._store.append

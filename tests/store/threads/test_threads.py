@@ -263,9 +263,7 @@ async def test_a_result_that_one_program_was_shown_is_shown_to_all_that_follow(n
     assert [str(each.content)[:10] for each in producer.inputs[0].messages if each.role == "tool"][:1] == ["receipt 77"]
 
 
-async def test_the_log_has_the_place_of_a_call_that_was_cut_also_behind_a_rewind_and_a_turn_of_another_program() -> (
-    None
-):
+async def test_the_log_has_the_place_of_a_call_that_was_cut_until_the_thread_has_gone_on_without_it() -> None:
     threads, copies = Store().threads, list[Threads]()
 
     @tool
@@ -280,7 +278,7 @@ async def test_the_log_has_the_place_of_a_call_that_was_cut_also_behind_a_rewind
         whole = await agent.stored_call("r")
     copy = copies[0]
     places = list[Any]()
-    for change in ("nothing", "a rewind", "a turn", "a fork"):
+    for change in ("nothing", "a look", "a rewind", "a turn", "a fork"):
         if change == "a rewind":
             await copy.rewind("t", (await saved(copy)).conversation.messages[0].id)
         if change == "a fork":
@@ -289,9 +287,9 @@ async def test_the_log_has_the_place_of_a_call_that_was_cut_also_behind_a_rewind
             if change == "a turn":
                 await agent.run_agent("And?", run_id="s")
             assert await agent.stored_call("other") is None
-            if change in ("a turn", "a fork"):
-                # A place of before the turn would take the turn back.
-                with pytest.raises(UsageError, match="has gone on with another run"):
+            if change in ("a rewind", "a turn", "a fork"):
+                # A place of before the turn or the rewind would take it back.
+                with pytest.raises(UsageError, match="has gone on without run"):
                     await agent.stored_call("r")
                 continue
             cut = await agent.stored_call("r")
