@@ -18,6 +18,7 @@ import json
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import (
     AsyncExitStack,
+    ExitStack,
     aclosing,
     asynccontextmanager,
     contextmanager,
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from agui_client._serving.caller_input import ResumedRun
     from agui_client.asgi._app import AgentApp
     from agui_client.store import Runs
+    from agui_client.store._runs.kept_runs import KeptRuns
     from agui_client.store._runs.run_log import RunLog
     from agui_client.store._runs.server_run import Enter, Reenter, ServerRun
 
@@ -136,14 +138,15 @@ class RunAddresses:
             async with self._replay(request, input, latest) as chunks:
                 yield chunks
             return
-        with run.log.followed():
+        with run.log.followed(), ExitStack() as stack:
             with _reaching():
-                await run.log.opened()
+                run = await self.kept.opened(run)
+            stack.enter_context(run.log.followed())
             with _reaching(), _missing("no such run is kept here, or not so many events of it"):
                 run.log.check(place or Place(0))
             if place is None and run.log.before is None:
                 run.log.before = await self._beginning(request, input, run.log.key.run_id)
-            async with aclosing(_chunks(run.log, place, input.messages)) as chunks:
+            async with aclosing(_chunks(self.kept, run, place, input.messages)) as chunks:
                 yield chunks
 
     async def _run_of(
@@ -265,7 +268,7 @@ class RunAddresses:
             yield _no_chunks()
             return
         with latest.log.followed():
-            async with aclosing(_chunks(latest.log, None, input.messages)) as chunks:
+            async with aclosing(_chunks(self.kept, latest, None, input.messages)) as chunks:
                 yield chunks
 
     async def _stop(self, request: ServedRequest, body: bytes) -> Any:
@@ -393,23 +396,35 @@ def _missing(what: str) -> Generator[None]:
         raise RequestRefusedError(404, what) from None
 
 
-async def _chunks(log: RunLog, place: Place | None, theirs: Sequence[Message]) -> AsyncGenerator[bytes]:
-    """Yield the frames of a run with their cursors, as many at once as are there.
+async def _chunks(
+    kept: KeptRuns, run: ServerRun, place: Place | None, theirs: Sequence[Message]
+) -> AsyncGenerator[bytes]:
+    """Yield the frames of a run with their cursors, as many at once as are there, in whichever process it goes on.
 
     Args:
-        log: The log of the run.
+        kept: The keeper of the runs.
+        run: The run.
         place: The place behind the events that the caller has; None if it gets the thread.
         theirs: The messages that the caller has.
     """
-    with suppress(UsageError):  # the events were dropped: the response ends without a terminal event
-        if place is None:
-            place = Place(1, log.attempt)
-            first, messages, state = await log.beginning(theirs)
-            # Only the last frame has the cursor: a caller who is cut off before it has to connect again.
-            yield b"%b%bid: %b\n%b" % (first, messages, _cursor(log, place), state)
-        while frames := await log.read(place):
-            yield b"".join(b"id: %b\n%b" % (_cursor(log, at), each) for at, each in frames)
-            place = frames[-1][0]
+    with suppress(UsageError, RunsUnavailableError):  # the response ends without a terminal event
+        while True:
+            log = run.log
+            try:
+                with log.followed():
+                    if place is None:
+                        first, messages, state = await log.beginning(theirs)
+                        place = Place(1, log.attempt)
+                        # Only the last frame has the cursor: a caller who is cut off before it has to connect again.
+                        yield b"%b%bid: %b\n%b" % (first, messages, _cursor(log, place), state)
+                    while frames := await log.read(place):
+                        yield b"".join(b"id: %b\n%b" % (_cursor(log, at), each) for at, each in frames)
+                        place = frames[-1][0]
+            except RunsClosedError as error:
+                left = error
+            else:
+                return
+            run = await kept.elsewhere(run, left)
 
 
 async def _no_chunks() -> AsyncGenerator[bytes]:

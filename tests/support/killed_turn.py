@@ -1,9 +1,9 @@
-"""A turn of a durable run in a stored thread: `killed_turn.py DATABASE-URL FOLDER AGENT COMMIT`.
+"""A turn of a durable run in a stored thread: `killed_turn.py DATABASE-URL FOLDER AGENT COMMIT [SIGNAL]`.
 
-The program begins the turn, and kills itself behind a commit of it; 0 is for none, and -1 to go on with the turn of a
-program that was killed. It answers what the turn asks. Commits of nothing, or of signs of life alone, do not count. At
-its end it prints the number of commits and the statuses of the runs. Each call of a tool writes its id to the file
-`calls` of the folder.
+The program begins the turn, and kills itself behind a commit of it, or stops itself if the signal is SIGSTOP; 0 is
+for none, and -1 to go on with the turn of a program that was killed. It answers what the turn asks. Commits of
+nothing, or of signs of life alone, do not count. At its end it prints the number of commits and the statuses of the
+runs. Each call of a tool writes its id to the file `calls` of the folder.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ from ag_ui.core import (
 from sqlalchemy import Engine, event
 from sqlalchemy.engine.default import DefaultDialect
 
-from agui_client import AbstractAgent, Approve, FunctionAgent, HttpAgent, ToolContext, tool
+from agui_client import AbstractAgent, Approve, FunctionAgent, HttpAgent, ToolContext, UsageError, tool
 from agui_client.asgi import agent_app
 from agui_client.store import Store
 from agui_client.store._runs import database_keeper
@@ -39,6 +40,7 @@ from agui_client.teams import SequentialAgent
 
 database_keeper._BEAT, LEASE = 0.05, 0.5
 URL, FOLDER, AGENT, COMMIT = sys.argv[1], Path(sys.argv[2]), sys.argv[3], int(sys.argv[4])
+SIGNAL = signal.Signals[(*sys.argv, "SIGKILL")[5]]
 
 
 class Commits:
@@ -65,7 +67,7 @@ class Commits:
         if id(connection) in self._writing and self.is_counting:
             self.count += 1
             if self.count == COMMIT:
-                os.kill(os.getpid(), signal.SIGKILL)
+                os.kill(os.getpid(), SIGNAL)
         self._writing.discard(id(connection))
 
 
@@ -130,7 +132,9 @@ async def main() -> None:
                 waiting = next((each for each in found if each.status == "waiting"), None)
                 if waiting is None:
                     break
-                await store.runs.answer(waiting.run_id, {each.id: Approve() for each in waiting.interrupts})
+                # The other program may have answered just now.
+                with suppress(UsageError):
+                    await store.runs.answer(waiting.run_id, {each.id: Approve() for each in waiting.interrupts})
             await asyncio.sleep(0.01)
     print(commits.count, *sorted(f"{each.run_id == 'r'}:{each.status}" for each in found))  # noqa: T201
 

@@ -42,7 +42,7 @@ from agui_client.errors import ThreadStoreError, UsageError
 
 Members = dict[str, Any]
 """The members of a `ConversationSnapshot` without thread and version, with "results", "run", "call_id" and
-"position" of a `Checkpoint`, and "ended_call_id": the call whose end was saved last, and behind which nobody else wrote."""
+"position" of a `Checkpoint`, and "ended_call_id": the call whose end was saved last, if nobody else wrote since."""
 
 _NEW = ConversationSnapshot(thread_id="")
 BETWEEN_CALLS: Members = {"results": [], "run": None, "call_id": None, "position": 0, "ended_call_id": None}

@@ -82,6 +82,10 @@ class RunAttempt:
         """Whether other runs of the thread may wait for what this one answers or abandons."""
         self._turns = asyncio.Lock()
 
+    async def withdraw(self) -> bool:
+        """Remove the run, which was refused; return False if another process has taken it over, where it goes on."""
+        return await self._database.withdraw(self.claim)
+
     async def carry_out(self) -> None:
         """Carry the run out, until it ends or is given up."""
         async with anyio.create_task_group() as self._tasks:
@@ -197,7 +201,11 @@ class RunAttempt:
             work = await self._database.storing(self.claim, group, first, answers)
             stored, loop = self._stored + len(frames), asyncio.get_running_loop()
             # Until the thread has carried them, no events behind these are stored.
-            done = partial(loop.call_soon_threadsafe, self._note_carried, stored)
+
+            def done() -> None:
+                """Note in the loop of the run that both are committed."""
+                loop.call_soon_threadsafe(self._note_carried, stored)
+
             # The run is lost: this process writes nothing more to the thread, either.
             undone = partial(loop.call_soon_threadsafe, self.run.give_up)
             self._is_carrying = log.carry(Carried(self._database.database, work, done, undone))

@@ -355,7 +355,6 @@ class DatabaseKeeper:
             if not run.is_given_up and run.log.refusal is not None:
                 what = "run %s of thread %s was refused, and is removed: %s"
                 _logger.warning(what, quoted(run.log.key.run_id), quoted(run.log.key.thread_id), run.log.refusal)
-                await self._database.remove(attempt.claim.row_id)
         except Exception:
             _logger.exception("an attempt at a run failed; it is left to another one")
             run.give_up()

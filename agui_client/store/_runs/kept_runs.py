@@ -67,6 +67,8 @@ _MOST_OF_ONE_ID = 100
 _LONGEST_LOOK = 10.0
 """The seconds between two looks for runs that have waited for too long."""
 _logger = logging.getLogger("agui_client.runs")
+_BETWEEN_PROCESSES = 0.1
+"""The seconds before a run that was left to another process is looked for there."""
 _KEEP_REMOTE = 60.0
 """The seconds for which a process has the events of an ended run at hand that are in a database."""
 
@@ -254,6 +256,35 @@ class KeptRuns:
         )
         run.is_expiry = is_expiry
         return await self.keeper.begin(run)
+
+    async def opened(self, run: ServerRun) -> ServerRun:
+        """Wait until a run has begun, here or in the process that has taken it over; return it as it is there.
+
+        Raises:
+            Exception: It was refused.
+            RunsClosedError: It is left to another process, and this one stops.
+        """
+        while True:
+            try:
+                await run.log.opened()
+            except RunsClosedError as error:
+                left = error
+            else:
+                return run
+            run = await self.elsewhere(run, left)
+
+    async def elsewhere(self, run: ServerRun, left: RunsClosedError) -> ServerRun:
+        """Return a run that was left to another process, to be followed there.
+
+        Raises:
+            RunsClosedError: This process stops, or the run is gone.
+        """
+        if self.is_closed or not self.keeper.is_durable:
+            raise left
+        await anyio.sleep(_BETWEEN_PROCESSES)
+        if (found := await self.keeper.get(run.log.key)) is None:
+            raise left
+        return found
 
     async def go_on(self, run: ServerRun, answers: Resume, *, is_expiry: bool = False) -> ServerRun:
         """Begin the run that goes on with answers to the interrupts of another one.

@@ -17,6 +17,7 @@ from agui_client._core.agent.run_records import (
     RunFilter,
     RunInfo,
     RunKey,
+    RunsClosedError,
     StoredRequest,
     WaitingRun,
     check_on_crash,
@@ -111,8 +112,7 @@ class Runs:
         run = await self._kept.begin(
             key, input, enter, reenter, expose_errors=expose_errors, stored_request=stored_request
         )
-        await run.log.opened()
-        return run.log.info
+        return (await self._kept.opened(run)).log.info
 
     def add(self, name: str, agent: AgentSource, *, on_crash: OnCrash = "again") -> None:
         """Name an agent for `start`. With a URL, each process has to name the same agents before it is used.
@@ -167,17 +167,24 @@ class Runs:
         """
         if after is not None and not is_a(after, str):
             raise UsageError(f"after= is the cursor that came with an event, a text, not {after!r}")
-        log = (await self._kept.find(run_id, thread_id, owner)).log
+        run = await self._kept.find(run_id, thread_id, owner)
         of, place = (run_id, Place(0)) if after is None else read_cursor(after)
         if of != run_id:
             raise UsageError(f"the cursor {after!r} is of run {of!r}, not {run_id!r}")
-        with log.followed():
-            await log.opened()
-            log.check(place)
-            while frames := await log.read(place):
-                for at, frame in frames:
-                    place = at
-                    yield FollowedEvent(cursor_of(run_id, at), event_of(frame))
+        while True:
+            with run.log.followed():
+                try:
+                    await run.log.opened()
+                    run.log.check(place)
+                    while frames := await run.log.read(place):
+                        for at, frame in frames:
+                            place = at
+                            yield FollowedEvent(cursor_of(run_id, at), event_of(frame))
+                except RunsClosedError as error:
+                    left = error
+                else:
+                    return
+            run = await self._kept.elsewhere(run, left)
 
     async def stop(self, run_id: str, *, thread_id: str | None = None, owner: str | None = None) -> RunInfo:
         """Stop a run, and wait until it has ended; one that has ended stays as it is.
@@ -227,8 +234,7 @@ class Runs:
         """
         run = await self._kept.find(run_id, thread_id, owner)
         next_run = await self._kept.go_on(run, answers)
-        await next_run.log.opened()
-        return next_run.log.info
+        return (await self._kept.opened(next_run)).log.info
 
     async def info(self, run_id: str, *, thread_id: str | None = None, owner: str | None = None) -> RunInfo:
         """Describe a run.

@@ -140,6 +140,8 @@ class ServerRun:
         """Whether the run was left to another process."""
         self._enter, self._turns, self._answer_within = enter, turns, answer_within
         self._run: AgentRun | None = None
+        # A run that is given up meanwhile is entered first: a block that is left in the middle saves what was asked.
+        self._is_entering = False
         self._scope = anyio.CancelScope()
         self._last: RunErrorEvent | None = None
         self._prepared: tuple[Event, Event] | None = None
@@ -182,8 +184,11 @@ class ServerRun:
                 self.answered_ids = frozenset()
                 key = self.log.key
                 await self.finish(failure_event(refusal, key.run_id, key.thread_id, expose_errors=self.expose_errors))
-            else:
+            elif self.journal is None or await self.journal.withdraw():
                 self.log.refuse(refusal)
+            else:
+                self.is_given_up = True
+                self.log.drop()
         elif self.log.is_going_on:
             last = self.ends_with or self._last or (STOPPED if self._scope.cancel_called else SHUTTING_DOWN)
             if refusal is not None and self.ends_with is None:
@@ -214,13 +219,21 @@ class ServerRun:
         longest = _BUSY_SECONDS if self.ends_with is None else _BUSY_SECONDS_AT_END
         give_up_at = time.monotonic() + (longest if self.is_taken_over else 0.0)
         while True:
+            self._is_entering = True
             try:
-                return await self._enter(stack)
+                run = await self._enter(stack)
             except Exception as error:
                 # A served agent makes a refusal of it.
                 is_busy = isinstance(error, ThreadBusyError) or isinstance(error.__cause__, ThreadBusyError)
-                if not is_busy or time.monotonic() >= give_up_at:
+                if not is_busy or self.is_given_up or time.monotonic() >= give_up_at:
                     raise
+            else:
+                if self.is_given_up:
+                    run.call.leave_as_saved()
+                    self._scope.cancel()
+                return run
+            finally:
+                self._is_entering = False
             await anyio.sleep(_BETWEEN_ATTEMPTS)
 
     async def finish(self, last: Event, left_input: RunAgentInput | None = None) -> None:
@@ -252,7 +265,8 @@ class ServerRun:
         if self._run is not None:
             # The thread is as another process takes it: an end that is saved here would be the end of the run.
             self._run.call.leave_as_saved()
-        self._scope.cancel()
+        if not self._is_entering:
+            self._scope.cancel()
 
     async def _end_at_once(self, run: AgentRun, stack: AsyncExitStack) -> None:
         """Tell of the calls that the process before had begun, whose results are unknown, and end the run."""

@@ -261,9 +261,18 @@ class RunDatabase:
         # An answer that was given before takes the row back with it.
         return await self._write(insert, is_stepwise=not resume)
 
-    async def remove(self, row_id: str) -> None:
-        """Remove a run and its events."""
-        await self._write(lambda db: _remove(db, [row_id]))
+    async def withdraw(self, claim: Claim) -> bool:
+        """Remove a run that this process carries out; return False if another process has taken it over."""
+        mine = {"of_row": claim.row_id, "of_attempt": claim.attempt, "of_process": self.lease.process_id}
+
+        def withdraw(connection: sa.Connection) -> bool:
+            """Remove the row, if it is this process's or, as the answer to an earlier try was lost, gone."""
+            row = connection.execute(_LOCK_MINE, mine).one_or_none()
+            if row is not None:
+                _remove(connection, [claim.row_id])
+            return row is not None or not connection.execute(_SELECT_RUN, {"of_row": claim.row_id}).all()
+
+        return await self._write(withdraw)
 
     async def remove_ended(self, *, older_than: float | None = None, owner: str | None = None) -> int:
         """Remove a set of ended runs with their events; return their number.
@@ -456,6 +465,7 @@ _MINE = sa.and_(
     RUN.c.process_id == sa.bindparam("of_process"),
     RUN.c.status == RunStatus.RUNNING.value,
 )
+_LOCK_MINE = sa.select(RUN.c.row_id).where(_MINE).with_for_update()
 _CHANGE = sa.update(RUN).where(_MINE)
 """Changes the columns that have parameters, if the run is the process's."""
 _SELECT_MINE = sa.select(RUN.c.attempt).where(

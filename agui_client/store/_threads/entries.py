@@ -82,7 +82,7 @@ class Cut:
 def members_of(checkpoint: Checkpoint) -> Members:
     """Return the members to save of a checkpoint."""
     run = checkpoint.run_id and {"run_id": checkpoint.run_id, "resume": list(checkpoint.resume)}
-    in_progress = {"results": list(checkpoint.results), "run": run or None, "call_id": checkpoint.call_id}
+    in_progress: Members = {"results": list(checkpoint.results), "run": run or None, "call_id": checkpoint.call_id}
     in_progress |= {"position": checkpoint.position if checkpoint.call_id else 0, "ended_call_id": None}
     return {**checkpoint.members, **in_progress}
 

@@ -1,7 +1,7 @@
-"""A turn of a durable run in a stored thread, whose process is killed behind each of its commits.
+"""A turn of a durable run in a stored thread, whose process is killed behind each of its commits, or stands still.
 
 `AGUI_CLIENT_KILLS=1 pytest -n 0 tests/store/runs/test_commits.py` does so with every agent, on SQLite and on
-PostgreSQL.
+PostgreSQL. `python -m tests.programs.stops` lets it stand still behind each commit, on both.
 """
 
 from __future__ import annotations
@@ -10,23 +10,17 @@ import os
 import signal
 from collections.abc import Callable
 from contextlib import ExitStack
+from itertools import islice
 from pathlib import Path
 
 import pytest
 
 from agui_client.store import Store
+from programs.stops import PROGRAM, TEXTS, Stop, carry_out, stops
 from support.programs import Program
 
-_PROGRAM = str(Path(__file__).parents[2] / "support" / "killed_turn.py")
 _SECONDS = 60.0
-_TEXTS = {
-    "plain": ["a is done. "],
-    "tool": ["a calls. ", "a is done. "],
-    "served": ["a calls. ", "a is done. "],
-    "approval": ["a calls. ", "a is done. "],
-    "team": ["a is done. ", "b calls. ", "b is done. "],
-}
-_AGENTS = list(_TEXTS) if "AGUI_CLIENT_KILLS" in os.environ else ["served"]
+_AGENTS = list(TEXTS) if "AGUI_CLIENT_KILLS" in os.environ else ["served"]
 NewDatabase = Callable[[], str]
 
 
@@ -49,7 +43,7 @@ class Turn:
 
     def program(self, commit: int) -> Program:
         """Begin the turn, to be killed behind a commit, or go on with it: see `killed_turn.py`."""
-        return Program(_PROGRAM, self._url, str(self._folder), self._agent, str(commit), stderr=2)
+        return Program(PROGRAM, self._url, str(self._folder), self._agent, str(commit), stderr=2)
 
     def check(self) -> str:
         """Check that the thread has the turn once, and no call was made twice; return the result of the tool."""
@@ -59,7 +53,7 @@ class Turn:
         assert saved is not None
         messages = saved.conversation.messages
         assert [each.content for each in messages if each.role == "user"] == ["Go."]
-        assert [each.content for each in messages if each.role == "assistant"] == _TEXTS[self._agent]
+        assert [each.content for each in messages if each.role == "assistant"] == TEXTS[self._agent]
         results = [str(each.content) for each in messages if each.role == "tool"]
         calls = (self._folder / "calls").read_text().split() if (self._folder / "calls").exists() else []
         assert len(calls) <= 1
@@ -87,3 +81,13 @@ def test_behind_whichever_commit_a_process_is_killed_its_turn_is_whole_and_no_ca
     assert ended == dict.fromkeys(turns, statuses)
     for each in turns.values():
         each.check()
+
+
+_STOPS = [*islice(stops(), 60)] if "AGUI_CLIENT_KILLS" in os.environ else [*islice(stops(), 0, 84, 7)]
+
+
+@pytest.mark.parametrize("stop", _STOPS, ids=lambda each: "-".join(map(str, each)))
+def test_a_process_that_stands_still_between_two_commits_pays_nothing_twice_and_loses_no_result(
+    stop: Stop, new_database: NewDatabase, tmp_path: Path
+) -> None:
+    assert carry_out(stop, new_database(), tmp_path) == []
