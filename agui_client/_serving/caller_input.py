@@ -416,6 +416,9 @@ class StoredThreadRequest(TurnInput):
         is_changed = self._state is not None and not is_same_json(self._state, conversation.state)
         if self.added or self._answers or self._caller.resume or is_changed or conversation.is_abandoned:
             return False
+        if has_journal(conversation.agent_state) and not conversation.pending_interrupts:
+            # A team that was cut off resumes by itself: its members have not come to their end.
+            return False
         last = next((each for each in reversed(conversation.messages) if each.role in COMPARED), None)
         # A run that did not finish may be tried again.
         return last is not None and last.role == "assistant" and conversation.unreceived is not None

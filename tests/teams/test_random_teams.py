@@ -73,3 +73,9 @@ async def test_a_random_team_pays_once_and_asks_once_whatever_fails_and_is_kille
         if findings := world.findings + [each for events in streams for each in invalid(events)]:
             found[seed] = findings
     assert found == {}
+
+
+@pytest.mark.requirement("TOOL-10")
+@pytest.mark.parametrize("seed", [20021, 20049])
+async def test_a_stored_team_that_was_cut_behind_a_call_is_resumed_by_a_caller_who_brings_nothing(seed: int) -> None:
+    assert (await recovered(seed, "stored")).findings == []
