@@ -19,7 +19,7 @@ from agui_client.terminal._complaints import complain
 from agui_client.terminal._lines import one_line, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from agui_client._core.agent.http_agent import HttpAgent
     from agui_client.batch import Batch, RowResult, Summary
@@ -134,12 +134,15 @@ def _code_of(summary: Summary) -> ExitCode:
     return ExitCode.RUN_FAILED if summary.failed else ExitCode.SUCCESS
 
 
-async def follow(batch: Batch, *, is_kept: bool) -> list[RowResult]:
+async def follow(
+    batch: Batch, *, is_kept: bool, finish: Callable[[RowResult], object] | None = None
+) -> list[RowResult]:
     """Run a batch with progress on stderr.
 
     Args:
         batch: The batch.
         is_kept: Whether results are needed.
+        finish: Called with each result, at once.
 
     Returns:
         The results in the order in which rows were finished, if they are needed.
@@ -149,6 +152,8 @@ async def follow(batch: Batch, *, is_kept: bool) -> list[RowResult]:
     ticker = asyncio.create_task(_show_progress(batch))
     try:
         async for done in batch:
+            if finish is not None:
+                finish(done)
             if is_kept:
                 finished.append(replace(done, result=None))
             if done.error is not None and not done.from_journal and done.error.kind not in complained:

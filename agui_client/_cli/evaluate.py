@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,13 +12,14 @@ import click
 from agui_client._cli.agent_settings import ENVIRONMENT, URL_VARIABLE, evaluate_arguments, needed_url
 from agui_client._cli.batches import follow
 from agui_client._cli.exit_codes import ExitCode
+from agui_client._cli.inspecting import refuse_replacing
 from agui_client._core.ground.secrets import address_of
-from agui_client.errors import UsageError
+from agui_client.errors import AGUIError, UsageError
 from agui_client.terminal._complaints import complain
 from agui_client.terminal._lines import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from agui_client.evaluation import Evaluation
 
@@ -78,6 +80,7 @@ def _evaluate(agents: Mapping[str, Any], file: str, *, junit: str | None, is_shr
     from agui_client.evaluation._evaluation import Plan
     from agui_client.evaluation._junit import write_junit
 
+    _check_outputs([junit], file, options["journal"])
     if is_shrinking and options["keep"] is None and options["journal"] is None:
         raise click.UsageError("--shrink makes cassettes short: give --keep DIR, too")
     chosen: Any = {name: value for name, value in options.items() if value is not None}
@@ -87,29 +90,52 @@ def _evaluate(agents: Mapping[str, Any], file: str, *, junit: str | None, is_shr
         complain(str(wrong), *getattr(wrong, "__notes__", ()))  # every fault of the file has a line
         return ExitCode.USAGE
     try:
-        for done in asyncio.run(follow(plan.batch, is_kept=True)):
-            plan.add(done)
+        asyncio.run(follow(plan.batch, is_kept=False, finish=plan.add))
     except KeyboardInterrupt:
+        _print(plan.evaluation())
         again = "the same command goes on" if options["journal"] else "with --journal FILE, the command would go on"
         complain(f"{plan.batch.progress}; {again}")
         raise
     evaluation = plan.evaluation()
-    if is_shrinking:
-        _shrink(evaluation, agents, options["judge"])
-    click.echo("\n".join(printable(line) for line in str(evaluation).splitlines()))
+    _print(evaluation)
     if junit is not None:
         write_junit(evaluation, junit)
+    if options["keep"] is not None or options["journal"] is not None:
+        _finish_cassettes(evaluation, agents, options["judge"], is_shrinking=is_shrinking)
     return _code_of(evaluation)
 
 
-def _shrink(evaluation: Evaluation, agents: Mapping[str, Any], judge: str | None) -> None:
+def _print(evaluation: Evaluation) -> None:
+    click.echo("\n".join(printable(line) for line in str(evaluation).splitlines()))
+
+
+def _check_outputs(paths: Iterable[str | None], *read: str | None) -> None:
+    """Refuse files that cannot be written, before anything is sent."""
+    for path in (Path(each) for each in paths if each is not None):
+        refuse_replacing(path, *read)
+        if path.is_dir() or not os.access(path.parent, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
+            raise click.UsageError(f"{path} cannot be written; name a file in a folder that exists")
+
+
+def _finish_cassettes(
+    evaluation: Evaluation, agents: Mapping[str, Any], judge: str | None, *, is_shrinking: bool
+) -> None:
+    """Make the cassettes of this start short, or replay them, and name those that do not fail again."""
     from agui_client.evaluation import shrink
+    from agui_client.evaluation._kept_failures import without_replay
 
     for outcome in evaluation.failures:
-        if outcome.cassette is not None:
-            # Of two agents, the other one shows which prompt the failure needs.
-            other = next((agent for name, agent in agents.items() if name != outcome.agent), None)
-            shrink(outcome, agents[outcome.agent], reference=other, judge=judge).save(outcome.cassette)
+        if outcome.cassette is None or outcome.from_journal:
+            continue
+        try:
+            if gone := without_replay(outcome):
+                complain(f"{outcome.cassette}: does not replay {', '.join(gone)}: time and secrets are not recorded")
+            elif is_shrinking:
+                # Of two agents, the other one shows which prompt the failure needs.
+                other = next((agent for name, agent in agents.items() if name != outcome.agent), None)
+                shrink(outcome, agents[outcome.agent], reference=other, judge=judge).save(outcome.cassette)
+        except (AGUIError, OSError) as error:
+            complain(f"{outcome.cassette} stays as it is: {error}")
 
 
 def _code_of(evaluation: Evaluation) -> ExitCode:

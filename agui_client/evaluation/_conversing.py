@@ -70,7 +70,11 @@ class Planned:
     repetition: int
     """The number of the repetition, from 1."""
     path: Path
-    """The file for the recording, which is made anew."""
+    """The file for the cassette; if there is one, the cassette gets a number."""
+
+    def draft(self, thread_id: str) -> Path:
+        """Return the file in which a conversation is recorded, until it is known what came of it."""
+        return self.path.with_name(f".{thread_id}.unfinished")
 
 
 class ScenarioAgent(AbstractAgent[Any]):
@@ -122,26 +126,29 @@ async def hold(tested: AbstractAgent[Any], planned: Planned) -> tuple[Trial, lis
         TransportError: The agent could not be asked.
         UsageError: Something else than the agent failed: a setting, the user, the judge.
     """
-    scenario, path = planned.scenario, planned.path
+    scenario, thread_id = planned.scenario, str(uuid4())
+    path = planned.draft(thread_id)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.unlink(missing_ok=True)
     recorder = Recorder(path)
-    talk = _Talk(scenario, Trial(scenario.name, planned.repetition))
+    talk = _Talk(scenario, Trial(scenario.name, planned.repetition, thread_id=thread_id))
     try:
-        agent = _prepared(tested, scenario).use(recorder)
+        agent = _prepared(tested, scenario, thread_id).use(recorder)
         await talk.hold(agent)
         if path.exists():
             talk.trial.faults = await anyio.to_thread.run_sync(validate, Recording.read(path))
         if talk.trial.error is None:
             await talk.ask_judge(recorder)
-    finally:
+    except BaseException:
         recorder.close()
+        path.unlink(missing_ok=True)
+        raise
+    recorder.close()
     return talk.trial, [*talk.trial.usage, *talk.spent]
 
 
-def _prepared(tested: AbstractAgent[Any], scenario: Scenario) -> AbstractAgent[Any]:
+def _prepared(tested: AbstractAgent[Any], scenario: Scenario, thread_id: str) -> AbstractAgent[Any]:
     """Return a clone of an agent with the tools, handlers and state of a scenario."""
-    agent = tested.clone(thread_id=str(uuid4()))
+    agent = tested.clone(thread_id=thread_id)
     agent.tools = scripted_tools(agent.tools, scenario.tools)
     agent.set_handlers(approve=approver_of(scenario.approve), answer=answerer_of(scenario.answer))
     if scenario.state is not None:

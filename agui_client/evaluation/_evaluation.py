@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import aclosing, closing
 from dataclasses import dataclass, replace
+from glob import escape
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
@@ -22,6 +23,7 @@ from zlib import crc32
 from typing_extensions import TypedDict
 
 from agui_client._core.agent.agent import AbstractAgent
+from agui_client._core.ground.files import file_reason, place_beside
 from agui_client._core.protocol.schema import is_a
 from agui_client._core.run.options import checked_options, lists_keywords
 from agui_client._core.transport.timeouts import check_number
@@ -31,7 +33,7 @@ from agui_client.errors import UsageError
 from agui_client.evaluation._checks import verdicts_of
 from agui_client.evaluation._conversing import Planned, ScenarioAgent
 from agui_client.evaluation._files import read_scenarios
-from agui_client.evaluation._freezing import make_cassette
+from agui_client.evaluation._freezing import cassette_of, make_cassette
 from agui_client.evaluation._outcomes import Evaluation, Outcome
 from agui_client.evaluation._scenarios import Scenario
 from agui_client.evaluation._trials import Trial, Verdict
@@ -138,6 +140,8 @@ class Plan:
         check_number("repeat", repeat, least=1, is_whole=True)
         self._folder = _Folder() if keep is None and journal is None else None
         folder = Path(keep or f"{journal}.failures") if self._folder is None else self._folder.path
+        if keep is not None:
+            _check_folder(folder)
         rows = [
             _Row.of(scenario, helpers, number) for scenario in _listed(scenarios) for number in range(1, repeat + 1)
         ]
@@ -169,23 +173,43 @@ class Plan:
     def add(self, done: RowResult[Trial]) -> Outcome:
         """Judge a conversation that is finished, and keep it if it failed."""
         planned = self._planned[done.agent][done.prompt]
-        trial, path = done.parsed, planned.path
+        trial = done.parsed
         verdicts = {} if trial is None else verdicts_of(planned.scenario, trial)
         outcome = Outcome(done.agent, planned.scenario, planned.repetition, trial, verdicts, done.error)
-        if outcome.passed and not self._keeps_all:
-            path.unlink(missing_ok=True)
-        is_kept = trial is not None and path.exists()
-        if is_kept and trial is not None:
-            make_cassette(path, planned.scenario, trial)
-        outcome = replace(
-            outcome, cassette=path if is_kept else None, from_journal=done.from_journal, _folder=self._folder
-        )
+        outcome = replace(outcome, from_journal=done.from_journal, _folder=self._folder)
+        if trial is not None and (self._keeps_all or not outcome.passed):
+            outcome = replace(outcome, cassette=_kept(planned, trial, is_before=done.from_journal))
+        elif trial is not None:
+            planned.draft(trial.thread_id).unlink(missing_ok=True)
         self._outcomes[done.number, list(self._planned).index(done.agent)] = outcome
         return outcome
 
     def evaluation(self) -> Evaluation:
         """Return the evaluation of what is finished, in the order of the scenarios."""
         return Evaluation([outcome for _, outcome in sorted(self._outcomes.items())], self.batch.summary)
+
+
+def _check_folder(folder: Path) -> None:
+    """Raise an error if files cannot be put into a folder, before anything is sent; make it if it is missing."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        Path(mkdtemp(dir=folder)).rmdir()
+    except OSError as error:
+        raise UsageError(f"keep: cassettes cannot be put into {folder}: {file_reason(error)}") from error
+
+
+def _kept(planned: Planned, trial: Trial, *, is_before: bool) -> Path | None:
+    """Return the cassette of a conversation, which is made unless an earlier start has made it."""
+    path, draft = planned.path, planned.draft(trial.thread_id)
+    if is_before:
+        found = cassette_of(trial.thread_id, sorted(path.parent.glob(f"{escape(path.stem)}*.jsonl")))
+        if found is not None:
+            draft.unlink(missing_ok=True)
+            return found
+    if not draft.exists():
+        return None
+    make_cassette(draft, planned.scenario, trial)
+    return place_beside(draft, path)
 
 
 class _Folder:

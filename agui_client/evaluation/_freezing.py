@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_core import to_jsonable_python
 
-from agui_client._core.ground.files import write_private
+from agui_client._core.ground.files import replace_private
 from agui_client._core.ground.secrets import hidden_line
 from agui_client.evaluation._scenarios import place_of
 from agui_client.recording._reading import Recording
@@ -46,10 +46,28 @@ def make_cassette(path: Path, scenario: Scenario, trial: Trial) -> None:
         scenario: The scenario.
         trial: The conversation that was recorded.
     """
-    held = {"kind": KIND, "scenario": frozen(scenario, trial, Recording.read(path))}
+    held = {
+        "kind": KIND,
+        "scenario": frozen(scenario, trial, Recording.read(path)),
+        "conversation": trial.thread_id,
+    }
     line = json.dumps(held, ensure_ascii=False, default=partial(to_jsonable_python, fallback=repr))
     lines = [each for each in path.read_bytes().splitlines() if not is_scenario(each)]
-    write_private(path, b"\n".join([*lines, hidden_line(line).encode(), b""]))
+    replace_private(path, b"\n".join([*lines, hidden_line(line).encode(), b""]))
+
+
+def cassette_of(thread_id: str, paths: Iterable[Path]) -> Path | None:
+    """Return the cassette of a conversation among files; None if there is none.
+
+    Args:
+        thread_id: The id of the conversation.
+        paths: The files.
+    """
+    wanted = f'"conversation": {json.dumps(thread_id)}'.encode()
+    for path in paths:
+        if any(is_scenario(line) and wanted in line for line in path.read_bytes().splitlines()):
+            return path
+    return None
 
 
 def is_scenario(line: bytes) -> bool:

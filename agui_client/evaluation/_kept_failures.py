@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agui_client._core.ground.files import file_reason, write_private
+from agui_client._core.ground.files import file_reason, replace_private
 from agui_client._core.ground.secrets import hidden_json, hidden_text
 from agui_client._core.protocol.message_text import content_text
 from agui_client._core.protocol.patch import parse_json
@@ -139,7 +139,7 @@ class Cassette:
         """Write the file."""
         target = Path(path)
         target.parent.mkdir(parents=True, exist_ok=True)
-        write_private(target, self.content)
+        replace_private(target, self.content)
         return Cassette(self.content, target, self.checks)
 
     def __str__(self) -> str:
@@ -206,6 +206,16 @@ def _cassette_of(outcome: Outcome) -> Cassette:
     if outcome.cassette is None:
         raise UsageError(f"there is no cassette of {outcome.name}")
     return Cassette.read(outcome.cassette, checks=filter(callable, outcome.scenario.checks))
+
+
+def without_replay(failure: Outcome) -> list[str]:
+    """Return the checks that failed and pass when the cassette is replayed; a recording has no time and no secrets.
+
+    Args:
+        failure: The failure, whose cassette is replayed.
+    """
+    replayed = _cassette_of(failure).replay().failed
+    return [name for name in failure.failed if name not in replayed]
 
 
 def shrink(

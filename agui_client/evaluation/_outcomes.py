@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from agui_client._core.ground.display import Displayed
 from agui_client._core.ground.field_docs import Record
-from agui_client._core.ground.files import write_private
+from agui_client._core.ground.files import replace_private
 from agui_client.errors import UsageError
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class Outcome(Displayed, Record):
             raise UsageError(f"there is no cassette of {self.name}: it passed, or was not recorded in this start")
         target = Path(path)
         target.parent.mkdir(parents=True, exist_ok=True)
-        write_private(target, self.cassette.read_bytes())
+        replace_private(target, self.cassette.read_bytes())
         return target
 
     @property

@@ -97,6 +97,8 @@ class Trial(Record):
     """The verdicts of the judge, by the statements."""
     error: str | None = None
     """The reason why the conversation ended too early; None if it did not."""
+    thread_id: str = ""
+    """The id of the conversation, which its cassette has, too."""
 
     @property
     def messages(self) -> list[Message]:

@@ -10,7 +10,7 @@ import pytest
 
 from agui_client.demo import demo_agent
 from agui_client.evaluation import cassettes
-from agui_client.testing import Server, serve
+from agui_client.testing import Server, serve, serve_bytes
 from cli.conftest import Agui
 
 
@@ -86,3 +86,38 @@ def test_exit_codes(agui: Agui, server: Server, scenarios: str, tmp_path: Path) 
     assert "scenarios[0] (x).say: is not known; allowed: name, says" in done.stderr
     assert agui("evaluate", str(good), "http://127.0.0.1:1/", "--retry", "0").returncode == 3
     assert agui("evaluate", str(good), server.url, "--shrink").returncode == 2
+
+
+def test_a_failure_that_does_not_replay_costs_neither_the_table_nor_the_junit_file(
+    agui: Agui, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "slow_checks.py").write_text(
+        "seen = []\n"
+        "def quick(trial):\n"
+        "    seen.append(trial)\n"
+        "    return 'it was slow' if len(seen) == 1 else None\n",
+        "utf-8",
+    )
+    scenarios, kept, junit = tmp_path / "x.json", tmp_path / "kept", tmp_path / "j.xml"
+    scenarios.write_text(
+        '{"scenarios": [{"name": "a", "says": ["Hi"], "checks": ["slow_checks:quick"]},'
+        '{"name": "b", "says": ["Hello", "Hi"], "checks": [{"not_said": "e"}]}]}',
+        "utf-8",
+    )
+    options = ("--keep", str(kept), "--junit", str(junit), "--shrink", "--at-once", "1")
+    done = agui("evaluate", str(scenarios), server.url, *options)
+    assert (done.returncode, done.stdout.splitlines()[0]) == (1, "0 of 2 conversations passed"), done.stderr
+    assert "a-1.jsonl: does not replay quick" in done.stderr
+    assert [(str(each), each.scenario.says) for each in cassettes(kept) if str(each) == "b-1"] == [("b-1", ["Hello"])]
+    assert len(ElementTree.parse(junit).getroot()[0]) == 2
+
+
+@pytest.mark.parametrize("option", ["--junit"])
+def test_a_file_that_cannot_be_written_is_refused_before_anything_is_sent(
+    agui: Agui, scenarios: str, tmp_path: Path, option: str
+) -> None:
+    with serve_bytes(b"") as server:
+        done = agui("evaluate", scenarios, server.url, option, str(tmp_path / "no" / "such.xml"))
+        assert (done.returncode, done.stdout, server.requests) == (2, "", [])
+    assert "such.xml cannot be written; name a file in a folder that exists" in done.stderr

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from ag_ui.core import Interrupt, RunAgentInput
 
-from agui_client import Approve, Deny, FunctionAgent, UsageError, tool
+from agui_client import Approve, Deny, FunctionAgent, HttpAgent, UsageError, tool
 from agui_client.demo import demo_agent
 from agui_client.evaluation import Cassette, Outcome, Rate, Scenario, Trial, cassettes, evaluate_sync, shrink
 from agui_client.evaluation._freezing import MEMBERS
@@ -341,3 +341,57 @@ def test_a_cassette_approves_no_function_of_the_agent(approve: Any, tmp_path: Pa
     results = [each.content for each in agent.inputs[-1].messages if each.role == "tool"]
     assert ("bought" in results, len(results)) == (approve != {"delete": "allow"}, 2)
     assert called == []
+
+
+def test_a_file_that_another_start_wrote_is_never_touched(tmp_path: Path) -> None:
+    def start(*answers: str, says: str = "Hi") -> list[Path | None]:
+        scenario = Scenario(name="x", says=[says], checks=[{"said": "yes"}])
+        agent = HttpAgent("http://127.0.0.1:1/") if not answers else ScriptedAgent(*(turn(text(a)) for a in answers))
+        return [each.cassette for each in evaluate_sync(agent, scenario, keep=tmp_path, retry=0).outcomes]
+
+    mine = tmp_path / "x-1.jsonl"
+    mine.write_text("written by hand", "utf-8")
+    for answers in (("yes",), ()):
+        assert start(*answers) == [None]
+        assert [each.name for each in tmp_path.iterdir()] == ["x-1.jsonl"]
+    # Another file of scenarios may have one of the same name.
+    assert start("no") == [tmp_path / "x-1-2.jsonl"]
+    assert start("no", says="Bye") == [tmp_path / "x-1-3.jsonl"]
+    assert mine.read_text("utf-8") == "written by hand"
+    assert [cassette.scenario.says for cassette in map(Cassette.read, sorted(tmp_path.glob("x-1-*")))] == [
+        ["Hi"],
+        ["Bye"],
+    ]
+
+
+def test_the_next_start_with_a_journal_leaves_a_renewed_test_as_it_is(tmp_path: Path) -> None:
+    journal, scenario = tmp_path / "trials.jsonl", Scenario(name="x", says=["Hi"], checks=[{"said": "yes"}])
+    agent = FunctionAgent(_answer)
+    failure = failure_of(agent, scenario, journal=journal)
+    assert failure.cassette is not None
+    Cassette.read(failure.cassette).renew(FunctionAgent(lambda input: "yes"))
+    renewed = failure.cassette.read_bytes()
+    again = failure_of(agent, scenario, journal=journal)
+    assert (again.from_journal, again.cassette) == (True, None)
+    assert failure.cassette.read_bytes() == renewed
+    assert [each.name for each in failure.cassette.parent.iterdir()] == ["x-1.jsonl"]
+
+
+def test_a_conversation_that_is_broken_off_leaves_no_file(tmp_path: Path) -> None:
+    def stops(trial: Trial) -> str:
+        if trial.turns:
+            raise KeyboardInterrupt
+        return "Hi"
+
+    (tmp_path / "x-1.jsonl").write_text("kept", "utf-8")
+    with pytest.raises(KeyboardInterrupt):
+        evaluate_sync(FunctionAgent(_answer), Scenario(name="x", says=[stops, stops]), keep=tmp_path)
+    assert [(each.name, each.read_text("utf-8")) for each in tmp_path.iterdir()] == [("x-1.jsonl", "kept")]
+
+
+def test_a_folder_that_cannot_have_cassettes_is_refused_before_anything_is_sent(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("", "utf-8")
+    agent = ScriptedAgent(turn(text("no")))
+    with pytest.raises(UsageError, match="keep: cassettes cannot be put into"):
+        evaluate_sync(agent, Scenario(name="x", says=["Hi"]), keep=tmp_path / "file" / "kept")
+    assert agent.inputs == []

@@ -8,6 +8,7 @@ import tempfile
 import zlib
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 from typing import BinaryIO
 from uuid import uuid4
@@ -37,6 +38,30 @@ def replacing(path: Path, mode: int | None = None) -> Generator[Path]:
         raise
 
 
+def place_beside(draft: Path, path: Path) -> Path:
+    """Move a file to a path at which there is none, and return it: the path, or else one with a number in its name.
+
+    Args:
+        draft: The file, in the same folder.
+        path: The path to begin with, as in "ferry.jsonl", and then "ferry-2.jsonl".
+    """
+    for number in count(1):
+        target = path if number == 1 else path.with_name(f"{path.stem}-{number}{path.suffix}")
+        try:
+            # A link, as a rename would replace a file that another program has put there meanwhile.
+            target.hardlink_to(draft)
+        except FileExistsError:
+            continue
+        except OSError:  # a file system without links
+            if target.exists():
+                continue
+            draft.rename(target)
+            return target
+        draft.unlink()
+        return target
+    raise AssertionError  # numbers do not end
+
+
 def usual_mode(folder: Path) -> int:
     """Return the permissions that a new file gets in a folder; reading the umask would change it for other threads."""
     probe = folder / f".{uuid4().hex}"
@@ -52,6 +77,12 @@ def make_private(path: Path) -> None:
     """Make an empty file that is readable for its owner alone; one that is there, or cannot be made, stays as it is."""
     with suppress(OSError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+
+
+def replace_private(path: Path, content: bytes) -> None:
+    """Write a file as `write_private` does, in one step: until it is whole, what is there stays."""
+    with replacing(path) as draft:
+        draft.write_bytes(content)
 
 
 def write_private(path: Path, content: bytes) -> None:
