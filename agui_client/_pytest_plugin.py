@@ -26,8 +26,9 @@ import pytest
 if TYPE_CHECKING:
     from agui_client.recording._cassettes import CassetteFixture
 
-_MARKER = """agui_cassette(name=None, *, match=None, redact=None): answer for the HTTP agents of the test out of a \
-recording; its name is that of the test if it is left out, match= is as for ReplayAgent and redact= as for record."""
+_MARKER = """agui_cassette(name=None, *, match=None, ignore=(), redact=None): answer for the HTTP agents of the test \
+out of a recording; its name is that of the test if it is left out; match= and ignore= are as for ReplayAgent, redact= \
+as for record."""
 _ADDRESS = re.compile(r"[\d.]+|[0-9A-Fa-f:.]*:[^/]*")
 """A host that is no name."""
 _PASSED, _HAS_CASSETTE = pytest.StashKey[bool](), pytest.StashKey[bool]()

@@ -28,6 +28,7 @@ from agui_client._checking.check import validate
 from agui_client._core.agent.agent import AbstractAgent
 from agui_client._core.agent.http_agent import HttpAgent
 from agui_client._core.ground.concurrency import call_aside
+from agui_client._core.ground.secrets import address_of
 from agui_client._core.protocol.message_text import content_text
 from agui_client.errors import AGUIError, ParseError, ProtocolError, RunFailedError, TransportError, UsageError
 from agui_client.evaluation._scripts import answerer_of, approver_of, scripted_tools
@@ -130,7 +131,7 @@ async def hold(tested: AbstractAgent[Any], planned: Planned) -> tuple[Trial, lis
     path = planned.draft(thread_id)
     path.parent.mkdir(parents=True, exist_ok=True)
     recorder = Recorder(path)
-    talk = _Talk(scenario, Trial(scenario.name, planned.repetition, thread_id=thread_id))
+    talk = _Talk(scenario, Trial(scenario.name, planned.repetition, thread_id=thread_id, agent=identity_of(tested)))
     try:
         agent = _prepared(tested, scenario, thread_id).use(recorder)
         await talk.hold(agent)
@@ -144,6 +145,11 @@ async def hold(tested: AbstractAgent[Any], planned: Planned) -> tuple[Trial, lis
         raise
     recorder.close()
     return talk.trial, [*talk.trial.usage, *talk.spent]
+
+
+def identity_of(agent: AbstractAgent[Any]) -> str:
+    """Return what a journal tells agents apart by: the address, or else the name or the class."""
+    return address_of(agent.url) if isinstance(agent, HttpAgent) else agent.name or type(agent).__name__
 
 
 def _prepared(tested: AbstractAgent[Any], scenario: Scenario, thread_id: str) -> AbstractAgent[Any]:

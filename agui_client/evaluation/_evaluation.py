@@ -31,7 +31,7 @@ from agui_client.batch._batch import Agents, Batch, agents_by_name, run_many
 from agui_client.batch._workers import made_agent
 from agui_client.errors import UsageError
 from agui_client.evaluation._checks import verdicts_of
-from agui_client.evaluation._conversing import Planned, ScenarioAgent
+from agui_client.evaluation._conversing import Planned, ScenarioAgent, identity_of
 from agui_client.evaluation._files import read_scenarios
 from agui_client.evaluation._freezing import cassette_of, make_cassette
 from agui_client.evaluation._outcomes import Evaluation, Outcome
@@ -145,6 +145,7 @@ class Plan:
         rows = [
             _Row.of(scenario, helpers, number) for scenario in _listed(scenarios) for number in range(1, repeat + 1)
         ]
+        self._identities: dict[str, str] = {}
         self._planned: dict[str, dict[str, Planned]] = {}
         self._keeps_all = keeps_all
         self._outcomes: dict[tuple[int, int], Outcome] = {}
@@ -158,7 +159,9 @@ class Plan:
                 row.prompt: Planned(row.scenario, row.repetition, folder / folders[name] / f"{files[row.key]}.jsonl")
                 for row in rows
             }
-            holding[name] = ScenarioAgent(made_agent(source), self._planned[name])
+            tested = made_agent(source)
+            self._identities[name] = identity_of(tested)
+            holding[name] = ScenarioAgent(tested, self._planned[name])
         of_batch: Any = given
         self.batch: Batch[Trial] = run_many(
             holding.get("", holding),
@@ -173,7 +176,10 @@ class Plan:
     def add(self, done: RowResult[Trial]) -> Outcome:
         """Judge a conversation that is finished, and keep it if it failed."""
         planned = self._planned[done.agent][done.prompt]
-        trial = done.parsed
+        trial, agent = done.parsed, self._identities[done.agent]
+        if trial is not None and trial.agent != agent:
+            whose = f"{done.key} of the agent {trial.agent or 'of an earlier version'}"
+            raise UsageError(f"the journal has {whose}, and this one is {agent}; give another journal")
         verdicts = {} if trial is None else verdicts_of(planned.scenario, trial)
         outcome = Outcome(done.agent, planned.scenario, planned.repetition, trial, verdicts, done.error)
         outcome = replace(outcome, from_journal=done.from_journal, _folder=self._folder)

@@ -226,7 +226,9 @@ def headline(evaluation: Evaluation) -> str:
     """Return a line about an evaluation."""
     passed = sum(each.passed for each in evaluation.outcomes)
     broken = f", {len(evaluation.broken)} could not be held" if evaluation.broken else ""
-    return f"{passed} of {len(evaluation.outcomes)} conversations passed{broken}"
+    before = sum(each.from_journal for each in evaluation.outcomes)
+    journal = f"; {before} of {len(evaluation.outcomes)} from the journal" if before else ""
+    return f"{passed} of {len(evaluation.outcomes)} conversations passed{broken}{journal}"
 
 
 def _table(evaluation: Evaluation) -> list[str]:

@@ -33,6 +33,8 @@ from pydantic_core import PydanticCustomError
 from typing_extensions import TypedDict
 
 from agui_client._core.agent.agent import AbstractAgent
+from agui_client._core.agent.http_agent import HttpAgent
+from agui_client._core.ground.secrets import address_of
 from agui_client._core.protocol.schema import is_object
 from agui_client._core.tools.approval import Approver
 from agui_client._core.tools.function import FunctionTool
@@ -289,4 +291,6 @@ class Scenario(BaseModel):
 
 
 def _named(value: Any) -> str:
+    if isinstance(value, HttpAgent):
+        return address_of(value.url)
     return getattr(value, "__qualname__", None) or getattr(value, "name", None) or type(value).__name__

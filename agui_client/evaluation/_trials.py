@@ -99,6 +99,8 @@ class Trial(Record):
     """The reason why the conversation ended too early; None if it did not."""
     thread_id: str = ""
     """The id of the conversation, which its cassette has, too."""
+    agent: str = ""
+    """The address of the agent without user, password and query; of one in this process, its name or class."""
 
     @property
     def messages(self) -> list[Message]:

@@ -8,7 +8,8 @@ To change
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Generator
+import warnings
+from collections.abc import AsyncIterator, Collection, Generator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -43,15 +44,23 @@ class CassetteFixture:
         path: The file.
         mode: Whether the file is made or answered from.
         match: See `ReplayAgent`.
+        ignore: See `ReplayAgent`.
         redact: See `record`.
     """
 
-    def __init__(self, path: Path, mode: Mode, match: Match | None = None, redact: Redact | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        mode: Mode,
+        match: Match | None = None,
+        redact: Redact | None = None,
+        ignore: Collection[str] = (),
+    ) -> None:
         self.path = path
         """The file."""
         self.mode: Mode = mode
         """The use of the file: it is made, or answered from."""
-        self._match, self._redact = match, redact
+        self._match, self._ignored, self._redact = match, ignore, redact
         self._player: Player | None = None
         self._calls: WeakKeyDictionary[RunScope, str] = WeakKeyDictionary()
 
@@ -64,6 +73,7 @@ class CassetteFixture:
         if self.mode == "replay":
             with _answering(self._replayed):
                 yield
+            self._warn_of_unasked()
             return
         self.path.parent.mkdir(parents=True, exist_ok=True)
         unfinished = self.path.with_name(f"{self.path.name}.unfinished")
@@ -84,8 +94,17 @@ class CassetteFixture:
             if not self.path.exists():
                 how = "make it with `pytest --agui-record=once`, where the agent can be reached"
                 raise UsageError(f"there is no recording {self.path}; {how}")
-            self._player = Player(self.path, match=self._match, redact=self._redact)
-        return self._player.answer(input, is_connecting=is_replay)
+            self._player = Player(self.path, match=self._match, ignore=self._ignored, redact=self._redact)
+        return self._player.answer(input, is_connecting=is_replay, url=address_of(agent.url))
+
+    def _warn_of_unasked(self) -> None:
+        """Warn of a recording of which a test that passed did not ask everything."""
+        if self._player is None:
+            if self.path.exists():
+                warnings.warn(f"the test asks nothing of the recording {self.path}; remove it", stacklevel=2)
+        elif unasked := self._player.unasked:
+            which = f"{len(unasked)} of the {len(self._player.recording.exchanges)} requests"
+            warnings.warn(f"the test no longer asks {which} in {self.path}; record it anew", stacklevel=2)
 
     def _recorded(
         self, recorder: Recorder, post: Any, agent: HttpAgent, input: RunAgentInput, *, is_replay: bool = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 from ag_ui.core import RunAgentInput, StateDeltaEvent
@@ -29,11 +29,12 @@ class UnrecordedRequestError(UsageError):
     """A recording has no answer to what was asked; the note on the exception lists all differences."""
 
 
-def question(recorded: dict[str, Any]) -> dict[str, Any]:
+def question(recorded: dict[str, Any], ignore: Iterable[str] = ()) -> dict[str, Any]:
     """Return what an input asks: without the ids that a caller chooses anew each time.
 
     Args:
         recorded: The JSON of an input.
+        ignore: The JSON pointers of values that do not count; "*" is each member or element.
     """
     asked = {name: value for name, value in recorded.items() if name not in _IDS and value not in (None, [])}
     messages = asked.get("messages")
@@ -42,7 +43,23 @@ def question(recorded: dict[str, Any]) -> dict[str, Any]:
         {name: value for name, value in message.items() if name != "id"} if is_object(message) else message
         for message in (messages if is_array(messages) else [])
     ]
+    for pointer in ignore:
+        asked = _without(asked, parts_of(pointer))
     return asked
+
+
+def _without(value: Any, parts: Sequence[str]) -> Any:
+    """Return a value without what stands at the parts of a pointer; elements of lists become null."""
+    first, *rest = parts
+    if is_object(value):
+        named = {name: name in (first, "*") or first == "*" for name in value}
+        kept = {name: item for name, item in value.items() if rest or not named[name]}
+        return {name: _without(item, rest) if named[name] else item for name, item in kept.items()}
+    if is_array(value):
+        chosen = [first in (str(index), "*") for index in range(len(value))]
+        empty = [_without(item, rest) if rest else None for item in value]
+        return [empty[index] if is_chosen else value[index] for index, is_chosen in enumerate(chosen)]
+    return value
 
 
 def differences(recorded: Any, asked: Any, named: Callable[[str], str] = str) -> Iterator[str]:
@@ -118,13 +135,16 @@ def _found(value: Any, path: str) -> Any:
     return value
 
 
-def no_answer(name: str, asked: dict[str, Any], candidates: Sequence[dict[str, Any]]) -> UnrecordedRequestError:
+def no_answer(
+    name: str, asked: dict[str, Any], candidates: Sequence[dict[str, Any]], *, is_matched: bool = False
+) -> UnrecordedRequestError:
     """Return the error for a request without an answer.
 
     Args:
         name: The name of the recording.
         asked: The question.
         candidates: The recorded ones.
+        is_matched: Whether match= compared them.
     """
     if not candidates:
         return UnrecordedRequestError(f"the recording {name} has no answer to any request of this kind")
@@ -135,9 +155,11 @@ def no_answer(name: str, asked: dict[str, Any], candidates: Sequence[dict[str, A
     lines = found[nearest] or ["match= refused the same question"]
     more = f" and {len(lines) - 1} more" if len(lines) > 1 else ""
     which = f"; the nearest of its {len(candidates)} requests is number {nearest + 1}" if len(candidates) > 1 else ""
-    error = UnrecordedRequestError(
-        f"the recording {name} has no answer to this request: {lines[0]}{more}; record it anew, or give match="
-    )
+    tops = {parts_of(place)[0] for place, _, _ in changed_places(candidates[nearest], asked) if place}
+    other = f", or give ignore={json.dumps([f'/{top}' for top in sorted(tops)])}" if tops - {"messages"} else ""
+    other = other if "messages" not in tops else ", or give match="
+    advice = f"record it anew{'' if is_matched else other}"
+    error = UnrecordedRequestError(f"the recording {name} has no answer to this request: {lines[0]}{more}; {advice}")
     listed = lines[:_MOST] + ([f"and {len(lines) - _MOST} more"] if len(lines) > _MOST else [])
     error.add_note("\n  ".join([f"What was asked differs from {name}{which}:", *listed]))
     return error

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -33,10 +33,11 @@ class Player:
         recording: The recording, or its file.
         speed: See `ReplayAgent`.
         match: See `ReplayAgent`.
+        ignore: See `ReplayAgent`.
         redact: See `ReplayAgent`.
 
     Raises:
-        UsageError: The file cannot be read, or the speed is below zero.
+        UsageError: The file cannot be read, the speed is below zero, or a pointer is none.
     """
 
     def __init__(
@@ -45,22 +46,35 @@ class Player:
         *,
         speed: float = math.inf,
         match: Match | None = None,
+        ignore: Collection[str] = (),
         redact: Redact | None = None,
     ) -> None:
+        if isinstance(ignore, str) or not all(each.startswith("/") for each in ignore) or (ignore and match):
+            raise UsageError(f'ignore= takes JSON pointers, as in ["/context"], and no match= beside; not {ignore!r}')
         if not speed >= 0:
             raise UsageError(f"speed= takes 1 for the recorded pace, 2 for twice that, 0 for no pauses; not {speed!r}")
         self.recording: Recording = recording if isinstance(recording, Recording) else Recording.read(recording)
         """The recording."""
         self._speed, self._match, self._redact = speed or math.inf, match, redact
+        self._ignored = tuple(ignore)
         self._played: set[str] = set()
         self._inputs = _redacted_inputs(self.recording)
 
-    def answer(self, input: RunAgentInput, *, is_connecting: bool = False) -> AsyncIterator[WireEvent]:
+    @property
+    def unasked(self) -> list[Exchange]:
+        """The recorded requests that were not asked."""
+        return [each for each in self.recording.exchanges if each.request.request not in self._played]
+
+    def answer(
+        self, input: RunAgentInput, *, is_connecting: bool = False, url: str | None = None
+    ) -> AsyncIterator[WireEvent]:
         """Return the events that answer a request.
 
         Args:
             input: The input.
             is_connecting: Whether the thread is to be sent again.
+            url: The address of the agent that is asked; what another agent has answered counts only if the recording
+                does not know the address, such as that of a test server with another port.
 
         Raises:
             UnrecordedRequestError: The recording has no answer.
@@ -68,28 +82,34 @@ class Player:
         body = request_body(input).decode()
         given: dict[str, Any] = json.loads(body)
         asked: dict[str, Any] = json.loads(hidden_line(f'{{"input":{body}}}', self._redact))["input"]
-        exchange = self._find(input, asked, "connect" if is_connecting else "run")
+        exchange = self._find(input, asked, "connect" if is_connecting else "run", url)
         self._played.add(exchange.request.request)
         return self._play(exchange, _renamed(exchange.request.input, given))
 
-    def _find(self, input: RunAgentInput, asked: dict[str, Any], verb: str) -> Exchange:
+    def _find(self, input: RunAgentInput, asked: dict[str, Any], verb: str, url: str | None) -> Exchange:
         """Return the first answer that was not given yet, or else the last one that was."""
-        exchanges = [each for each in self.recording.exchanges if each.request.verb == verb]
+        own = [each for each in self.recording.exchanges if url is not None and each.request.agent.url == url]
+        exchanges = [each for each in own or self.recording.exchanges if each.request.verb == verb]
         candidates = [each for each in exchanges if each.request.base is None]
         if self._match is None:
-            wanted = question(asked)
+            wanted = question(asked, self._ignored)
             found = [each for each in candidates if self._question(each) == wanted]
         else:
             found = [each for each in candidates if self._match(each.input, input)]
         if not found:
-            error = no_answer(self.recording.path.name, question(asked), [self._question(each) for each in candidates])
+            error = no_answer(
+                self.recording.path.name,
+                question(asked, self._ignored),
+                [self._question(each) for each in candidates],
+                is_matched=self._match is not None,
+            )
             if lost := len(exchanges) - len(candidates):
                 error.add_note(f"Of its requests {lost} cannot be read: they refer to others that are not in the file.")
             raise error
         return next((each for each in found if each.request.request not in self._played), found[-1])
 
     def _question(self, exchange: Exchange) -> dict[str, Any]:
-        return question(self._inputs.get(exchange.request.request, exchange.request.input))
+        return question(self._inputs.get(exchange.request.request, exchange.request.input), self._ignored)
 
     async def _play(self, exchange: Exchange, ids: Mapping[str, str]) -> AsyncIterator[WireEvent]:
         # A decoder, so that the events are what they were when they came from the wire.

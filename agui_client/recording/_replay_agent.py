@@ -11,7 +11,7 @@ from agui_client._core.run.scope import AgentOptions, StateT
 from agui_client.recording._player import Player
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Collection
 
     from ag_ui.core import RunAgentInput
 
@@ -34,13 +34,15 @@ class ReplayAgent(AbstractAgent[StateT]):
         speed: The pace of the events: 1 as recorded, 10 ten times as fast; 0 or infinity without pauses.
         match: A function of a recorded input and the one that is asked now, in place of the comparison: returns whether
             the recorded answer fits. `match=lambda recorded, asked: True` gives the answers in order.
+        ignore: The JSON pointers of values of inputs that do not count in the comparison, as in ["/context"]; "*" is
+            each member or element.
         redact: The function that the recording was made with, so that questions can be compared.
         max_protocol_version: As the recorded agent had it.
         options: See `AgentOptions`.
 
     Raises:
         RecordingError: The file cannot be read.
-        UsageError: The speed is below zero.
+        UsageError: The speed is below zero, or a pointer is none.
     """
 
     def __init__(
@@ -49,12 +51,13 @@ class ReplayAgent(AbstractAgent[StateT]):
         *,
         speed: float = 0,
         match: Match | None = None,
+        ignore: Collection[str] = (),
         redact: Redact | None = None,
         max_protocol_version: str | None = None,
         **options: Unpack[AgentOptions[StateT]],
     ) -> None:
         super().__init__(**options)
-        self._player = Player(recording, speed=speed, match=match, redact=redact)
+        self._player = Player(recording, speed=speed, match=match, ignore=ignore, redact=redact)
         self._max_protocol_version = max_protocol_version
 
     @property

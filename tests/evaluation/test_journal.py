@@ -69,7 +69,7 @@ def test_ctrl_c_loses_no_conversation_that_is_finished(tmp_path: Path) -> None:
         assert program.wait(LIMIT) != 0
     with Program(*arguments, "go on") as program:
         out, _ = program.communicate(timeout=LIMIT)
-    assert out.splitlines()[0] == "7 of 8 conversations passed"
+    assert out.splitlines()[0] == "7 of 8 conversations passed; 3 of 8 from the journal"
     assert out.splitlines()[-1] == "asked 5, kept quick-3.jsonl"
 
 
@@ -93,3 +93,26 @@ def test_an_agent_that_cannot_be_reached_is_asked_again_and_then_named(tmp_path:
         later = evaluate_sync(HttpAgent(server.url), scenario, journal=journal, rerun_failed=True)
     assert later.passed
     assert json.loads(journal.read_text("utf-8").splitlines()[-1])["parsed"]["turns"][0]["text"] == "Hi!"
+
+
+def test_a_journal_answers_for_no_other_agent(tmp_path: Path) -> None:
+    journal, scenario = tmp_path / "trials.jsonl", Scenario(name="x", says=["Hi"])
+    with serve(FunctionAgent(_echo)) as one, serve_bytes(b"") as other:
+        first = evaluate_sync(HttpAgent(f"{one.url}?key=s3cret"), scenario, journal=journal)
+        assert "s3cret" not in journal.read_text("utf-8")
+        again = evaluate_sync(HttpAgent(one.url), scenario, journal=journal)
+        assert str(first).splitlines()[0] == "1 of 1 conversations passed"
+        assert str(again).splitlines()[0] == "1 of 1 conversations passed; 1 of 1 from the journal"
+        with pytest.raises(UsageError, match=f"the journal has x #1 of the agent {one.url}, and this one is"):
+            evaluate_sync(HttpAgent(other.url), scenario, repeat=2, journal=journal)
+        assert other.requests == []
+
+
+def test_another_judge_or_user_at_another_address_is_another_scenario(tmp_path: Path) -> None:
+    journal = tmp_path / "trials.jsonl"
+    with serve(ScriptedAgent(turn(text('{"passed": true, "reason": ""}')))) as judge:
+        scenario = Scenario(name="x", says=["Hi"], checks=[{"judge": "it is polite"}], judge=HttpAgent(judge.url))
+        assert evaluate_sync(FunctionAgent(_echo), scenario, journal=journal).passed
+    other = scenario.model_copy(update={"judge": HttpAgent("http://127.0.0.1:1/")})
+    with pytest.raises(UsageError, match="the journal has row x #1 with another prompt"):
+        evaluate_sync(FunctionAgent(_echo), other, journal=journal)

@@ -6,10 +6,14 @@ import os
 import re
 from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from ag_ui.core import Context
 
-from agui_client.recording import Recording
+from agui_client import HttpAgent, UsageError
+from agui_client.recording import Recording, ReplayAgent
+from agui_client.recording._cassettes import CassetteFixture
 from agui_client.testing import ScriptedAgent, Server, serve, text, tool_call, turn
 from support.programs import Program
 
@@ -154,3 +158,55 @@ def test_the_recording_of_a_test_that_fails_is_not_kept(project: Path) -> None:
     (project / "test_program.py").write_text(TESTS.replace("It is fine", "It is not"), "utf-8")
     assert "1 failed, 4 deselected" in run(project, "--agui-record=all", "-k", "weather")
     assert not [path for path in (project / "cassettes").rglob("*") if path.is_file()]
+
+
+def test_two_agents_that_are_asked_the_same_are_told_apart_by_their_addresses(tmp_path: Path) -> None:
+    path = tmp_path / "both.jsonl"
+
+    def asked(*urls: str) -> list[str]:
+        return [HttpAgent(url).run_agent_sync("Hi").text for url in urls]
+
+    with (
+        serve(ScriptedAgent(turn(text("one")))) as one,
+        serve(ScriptedAgent(turn(text("other")))) as other,
+        CassetteFixture(path, "record").inserted(),
+    ):
+        assert asked(one.url, other.url) == ["one", "other"]
+    with CassetteFixture(path, "replay").inserted():
+        assert asked(f"{other.url}?key=x", one.url, other.url) == ["other", "one", "other"]
+    # A test server has another port each time, so that an address that is not recorded takes the answers in order.
+    with CassetteFixture(path, "replay").inserted():
+        assert asked("http://127.0.0.1:1/", "http://127.0.0.1:1/") == ["one", "other"]
+
+
+def test_values_that_are_ignored_do_not_count_and_requests_that_nobody_asks_are_warned_of(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+
+    def ask(*prompts: str, now: str) -> list[str]:
+        agent = HttpAgent(url)
+        return [
+            agent.run_agent_sync(prompt, context=[Context(description="now", value=now)]).text for prompt in prompts
+        ]
+
+    with serve(ScriptedAgent(turn(text("Hello.")))) as server, CassetteFixture(path, "record").inserted():
+        url = server.url
+        ask("Hi", "Bye", now="Monday")
+    with CassetteFixture(path, "replay", ignore=["/context"]).inserted():
+        assert ask("Hi", "Bye", now="Friday") == ["Hello."] * 2
+    pointed: list[tuple[dict[str, Any], str]] = [
+        ({}, r'record it anew, or give ignore=\["/context"\]\n'),
+        ({"ignore": ["/state"]}, r'record it anew, or give ignore=\["/context"\]\n'),
+        ({"match": lambda recorded, asked: False}, "; record it anew\n"),
+    ]
+    for options, advice in pointed:
+        with pytest.raises(UsageError, match=advice), CassetteFixture(path, "replay", **options).inserted():
+            ask("Hi", now="Friday")
+    with (
+        pytest.warns(UserWarning, match="the test no longer asks 1 of the 2 requests in"),
+        CassetteFixture(path, "replay").inserted(),
+    ):
+        ask("Hi", now="Monday")
+    with pytest.warns(UserWarning, match="asks nothing of the recording"), CassetteFixture(path, "replay").inserted():
+        pass
+    with pytest.raises(UsageError, match="ignore= takes JSON pointers"):
+        ReplayAgent(path, ignore=["context"])
