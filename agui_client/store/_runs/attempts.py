@@ -18,7 +18,7 @@ from agui_client._core.verbs.sse import frame_of
 from agui_client.store._runs.remote_runs import MESSAGES
 from agui_client.store._runs.run_log import interrupts_in, status_after
 from agui_client.store._sql.run_rows import EventGroup
-from agui_client.store._sql.runs import Claim, RunDatabase, RunLostError
+from agui_client.store._sql.runs import ClaimedRun, RunDatabase, RunLostError
 
 if TYPE_CHECKING:
     from ag_ui.core import Event, RunAgentInput
@@ -55,7 +55,7 @@ class RunAttempt:
     def __init__(
         self,
         database: RunDatabase,
-        claim: Claim,
+        claim: ClaimedRun,
         run: ServerRun,
         go_back: Callable[[], int] | None = None,
         *,

@@ -59,7 +59,7 @@ from agui_client.store._runs.remote_runs import Rebuild, RemoteRuns, go_back
 from agui_client.store._runs.run_log import STOPPED, LogPhase, RunLog
 from agui_client.store._runs.server_run import ServerRun
 from agui_client.store._sql.run_rows import StoredRun
-from agui_client.store._sql.runs import Claim, RunDatabase
+from agui_client.store._sql.runs import ClaimedRun, RunDatabase
 
 if TYPE_CHECKING:
     from agui_client._core.plugs import AttemptSpan
@@ -227,7 +227,7 @@ class DatabaseKeeper:
                 _logger.exception("the runs of ended processes cannot be taken over")
             await asyncio.sleep(_BEAT)
 
-    def _check(self, before: Mapping[str, RunAttempt], mine: Mapping[Claim, bool]) -> None:
+    def _check(self, before: Mapping[str, RunAttempt], mine: Mapping[ClaimedRun, bool]) -> None:
         """Stop the runs that are to be stopped, and give up those that another process has taken over.
 
         Args:
@@ -252,7 +252,7 @@ class DatabaseKeeper:
         run.is_taken_over, run.ends_with = True, _last_of(row, log)
         run.was_accepted = row.attempt > 1
         self._registry.add(run)
-        claim, back = Claim(row.row_id, row.attempt), partial(go_back, log, row, cut)
+        claim, back = ClaimedRun(row.row_id, row.attempt), partial(go_back, log, row, cut)
         span = _span_of(claim, run)
         self._start(RunAttempt(self._database, claim, run, back, has_begun=row.has_begun, span=span))
 
@@ -297,7 +297,7 @@ class DatabaseKeeper:
         """
         if run.stored_request is None:
             raise UsageError("a run in a database needs an agent with a name: runs.add(name, agent), runs.start(name)")
-        claim = Claim(row_id_of(run.log.key), 1)
+        claim = ClaimedRun(row_id_of(run.log.key), 1)
         if run.stored_request.agent not in self._agents:
             await self._database.add(claim.row_id, run.log.key, run.stored_request, is_left=True)
             return await self._begun_elsewhere(claim.row_id, run.stored_request.agent)
@@ -432,7 +432,7 @@ class DatabaseKeeper:
         return task
 
 
-def _span_of(claim: Claim, run: ServerRun) -> AttemptSpan | None:
+def _span_of(claim: ClaimedRun, run: ServerRun) -> AttemptSpan | None:
     """Begin the span of an attempt at a run; what is stored with the run names that of the first one."""
     key, request, span = run.log.key, run.stored_request, None
     for begin in ATTEMPT_SPANS if request is not None else ():

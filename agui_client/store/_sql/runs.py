@@ -69,7 +69,7 @@ class RunLostError(AGUIError):
     """Another process has taken the run over, or its lease has passed; this one must not go on."""
 
 
-class Claim(NamedTuple):
+class ClaimedRun(NamedTuple):
     """A run that this process carries out, and the attempt."""
 
     row_id: str
@@ -81,7 +81,7 @@ class Claim(NamedTuple):
 class GoingOn(NamedTuple):
     """The runs that are going on, of this process and of none, as they are committed."""
 
-    mine: Mapping[Claim, bool]
+    mine: Mapping[ClaimedRun, bool]
     """The runs that the process has, each with whether it is to be stopped."""
     row_ids: Collection[str]
     """The ids of the rows of all of them."""
@@ -151,7 +151,7 @@ class RunDatabase:
         """
         asked = {"of_process": self.lease.process_id, "of_agents": [*agents]}
         rows = await self._read(lambda db: db.execute(self._select_going_on, asked).all())
-        mine = {Claim(row[0], row[2]): bool(row[3]) for row in rows if row[1] == self.lease.process_id}
+        mine = {ClaimedRun(row[0], row[2]): bool(row[3]) for row in rows if row[1] == self.lease.process_id}
         return GoingOn(mine, [row[0] for row in rows])
 
     async def take_over(self, agents: Collection[str], own: Collection[str]) -> list[StoredRun]:
@@ -182,7 +182,7 @@ class RunDatabase:
                 measure("agui.store.take_overs", attributes=_TAKEN)
         return [run for _, run in taken]
 
-    async def release(self, claim: Claim) -> None:
+    async def release(self, claim: ClaimedRun) -> None:
         """Leave a run to any process that has its agent, at once."""
         mine = {"of_row": claim.row_id, "of_attempt": claim.attempt, "of_process": self.lease.process_id}
         await self._write(lambda db: db.execute(_CHANGE, {**mine, "process_id": ""}), is_stepwise=True)
@@ -261,7 +261,7 @@ class RunDatabase:
         # An answer that was given before takes the row back with it.
         return await self._write(insert, is_stepwise=not resume)
 
-    async def withdraw(self, claim: Claim) -> bool:
+    async def withdraw(self, claim: ClaimedRun) -> bool:
         """Remove a run that this process carries out; return False if another process has taken it over."""
         mine = {"of_row": claim.row_id, "of_attempt": claim.attempt, "of_process": self.lease.process_id}
 
@@ -302,7 +302,7 @@ class RunDatabase:
 
     async def store(
         self,
-        claim: Claim,
+        claim: ClaimedRun,
         group: EventGroup | None,
         values: Mapping[str, Any],
         answers: RunKey | None = None,
@@ -330,7 +330,7 @@ class RunDatabase:
 
     async def storing(
         self,
-        claim: Claim,
+        claim: ClaimedRun,
         group: EventGroup | None,
         values: Mapping[str, Any],
         answers: RunKey | None = None,
