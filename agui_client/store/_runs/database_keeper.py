@@ -55,7 +55,7 @@ from agui_client._serving.stopping import STOP_WITHIN
 from agui_client.errors import RunInProgressError, UsageError
 from agui_client.store._runs.attempts import RunAttempt
 from agui_client.store._runs.on_waiting import WaitingFunction, notify
-from agui_client.store._runs.remote_runs import Rebuild, RemoteRuns, go_back
+from agui_client.store._runs.remote_runs import OtherRuns, Rebuild, go_back
 from agui_client.store._runs.run_log import STOPPED, LogPhase, RunLog
 from agui_client.store._runs.server_run import ServerRun
 from agui_client.store._sql.run_rows import StoredRun
@@ -63,7 +63,7 @@ from agui_client.store._sql.runs import ClaimedRun, RunDatabase
 
 if TYPE_CHECKING:
     from agui_client._core.plugs import AttemptSpan
-    from agui_client.store._runs.run_registry import RunRegistry
+    from agui_client.store._runs.run_registry import ActiveRuns
 
 T = TypeVar("T")
 
@@ -103,7 +103,7 @@ class DatabaseKeeper:
     def __init__(
         self,
         database: RunDatabase,
-        registry: RunRegistry,
+        registry: ActiveRuns,
         agents: Collection[str],
         rebuild: Rebuild,
         on_waiting: Sequence[WaitingFunction],
@@ -112,7 +112,7 @@ class DatabaseKeeper:
         self._registry, self._agents, self._rebuild = registry, agents, rebuild
         self._on_waiting, self._keep = on_waiting, keep
         self._database = database
-        self._remote_runs = RemoteRuns(self._database, registry, rebuild, self._spawn)
+        self._remote_runs = OtherRuns(self._database, registry, rebuild, self._spawn)
         self._own: dict[str, RunAttempt] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._notifying: set[asyncio.Task[Any]] = set()

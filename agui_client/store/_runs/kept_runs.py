@@ -34,7 +34,7 @@ from agui_client.store._runs.memory_keeper import MemoryKeeper
 from agui_client.store._runs.on_waiting import WaitingFunction
 from agui_client.store._runs.program_runs import NamedOpener
 from agui_client.store._runs.run_log import RunLog
-from agui_client.store._runs.run_registry import RunRegistry
+from agui_client.store._runs.run_registry import ActiveRuns
 from agui_client.store._runs.server_run import ServerRun
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ class KeptRuns:
         self._answer_within, self._is_watching = bounds.answer_within, False
         self._is_closed = False
         keep = bounds.keep if bounds.keep is not None else _KEEP if database is None else _KEEP_STORED
-        self._registry = RunRegistry(keep if database is None else min(keep, _KEEP_REMOTE), bounds.max_bytes)
+        self._registry = ActiveRuns(keep if database is None else min(keep, _KEEP_REMOTE), bounds.max_bytes)
         self.keeper: RunKeeper
         """Begins, finds and ends the runs."""
         if database is None:

@@ -19,7 +19,7 @@ from agui_client.store._runs.on_waiting import WaitingFunction, notify
 if TYPE_CHECKING:
     from agui_client._core.agent.run_records import RunFilter, RunInfo, RunKey
     from agui_client.store._runs.run_log import RunLog
-    from agui_client.store._runs.run_registry import RunRegistry
+    from agui_client.store._runs.run_registry import ActiveRuns
     from agui_client.store._runs.server_run import ServerRun
 
 
@@ -36,7 +36,7 @@ class MemoryKeeper:
     is_open = True
     """Whether the runs are in use."""
 
-    def __init__(self, registry: RunRegistry, on_waiting: Sequence[WaitingFunction]) -> None:
+    def __init__(self, registry: ActiveRuns, on_waiting: Sequence[WaitingFunction]) -> None:
         self._registry, self._on_waiting = registry, on_waiting
 
     def check_name(self, name: str) -> None:

@@ -22,7 +22,7 @@ from agui_client.store._runs.server_run import ServerRun
 
 if TYPE_CHECKING:
     from agui_client._serving.caller_input import ResumedRun
-    from agui_client.store._runs.run_registry import RunRegistry
+    from agui_client.store._runs.run_registry import ActiveRuns
     from agui_client.store._sql.run_rows import EventGroup, StoredRun
     from agui_client.store._sql.runs import RunDatabase
 
@@ -87,7 +87,7 @@ class RemoteRun(ServerRun):
             log.extend(group.frames[log.end.position - position :], is_end=group.is_end)
 
 
-class RemoteRuns:
+class OtherRuns:
     """The runs of a database, as this process sees them.
 
     Args:
@@ -100,7 +100,7 @@ class RemoteRuns:
     def __init__(
         self,
         database: RunDatabase,
-        registry: RunRegistry,
+        registry: ActiveRuns,
         rebuild: Rebuild,
         spawn: Callable[[Coroutine[Any, Any, None]], object],
     ) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from agui_client.store._runs.server_run import ServerRun
 
 
-class RunRegistry:
+class ActiveRuns:
     """The kept runs of a process, by their identities and by their threads.
 
     Args:

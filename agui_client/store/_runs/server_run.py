@@ -3,7 +3,7 @@
 To change
 
 - what becomes of a run without callers: `ServerRun` here carries it out, `RunLog` in `store/_runs/run_log.py` has its
-  events and its phases, `RunRegistry` in `store/_runs/run_registry.py` says how long it is kept
+  events and its phases, `ActiveRuns` in `store/_runs/run_registry.py` says how long it is kept
 """
 
 from __future__ import annotations

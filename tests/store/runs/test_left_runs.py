@@ -20,7 +20,7 @@ from agui_client import Approve, UsageError
 from agui_client.asgi import ASGITransport, agent_app
 from agui_client.store import RunInfo, RunStatus, Store, WaitingRun
 from agui_client.store._runs import database_keeper
-from agui_client.store._runs.remote_runs import RemoteRuns
+from agui_client.store._runs.remote_runs import OtherRuns
 from agui_client.store._runs.server_run import ServerRun
 from agui_client.testing import Gate, ScriptedAgent, interrupt, text, turn
 from support.durable_servers import Servers, page, read_until
@@ -108,9 +108,9 @@ async def test_a_run_without_a_process_that_has_its_agent_is_queued_and_a_stop_t
 async def test_an_answer_that_the_process_with_the_agent_refuses_is_an_error_and_may_be_given_again(
     database_url: str, monkeypatch: pytest.MonkeyPatch, is_seen: bool
 ) -> None:
-    seen, get = anyio.Event(), RemoteRuns.get
+    seen, get = anyio.Event(), OtherRuns.get
 
-    async def get_and_tell(runs: RemoteRuns, row_id: str) -> ServerRun | None:
+    async def get_and_tell(runs: OtherRuns, row_id: str) -> ServerRun | None:
         run = await get(runs, row_id)
         if run is not None and run.log.key.run_id != "r":
             seen.set()
@@ -125,7 +125,7 @@ async def test_an_answer_that_the_process_with_the_agent_refuses_is_an_error_and
             raise UsageError(f"thread {thread_id!r} is closed today")
         yield asking()
 
-    monkeypatch.setattr(RemoteRuns, "get", get_and_tell)
+    monkeypatch.setattr(OtherRuns, "get", get_and_tell)
     await wait_in_database(database_url)
     refusing = Store(database_url)
     refusing.runs.add("helper", refuse)
