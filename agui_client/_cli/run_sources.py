@@ -88,12 +88,12 @@ class StoredRuns:
         return FunctionAgent(events, thread_id=info.thread_id)
 
 
-KeptRuns: TypeAlias = ServedRuns | StoredRuns
+RunService: TypeAlias = ServedRuns | StoredRuns
 """Runs that are kept somewhere."""
 
 
 @asynccontextmanager
-async def _opened(url: str, **about: Any) -> AsyncGenerator[KeptRuns]:
+async def _opened(url: str, **about: Any) -> AsyncGenerator[RunService]:
     """Open the runs of an address or a database, as a block.
 
     Raises:
@@ -112,7 +112,7 @@ async def _opened(url: str, **about: Any) -> AsyncGenerator[KeptRuns]:
         yield StoredRuns(store.runs)
 
 
-async def _listed(kept: KeptRuns, limit: int) -> list[RunInfo]:
+async def _listed(kept: RunService, limit: int) -> list[RunInfo]:
     """Return descriptions of runs, those that began last first."""
     found: list[RunInfo] = []
     while some := await kept.runs.list(limit=min(limit - len(found), _PAGE), after=found[-1] if found else None):
@@ -122,7 +122,7 @@ async def _listed(kept: KeptRuns, limit: int) -> list[RunInfo]:
     return found
 
 
-async def _found(kept: KeptRuns, run_id: str, thread_id: str | None) -> RunInfo:
+async def _found(kept: RunService, run_id: str, thread_id: str | None) -> RunInfo:
     """Return the description of a run.
 
     Raises:
@@ -135,7 +135,7 @@ async def _found(kept: KeptRuns, run_id: str, thread_id: str | None) -> RunInfo:
         raise click.UsageError(f"no run {run_id} is kept there; agui runs list shows those that are") from error
 
 
-async def _follow(kept: KeptRuns, info: RunInfo) -> int:
+async def _follow(kept: RunService, info: RunInfo) -> int:
     """Show a run from its beginning to its end, and return the exit code."""
     view = PlainView(answers=sys.stdout, notes=sys.stderr)
     WarningLines(view.note).install()

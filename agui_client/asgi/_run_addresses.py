@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from agui_client._serving.caller_input import ResumedRun
     from agui_client.asgi._app import AgentApp
     from agui_client.store import Runs
-    from agui_client.store._runs.kept_runs import KeptRuns
+    from agui_client.store._runs.kept_runs import RunService
     from agui_client.store._runs.run_log import RunLog
     from agui_client.store._runs.server_run import Enter, Reenter, ServerRun
 
@@ -397,7 +397,7 @@ def _missing(what: str) -> Generator[None]:
 
 
 async def _chunks(
-    kept: KeptRuns, run: ServerRun, place: Place | None, theirs: Sequence[Message]
+    kept: RunService, run: ServerRun, place: Place | None, theirs: Sequence[Message]
 ) -> AsyncGenerator[bytes]:
     """Yield the frames of a run with their cursors, as many at once as are there, in whichever process it goes on.
 

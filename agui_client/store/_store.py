@@ -10,7 +10,7 @@ import anyio.to_thread
 
 from agui_client._serving.stopping import STOP_WITHIN
 from agui_client.errors import UsageError
-from agui_client.store._runs.kept_runs import KeptRuns, RunBounds
+from agui_client.store._runs.kept_runs import RunBounds, RunService
 from agui_client.store._runs.runs import Runs
 from agui_client.store._sql.times import StoreTimes
 from agui_client.store._threads.memory import MemoryStore
@@ -99,7 +99,7 @@ class Store:
             thread_store = store or MemoryStore()
         else:
             self._database, thread_store = _opened(store, times)
-        self._service, self._kept = Service(thread_store, lease, title), KeptRuns(self._database, bounds)
+        self._service, self._kept = Service(thread_store, lease, title), RunService(self._database, bounds)
         self.threads, self.runs = Threads(self._service), Runs(self._kept)
 
     async def ready(self, *, within: float = 2.0) -> bool:

@@ -11,7 +11,7 @@ writes of earlier attempts are rejected (fencing). A run that waits for a person
 
 To change
 
-- what becomes of a run whose process ends: `DatabaseKeeper` here takes it over, `go_back` in
+- what becomes of a run whose process ends: `DatabaseBackend` here takes it over, `go_back` in
   `store/_runs/remote_runs.py` cuts its log, `EarlierAttempts` in `store/_runs/earlier_attempts.py` has followers go on
   in the next attempt, `RunAttempt` in `store/_runs/attempts.py` stores events and chooses the checkpoints; of a run in
   a stored thread, `call_of` in `store/_threads/entries.py` reads the place off the thread's log, and `ResumedRun` in
@@ -88,7 +88,7 @@ def row_id_of(key: RunKey) -> str:
     return hashlib.sha256(json.dumps(key).encode()).hexdigest()[:40]
 
 
-class DatabaseKeeper:
+class DatabaseBackend:
     """The runs of a database, as far as this process carries them out or follows them.
 
     Args:

@@ -30,7 +30,7 @@ from agui_client.errors import (
     RunNotFoundError,
     UsageError,
 )
-from agui_client.store._runs.memory_keeper import MemoryKeeper
+from agui_client.store._runs.memory_keeper import MemoryBackend
 from agui_client.store._runs.on_waiting import WaitingFunction
 from agui_client.store._runs.program_runs import NamedOpener
 from agui_client.store._runs.run_log import RunLog
@@ -44,12 +44,12 @@ if TYPE_CHECKING:
     from agui_client._core.tools.interrupts import Resume
     from agui_client._core.verbs.async_run import AgentRun
     from agui_client._serving.caller_input import ResumedRun
-    from agui_client.store._runs.database_keeper import DatabaseKeeper
+    from agui_client.store._runs.database_keeper import DatabaseBackend
     from agui_client.store._runs.server_run import Enter, NamedAgent, Reenter
     from agui_client.store._sql.database import Database
     from agui_client.store._sql.run_rows import StoredRun
 
-    RunKeeper: TypeAlias = MemoryKeeper | DatabaseKeeper
+    RunKeeper: TypeAlias = MemoryBackend | DatabaseBackend
     """Begins, finds and ends runs, wherever they are kept: the two have the same methods."""
 
 K = TypeVar("K", bound=ServerRun)
@@ -104,7 +104,7 @@ class RunBounds(NamedTuple):
             raise UsageError(f"answer_within= is a number of seconds above zero or None, not {self.answer_within!r}")
 
 
-class KeptRuns:
+class RunService:
     """The runs behind a `Runs`.
 
     Args:
@@ -128,13 +128,13 @@ class KeptRuns:
         self.keeper: RunKeeper
         """Begins, finds and ends the runs."""
         if database is None:
-            self.keeper = MemoryKeeper(self._registry, self.on_waiting)
+            self.keeper = MemoryBackend(self._registry, self.on_waiting)
             return
-        from agui_client.store._runs.database_keeper import DatabaseKeeper
+        from agui_client.store._runs.database_keeper import DatabaseBackend
         from agui_client.store._sql.runs import RunDatabase
 
         tables = RunDatabase(database)
-        self.keeper = DatabaseKeeper(tables, self._registry, self.named, self._rebuilt, self.on_waiting, keep)
+        self.keeper = DatabaseBackend(tables, self._registry, self.named, self._rebuilt, self.on_waiting, keep)
 
     @property
     def is_closed(self) -> bool:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from agui_client.store._runs.server_run import ServerRun
 
 
-class MemoryKeeper:
+class MemoryBackend:
     """Keeps runs in this process.
 
     Args:

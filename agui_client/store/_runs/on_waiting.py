@@ -2,7 +2,7 @@
 
 To change
 
-- who is told of runs that wait for a person: `notify` here; with a database, `DatabaseKeeper` calls it again for runs
+- who is told of runs that wait for a person: `notify` here; with a database, `DatabaseBackend` calls it again for runs
   that `pop_unnotified` in `store/_sql/runs.py` finds
 """
 

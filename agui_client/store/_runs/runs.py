@@ -29,7 +29,7 @@ from agui_client._core.protocol.schema import is_a
 from agui_client._core.run.options import RunOptions, lists_keywords
 from agui_client._core.verbs.sse import event_of
 from agui_client.errors import UsageError
-from agui_client.store._runs.kept_runs import KeptRuns
+from agui_client.store._runs.kept_runs import RunService
 from agui_client.store._runs.program_runs import AgentSource, NamedOpener, ProgramRun, input_of, opener_of
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Runs:
     and agents with names: `add`, and `name=` of `agent_app`.
     """
 
-    def __init__(self, kept: KeptRuns) -> None:
+    def __init__(self, kept: RunService) -> None:
         self._kept = kept
 
     @lists_keywords(RunOptions)
@@ -312,6 +312,6 @@ class Runs:
         return function
 
 
-def kept_by(runs: Runs) -> KeptRuns:
+def kept_by(runs: Runs) -> RunService:
     """Return what other parts of the package use of runs."""
     return runs._kept  # pyright: ignore[reportPrivateUsage] # private to programs

@@ -21,8 +21,8 @@ from agui_client._core.tools.interrupts import is_expired
 from agui_client.asgi import AgentApp, ASGITransport, ServedRequest, agent_app
 from agui_client.store import MemoryStore, OpenThread, RunStatus, Store, ThreadInfo
 from agui_client.store._runs import database_keeper
-from agui_client.store._runs.database_keeper import DatabaseKeeper
-from agui_client.store._runs.memory_keeper import MemoryKeeper
+from agui_client.store._runs.database_keeper import DatabaseBackend
+from agui_client.store._runs.memory_keeper import MemoryBackend
 from agui_client.store._sql.database import url_of
 from agui_client.store._sql.tables import GROUP, RUN
 from agui_client.testing import Gate, ScriptedAgent, interrupt, text, tool_call, turn
@@ -208,7 +208,7 @@ async def test_an_answer_that_comes_too_late_is_refused_before_anybody_has_looke
     async def overdue(self: object, seconds: float) -> list[RunKey]:
         return []
 
-    for keeper in (MemoryKeeper, DatabaseKeeper):
+    for keeper in (MemoryBackend, DatabaseBackend):
         monkeypatch.setattr(keeper, "overdue", overdue)
     store = Store(runs_url, answer_within=0.01)
     asking_agent = ScriptedAgent(turn(interrupt("Proceed?", interrupt_id="i")), turn(text("Done.")))
