@@ -22,7 +22,7 @@ from agui_client.asgi import agent_app
 from agui_client.store import Store
 from agui_client.store._sql import versions
 from agui_client.store._sql.database import Database, url_of
-from agui_client.store._sql.runs import RunDatabase, RunLostError
+from agui_client.store._sql.runs import ClaimedRun, RunDatabase, RunLostError
 from agui_client.store._sql.times import StoreTimes
 from agui_client.testing import Gate, ScriptedAgent, text, tool_call, turn
 from support import frozen_tables
@@ -390,6 +390,26 @@ async def test_a_run_that_is_lost_while_its_process_leaves_it_is_no_unknown_fail
         await anyio.wait_all_tasks_blocked()
     gc.collect()
     assert [each.message for each in caplog.records] == []
+
+
+async def test_who_has_lost_a_run_changes_nothing_of_its_row(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'runs.db'}"
+    async with with_agent(url) as store:
+        await store.runs.start("helper", "Hi")
+        async for _ in store.runs.follow((await store.runs.list())[0].run_id):
+            """Until it has ended."""
+    change(url, "update agui_runs set status = 'running', process_id = 'other', attempt = 2")
+    [row_id] = read(url, "select row_id from agui_runs")
+    database = Database(url)
+    runs = RunDatabase(database)
+    await runs.open()
+    for process_id, attempt in (("other", 1), (runs.lease.process_id, 2), (runs.lease.process_id, 1)):
+        change(url, f"update agui_runs set process_id = '{process_id}', attempt = {attempt + (process_id != 'other')}")
+        with pytest.raises(RunLostError):
+            await runs.store(ClaimedRun(row_id, attempt), None, {"event_count": 99})
+        assert not await runs.withdraw(ClaimedRun(row_id, attempt))
+    assert 99 not in read(url, "select event_count from agui_runs")
+    database.close()
 
 
 @tool
