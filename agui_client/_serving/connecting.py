@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ag_ui.core import (
+    PROTOCOL_VERSION,
     Event,
     MessagesSnapshotEvent,
     RunErrorEvent,
@@ -136,6 +137,8 @@ async def replayed_events(
             async for event in run:
                 if isinstance(event, RunErrorEvent | SubagentErrorEvent):
                     yield reported_error(event, run, expose_errors=expose_errors)
+                elif isinstance(event, RunStartedEvent):
+                    yield event.model_copy(update={"protocol_version": PROTOCOL_VERSION})
                 else:
                     yield event
         if run.partial.aborted and (error := stopped_with()) is not None:

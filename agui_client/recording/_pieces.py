@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agui_client._core.ground.secrets import (
     NAME_HINTS,
@@ -225,7 +225,9 @@ class AnswerWriter:
     def _text(self, event: WireEvent) -> _Text:
         """Return the text that an event has a piece of, or is the end of."""
         if isinstance(event, UnrecognizedEvent):
-            family, members, names = _family(event.type), event.data, WIRE_NAMES
+            # Not validated yet: an id may be any JSON.
+            family, names = _family(event.type), WIRE_NAMES
+            members = {name: _as_key(event.data.get(name)) for name in names}
         else:
             family, members, names = _family_of(type(event)), event.__dict__, _FIELDS
         item_id, owner = members.get(names[0]) or members.get(names[1]), members.get(names[2])
@@ -253,6 +255,10 @@ class AnswerWriter:
 WIRE_NAMES = ("toolCallId", "messageId", "subagentRunId")
 """The members that name the item of a piece, where an event is JSON; `_FIELDS` has those of classes."""
 _FIELDS = ("tool_call_id", "message_id", "subagent_run_id")
+
+
+def _as_key(value: Any) -> str | None:
+    return value if value is None or isinstance(value, str) else repr(value)
 
 
 def _family(event_type: str) -> str:

@@ -61,8 +61,9 @@ class ItemOwners:
     """
 
     def __init__(self, messages: Iterable[Message] = ()) -> None:
-        self.by_kind: tuple[dict[str, str | None], ...] = ({}, {}, {}, {}, {})
-        """The owners by the ids of the items, for each kind of item."""
+        thoughts: dict[str, str | None] = {}
+        self.by_kind: tuple[dict[str, str | None], ...] = ({}, thoughts, thoughts, {}, {})
+        """The owners by the ids of the items, for each kind of item; a span has that of the message with its id."""
         self.answered: set[str] = set()
         """The ids of calls that have their result."""
         self.announced: Counter[str] = Counter()

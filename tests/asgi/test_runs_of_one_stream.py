@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 
 import pytest
 from ag_ui.core import (
+    PROTOCOL_VERSION,
     AssistantMessage,
     CustomEvent,
     Event,
@@ -28,7 +29,7 @@ from ag_ui.core import (
     UserMessage,
 )
 
-from agui_client import FunctionAgent, HttpAgent, tool
+from agui_client import AbstractAgent, FunctionAgent, HttpAgent, tool
 from agui_client.asgi import agent_app
 
 pytestmark = pytest.mark.anyio
@@ -49,7 +50,7 @@ async def _tries_twice(input: RunAgentInput) -> AsyncIterator[Event]:
     yield RunFinishedEvent(thread_id=input.thread_id, run_id=input.run_id)
 
 
-@pytest.mark.requirement("LIFE-5", "STREAM-1", "LIFE-16", "SUB-7")
+@pytest.mark.requirement("LIFE-5", "STREAM-1", "LIFE-16", "SUB-7", "SET-27")
 async def test_what_a_failed_run_left_open_is_ended_before_the_next_run_of_the_stream_begins() -> None:
     app = agent_app(FunctionAgent(_tries_twice))
     events: list[Event] = []
@@ -149,3 +150,47 @@ async def test_a_subagent_that_comes_back_after_a_tool_of_the_server_is_announce
     async with HttpAgent("http://app.test/", app=app, strict=True).stream("Hi") as run:
         announced = [event.subagent_run_id async for event in run if isinstance(event, SubagentStartedEvent)]
     assert announced == ["helper", "helper~2"]
+
+
+async def _speaks_another_version(input: RunAgentInput) -> AsyncIterator[Event]:
+    yield RunStartedEvent(thread_id=input.thread_id, run_id=input.run_id, protocol_version="0.9")
+    yield RunFinishedEvent(thread_id=input.thread_id, run_id=input.run_id)
+
+
+class _SendsAgain(AbstractAgent):
+    """An agent that sends a thread of two runs again."""
+
+    async def run(self, input: RunAgentInput) -> AsyncGenerator[Event]:
+        async for event in _speaks_another_version(input):
+            yield event
+
+    async def connect(self, input: RunAgentInput) -> AsyncGenerator[Event]:
+        for _ in range(2):
+            async for event in self.run(input):
+                yield event
+
+
+@pytest.mark.requirement("VER-3", "SET-21")
+@pytest.mark.parametrize("declared", ["0.9", None])
+async def test_the_version_of_what_is_served_is_this_packages_own(declared: str | None) -> None:
+    async def run(input: RunAgentInput) -> AsyncIterator[Event]:
+        async for event in _speaks_another_version(input):
+            yield event.model_copy(update={"protocol_version": declared}) if event.type == "RUN_STARTED" else event
+
+    caller = HttpAgent("http://app.test/", app=agent_app(FunctionAgent(run)))
+    async with caller.stream("Hi") as served:
+        versions = [each.protocol_version async for each in served if isinstance(each, RunStartedEvent)]
+    assert versions == [PROTOCOL_VERSION]
+
+
+@pytest.mark.requirement("VER-3", "SET-21")
+async def test_the_version_of_a_thread_that_is_sent_again_is_this_packages_own() -> None:
+    caller = HttpAgent("http://app.test/", app=agent_app(_SendsAgain()), connect_url="connect")
+    seen: list[str | None] = []
+
+    @caller.on(RunStartedEvent)
+    def _see(event: RunStartedEvent) -> None:
+        seen.append(event.protocol_version)
+
+    await caller.connect_agent()
+    assert seen == [PROTOCOL_VERSION] * 2

@@ -187,6 +187,15 @@ def null_is_dropped(ended: Ended) -> None:
     assert ended.warned == [("PROC-17", "/timestamp")]
 
 
+@case(
+    "an `outcome` without its `type`, or with one that is no text", body(START, *SAID, FINISH[:-1] + ', "outcome": {}}')
+)
+def union_without_its_discriminator(ended: Ended) -> None:
+    kept(ended, InvalidEventError)
+    assert isinstance(ended.error, InvalidEventError)
+    assert (ended.error.rule, ended.error.path) == ("PROC-6", "/outcome")
+
+
 @case("one frame of broken JSON", body(START, *SAID, '{"type": "RAW", }', FINISH))
 def broken_json(ended: Ended) -> None:
     kept(ended, DecodeError)

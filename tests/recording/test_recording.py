@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 
 from agui_client import (
     AbstractAgent,
+    AGUIError,
     Cancel,
     FunctionAgent,
     HttpAgent,
@@ -97,6 +98,26 @@ def test_events_are_recorded_as_the_server_sent_them(tmp_path: Path) -> None:
     assert [line.event for line in exchange.events] == sent
     assert exchange.outcome is not None
     assert {warning.rule for warning in exchange.outcome.warnings} >= {"VER-10", "PROC-7"}
+
+
+@pytest.mark.parametrize("member", ["messageId", "toolCallId", "subagentRunId", "delta", "runId"])
+@pytest.mark.parametrize("value", [{"a": [1]}, [1], 1, None])
+@pytest.mark.parametrize("kind", ["TEXT_MESSAGE_CHUNK", "TOOL_CALL_ARGS", "TEXT_MESSAGE_END", "NEWS"])
+def test_an_event_with_anything_in_place_of_an_id_is_recorded_as_everything_around_it(
+    kind: str, member: str, value: Any, tmp_path: Path
+) -> None:
+    run: dict[str, Any] = {"threadId": "t", "runId": "r"}
+    said = {"type": "TEXT_MESSAGE_CHUNK", "messageId": "m", "delta": "Hi"}
+    broken = {"type": kind, "messageId": "m", "toolCallId": "c", "delta": "more", member: value}
+    sent = [{"type": "RUN_STARTED", **run}, said, broken, {"type": "RUN_FINISHED", **run}]
+    with (
+        serve_bytes(b"".join(f"data: {json.dumps(each)}\n\n".encode() for each in sent)) as server,
+        suppress(AGUIError),
+    ):
+        HttpAgent(server.url).use(record(tmp_path / "run.jsonl")).run_agent_sync("Hi")
+    lines = [json.loads(line) for line in (tmp_path / "run.jsonl").read_text("utf-8").splitlines()]
+    assert [each["event"] for each in lines if each["kind"] == "event"][:3] == sent[:3]
+    assert [each["kind"] for each in lines[-3:]] == ["end", "outcome", "call"]
 
 
 def test_tools_are_recorded_between_the_rounds_of_a_call(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What the specification leaves open and the design settles (section 7), in its order: SET."""
+"""What the specification leaves open and the design settles: SET."""
 
 from __future__ import annotations
 
@@ -93,6 +93,56 @@ SETTLED = (
     Requirement(
         "SET-18",
         "Half of a character, alone, becomes U+FFFD with a warning; two halves in two deltas are one character.",
+        "design",
+    ),
+    Requirement(
+        "SET-19",
+        "A call that a run names as pending is reported if a snapshot removed it, with a warning, and not executed.",
+        "design",
+    ),
+    Requirement(
+        "SET-20",
+        "The result of a call in another lane closes nothing there.",
+        "design",
+    ),
+    Requirement(
+        "SET-21",
+        "The protocolVersion of what is served is this package's own, never an echo.",
+        "design",
+    ),
+    Requirement(
+        "SET-22",
+        "An encrypted value has the owner of its item, and a span of reasoning that of the message with its id.",
+        "design",
+    ),
+    Requirement(
+        "SET-23",
+        "A union whose discriminator is missing or no string ends the run.",
+        "design",
+    ),
+    Requirement(
+        "SET-24",
+        "The same result of a call, word for word, is one message.",
+        "design",
+    ),
+    Requirement(
+        "SET-25",
+        "A START for a call with a result is the same call if all of it is the same, and otherwise another call.",
+        "design",
+    ),
+    Requirement(
+        "SET-26",
+        "Interrupts stay pending if the run that answered them fails, and may be answered again.",
+        "design",
+    ),
+    Requirement(
+        "SET-27",
+        "Several runs in one stream of an agent are one run for the callers of the server that serves it.",
+        "design",
+    ),
+    Requirement(
+        "SET-28",
+        "A number that is no JSON number after parsing is a decoding error.",
         "design",
     ),
 )

@@ -161,3 +161,17 @@ async def test_no_result_of_a_remote_member_is_a_placeholder_because_its_server_
     await team.run_agent("Go.")
     [(content, metadata, error)] = [(m.content, m.metadata, m.error) for m in team.messages if m.role == "tool"]
     assert (content, metadata, error) == ("5", None, None)
+
+
+@pytest.mark.requirement("SUB-3", "SET-22")
+async def test_a_span_of_reasoning_keeps_the_owner_of_its_message_in_each_call_of_a_member() -> None:
+    thought = [each for each in SENT if each["type"].startswith("REASONING_") and each.get("messageId") == "r"]
+    message, span = (
+        turn(*(_EVENT.validate_python(each) for each in thought if ("_MESSAGE_" in each["type"]) is is_message))
+        for is_message in (True, False)
+    )
+    team = SequentialAgent(agent("one", message, span), says("last", "L", "L"), strict=True)
+    events = [*of_members(await events_of(team)), *of_members(await events_of(team))]
+    of_thought = [each for each in events if each.get("messageId") == "one/r"]
+    assert [each["type"] for each in of_thought] == [each["type"] for each in (*thought[1:4], thought[0], thought[4])]
+    assert len({each["subagentRunId"] for each in of_thought}) == 1

@@ -339,7 +339,7 @@ async def test_a_snapshot_of_a_member_may_restate_a_tool_call_that_the_member_ha
     assert [(each.id, each.function.arguments) for each in calls] == [("one/c1", '{"n": 1}')]
 
 
-@pytest.mark.requirement("SUB-3")
+@pytest.mark.requirement("SUB-3", "SET-22")
 @pytest.mark.parametrize("speaks", [True, False], ids=["it speaks for the team", "another one speaks"])
 async def test_an_encrypted_value_has_the_owner_of_the_call_or_message_that_it_is_about(*, speaks: bool) -> None:
     one = agent(

@@ -153,6 +153,7 @@ class Loom:
             for owner, lane in list(self._lanes.items()):
                 id_field = "toolCallId" if lane.kind == "TOOL_CALL" else "messageId"
                 is_named = kind.startswith(lane.kind) and event.get(id_field) == lane.item
+                is_named = is_named and kind != "TOOL_CALL_RESULT"
                 if owner == event.get("subagentRunId") or is_named:
                     del self._lanes[owner]
 

@@ -155,6 +155,10 @@ class Conversation:
         """Return one tool call with its arguments as far as they have come; None when there is none with this id."""
         return self._reducer.tool_call(tool_call_id)
 
+    def removed_call(self, tool_call_id: str) -> ToolCall | None:
+        """Return a tool call that a snapshot of the last run has removed; None when there is none with this id."""
+        return self._reducer.removed_call(tool_call_id)
+
     def place_of_call(self, tool_call_id: str) -> tuple[Message, int] | None:
         """Return the message of the latest call of an id, and its number among those; None when there is none."""
         return self._reducer.place_of_call(tool_call_id)

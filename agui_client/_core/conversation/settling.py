@@ -59,6 +59,12 @@ def settle_conversation(
     conversation.ledger.report()
     asked_about = [each.tool_call_id for each in outcome.interrupts if each.tool_call_id is not None]
     waiting, answered = dict.fromkeys([*left, *asked_about]), conversation.answered_call_ids
+    for each in outcome.named_pending:
+        if each not in answered and conversation.tool_call(each) is None:
+            what = f"tool call {quoted(each)} is pending by the outcome of its run, and not among the messages"
+            warnings.add(
+                "TOOL-9", f"{what}: no function is called for it; keep it in snapshots until it has its result"
+            )
     known = [each.tool_call_id for each in conversation.ledger]
     unfinished = dict.fromkeys(outcome.unfinished_call_ids)
     for call_id in dict.fromkeys([*known, *waiting, *unfinished]):

@@ -260,6 +260,7 @@ def messages_snapshot(thread: Thread, event: core.MessagesSnapshotEvent) -> Chan
         incoming.pop(message_id, None)
     if thread.before_snapshot is not None:
         thread.before_snapshot = thread.messages()
+    calls_before = thread.calls.copy()
     _drop_what_is_missing(thread, incoming)
     new: list[core.Message] = []
     for message_id, message in incoming.items():
@@ -280,6 +281,7 @@ def messages_snapshot(thread: Thread, event: core.MessagesSnapshotEvent) -> Chan
     late = {each.id: each for each in new if each.role == "tool" and each.tool_call_id in calls} if calls else {}
     thread.extend([each for each in new if each.id not in late] if late else new)
     thread.insert_results([*late.values(), *moved])
+    thread.removed_calls |= {key: each for key, each in calls_before.items() if key not in thread.calls}
     return MESSAGES
 
 
@@ -477,6 +479,11 @@ class Reducer:
     def tool_call(self, tool_call_id: str) -> ToolCall | None:
         """Return one tool call with its arguments as far as they have come; None when there is none with this id."""
         call = self.thread.calls.get(tool_call_id)
+        return None if call is None else call.build()
+
+    def removed_call(self, tool_call_id: str) -> ToolCall | None:
+        """Return a tool call that a snapshot of the present run has removed; None when there is none with this id."""
+        call = self.thread.removed_calls.get(tool_call_id)
         return None if call is None else call.build()
 
     def place_of_call(self, tool_call_id: str) -> tuple[Message, int] | None:

@@ -270,6 +270,8 @@ class Thread:
         """The ids of the messages that the present run did not send as they are, which its snapshots keep, too."""
         self.rewritten: set[str] = set()
         """The ids of the messages that it sent other than they are stored: what it says of them is not stored."""
+        self.removed_calls: dict[str, CallSlot] = {}
+        """The tool calls that snapshots of the present run removed, by their ids; some may be there again."""
         self.dirty: set[MessageSlot] = set()
         """The messages that have changed since the last look."""
         # The results of the calls that are not the latest ones of their ids any more.
@@ -293,6 +295,7 @@ class Thread:
         """
         self.log, self.takes_marks = log, takes_marks
         self.budget.left = LARGEST
+        self.removed_calls.clear()
 
     def reset(self, messages: Iterable[Message]) -> None:
         """Store these messages instead of the present ones."""

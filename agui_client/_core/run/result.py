@@ -420,7 +420,8 @@ def pending_calls(run: Run) -> list[ToolCall]:
     """Return the calls without a result: those that the server named, or else those of the run (TOOL-9).
 
     Calls that an interrupt is about are the agent's, and left out. An interrupt need not name its call, or may name one
-    that only asks: so those of an interrupted run are the agent's if the application did not offer their tools.
+    that only asks: so those of an interrupted run are the agent's if the application did not offer their tools. A named
+    call counts even if a snapshot has removed it since, as a list that names calls is exact (SET-19).
     """
     outcome, conversation = run.outcome, run.conversation
     named = dict.fromkeys(outcome.named_pending or outcome.tool_call_ids)
@@ -429,7 +430,8 @@ def pending_calls(run: Run) -> list[ToolCall]:
     answered = conversation.answered_call_ids
     asked_about = {each.tool_call_id for each in outcome.interrupts}
     open_ids = [each for each in named if each not in answered and each not in asked_about]
-    found = [conversation.tool_call(each) for each in open_ids]
+    removed = conversation.removed_call if outcome.named_pending else conversation.tool_call
+    found = [conversation.tool_call(each) or removed(each) for each in open_ids]
     calls = [call for call in found if call is not None]
     if not outcome.interrupts:
         return calls

@@ -12,6 +12,7 @@ from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ag_ui.core import (
+    PROTOCOL_VERSION,
     CustomEvent,
     MessagesSnapshotEvent,
     RunAgentInput,
@@ -213,7 +214,8 @@ def beginning_of(run: AgentRun, first: Event | None = None) -> list[Event]:
             is none, as the run asks or ends before the agent is asked.
     """
     started = first if isinstance(first, RunStartedEvent) else RunStartedEvent(thread_id="", run_id="")
-    ids: dict[str, Any] = {"thread_id": run.thread_id, "run_id": run.run_id}
+    # The version of whoever produces the events that the caller reads (VER-3).
+    ids: dict[str, Any] = {"thread_id": run.thread_id, "run_id": run.run_id, "protocol_version": PROTOCOL_VERSION}
     if (request := run.call.request) is not None and request.left_branch is not None:
         ids["metadata"] = {**(started.metadata or {}), EXTENSION: {LEFT_BRANCH: request.left_branch}}
     started = started.model_copy(update=ids)

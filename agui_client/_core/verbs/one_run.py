@@ -102,6 +102,8 @@ class MergedRun:
             return "call" if event.subtype == "tool-call" else message, event.entity_id
         if isinstance(event, core.ToolCallResultEvent):
             return "text", event.message_id
+        if about == "phase":  # a span has the owner of the message with its id
+            about = "reasoning"
         return about, event.tool_call_id if about == "call" else event.message_id
 
     def _message(self, message: Message) -> Message:

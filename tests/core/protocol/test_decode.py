@@ -16,7 +16,7 @@ from agui_client._core.protocol.warnings import WarningLog
 SECRET = "s3cr3t"
 
 
-@pytest.mark.requirement("PROC-12", "SSE-12")
+@pytest.mark.requirement("PROC-12", "SSE-12", "SET-28")
 @pytest.mark.parametrize(
     ("frame", "said"),
     [

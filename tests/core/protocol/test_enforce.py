@@ -160,6 +160,21 @@ def test_an_unknown_member_in_an_optional_slot_takes_its_field() -> None:
     assert judged({**FINISHED, "outcome": {"type": "paused"}}) == (FINISHED, [("PROC-9", message, "/outcome")])
 
 
+@pytest.mark.requirement("PROC-6", "SET-23")
+@pytest.mark.parametrize("given", [{}, {"type": 5}, {"type": None}, {"type": ["success"]}])
+def test_a_member_of_a_union_without_its_discriminator_ends_the_run(given: dict[str, Any]) -> None:
+    result = {"type": "TOOL_CALL_RESULT", "messageId": "m", "toolCallId": "c"}
+    events = [
+        ("/outcome", {**FINISHED, "outcome": given}),
+        ("/messages/0/content/0", snapshot(user(given))),
+        ("/content/0/source", {**result, "content": [{"type": "image", "source": given}]}),
+    ]
+    for path, event in events:
+        with pytest.raises(InvalidEventError) as caught:
+            judged(event)
+        assert (caught.value.rule, caught.value.path) == ("PROC-6", path)
+
+
 @pytest.mark.requirement("PROC-9")
 def test_an_unknown_member_in_a_list_takes_itself() -> None:
     left, warnings = judged(snapshot(user(TEXT, {"type": "hologram", "beam": "x"}, IMAGE)))

@@ -466,14 +466,24 @@ def test_an_untagged_continuation_of_a_subagents_message_ends_the_parents_chunk_
 
 @pytest.mark.requirement("CHUNK-10")
 def test_an_explicit_event_with_the_id_under_assembly_ends_it_even_without_the_tag() -> None:
-    result: Wire = {"type": "TOOL_CALL_RESULT", "messageId": "m9", "toolCallId": "c1", "content": "a"}
-
     assert expand(text("m1", subagentRunId="s1"), content("m1", "a"))[1:] == [
         text_end("m1", subagentRunId="s1"),
         content("m1", "a"),
     ]
-    assert expand(tool("c1", "look", subagentRunId="s1"), result)[1:] == [tool_end("c1", subagentRunId="s1"), result]
     assert expand(text("x", subagentRunId="s1"), thought_start("x"))[1:] == [thought_start("x")]
+
+
+@pytest.mark.requirement("CHUNK-7", "CHUNK-12", "SET-20")
+def test_the_result_of_a_call_in_another_lane_closes_nothing_there() -> None:
+    result: Wire = {"type": "TOOL_CALL_RESULT", "messageId": "m9", "toolCallId": "c1", "content": "a"}
+    of_another = {**result, "subagentRunId": "s2"}
+    call, more = tool("c1", "look", "{", subagentRunId="s1"), tool("c1", None, "}", subagentRunId="s1")
+    rest = args("c1", "}", subagentRunId="s1")
+
+    assert expand(call, text("m1"), result, more)[3:] == [text_end("m1"), result, rest]
+    assert expand(call, of_another, more)[2:] == [of_another, rest]
+    assert expand(tool("c1", "look"), of_another, tool("c1", None, "}"))[1:] == [of_another, args("c1", "}")]
+    assert expand(tool("c1", "look"), result)[1:] == [tool_end("c1"), result]
 
 
 @pytest.mark.parametrize(

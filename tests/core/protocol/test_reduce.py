@@ -248,7 +248,7 @@ class TestToolCalls:
         assert wire(reducer)[1] == {"id": "r1", "role": "tool", "toolCallId": "c1", "content": "found"}
         assert warned(reducer) == []
 
-    @pytest.mark.requirement("TOOL-5")
+    @pytest.mark.requirement("TOOL-5", "SET-24")
     def test_the_same_result_that_comes_twice_word_for_word_is_one_message(self) -> None:
         reducer = reduced(call("c1", "m1"), result("r1", "c1"), start("m2"), result("r2", "c1", metadata={"a": 1}))
         assert wire(reducer)[1:] == [

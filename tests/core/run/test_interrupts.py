@@ -150,7 +150,7 @@ def test_a_resumed_run_may_be_refused_and_the_interrupts_stay_until_a_run_begins
         assert len(server.requests) == 2
 
 
-@pytest.mark.requirement("INT-8")
+@pytest.mark.requirement("INT-8", "SET-26")
 def test_what_a_failed_run_has_answered_may_be_answered_again_also_after_a_restore_and_need_not_be() -> None:
     failed = turn(text("Half"), RunErrorEvent(message="overloaded"))
     agent = ScriptedAgent(turn(outcome=asking(question("i1"), question("i2"))), failed, failed, DONE)

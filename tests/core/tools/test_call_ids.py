@@ -129,7 +129,7 @@ def test_a_call_that_is_told_again_with_its_result_stands_once_and_is_not_made_a
     assert (told(agent.messages), searched) == ([("call_0", "ferry"), ("call_0", "found ferry 1")], ["ferry"])
 
 
-@pytest.mark.requirement("TOOL-4")
+@pytest.mark.requirement("TOOL-4", "SET-25")
 @pytest.mark.parametrize("query", ["ferry", "museum"])
 def test_a_call_that_its_message_states_again_is_made_again_only_with_other_arguments(query: str) -> None:
     def stated(query: str) -> list[Step]:

@@ -11,12 +11,14 @@ import pytest
 from ag_ui.core import (
     AssistantMessage,
     Event,
+    MessagesSnapshotEvent,
     RunAgentInput,
     RunFinishedSuccessOutcome,
     RunStartedEvent,
     TextPart,
     Tool,
     ToolMessage,
+    UserMessage,
 )
 from pydantic import BaseModel
 
@@ -32,7 +34,7 @@ from agui_client import (
     UsageError,
     tool,
 )
-from agui_client.testing import ScriptedAgent, interrupt, text, tool_call, tool_result, turn
+from agui_client.testing import ScriptedAgent, Step, interrupt, text, tool_call, tool_result, turn
 from agui_client.types import RunOptions
 from support.verbs import Verb, every_kind_of_verb, every_result_verb
 
@@ -73,6 +75,31 @@ def test_a_list_of_pending_calls_is_exact(verb: Verb) -> None:
         turn(tool_call("look", tool_call_id="c1"), tool_call("listen", tool_call_id="c2"), outcome=outcome)
     )
     assert pending_of(agent, verb) == ["c2"]
+
+
+@every_result_verb
+@pytest.mark.requirement("TOOL-9", "SET-19")
+def test_a_named_call_that_a_snapshot_removed_is_reported_with_a_warning_and_not_executed(verb: Verb) -> None:
+    @tool
+    def look() -> str:
+        """Looks."""
+        raise AssertionError("it is not executed")
+
+    hello = MessagesSnapshotEvent(messages=[UserMessage(id="u", content="Hi")])
+    outcome = RunFinishedSuccessOutcome(pending_tool_call_ids=["c1", "c9"])
+    removed: list[Step] = [
+        tool_call("look", {"at": 1}, tool_call_id="c1"),
+        tool_call("listen", tool_call_id="c2"),
+        hello,
+    ]
+    agent = ScriptedAgent(turn(*removed, outcome=outcome), turn(*removed), tools=[look])
+    result = verb(agent, "Hi").result
+    assert result is not None
+    assert [(each.id, each.function.arguments) for each in result.pending_tool_calls] == [("c1", '{"at": 1}')]
+    assert [(each.rule, each.count) for each in result.warnings] == [("TOOL-9", 2)]
+    assert result.warnings[0].message.startswith("tool call 'c1' is pending by the outcome of its run, and not among")
+    # Where no list names them, calls that a snapshot removed are taken back.
+    assert pending_of(agent, verb) == []
 
 
 @every_result_verb
