@@ -62,7 +62,7 @@ _LAYERS = (
     ("evaluation", "testing"),
     ("_checking",),
     ("inspector",),
-    ("_otel", "asgi", "batch", "doctor", "fast", "llm", "mcp", "recording", "teams"),
+    ("_otel", "a2ui", "asgi", "batch", "doctor", "fast", "llm", "mcp", "recording", "teams"),
     ("store",),
     ("_rendering", "_serving"),
     ("reconnect", "state", "types"),

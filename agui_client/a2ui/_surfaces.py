@@ -1,0 +1,206 @@
+"""The surfaces of a conversation (`Surfaces`): what its messages carry, carried out once and in order.
+
+The contents of an activity are cumulative: each has the operations of the one before, and more. Only what follows their
+common prefix is carried out, so that what a person entered in the meantime stays. A value that a person entered gives
+way only to another one that the agent sends for its path. If messages are removed or come in another order, all is
+carried out anew.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from agui_client._core.protocol.schema import is_array, is_object
+from agui_client.a2ui._carriers import Carried, carried_in, entered_in
+from agui_client.a2ui._operations import operations_in
+from agui_client.a2ui._surface import Status, Surface
+from agui_client.a2ui._words import MOST_ATTEMPTS
+
+if TYPE_CHECKING:
+    from ag_ui.core import Message
+
+_STATUSES: dict[str, Status] = {"building": "building", "retrying": "retrying", "failed": "failed"}
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """A surface that is not there yet, or that the agent gave up."""
+
+    message_id: str
+    """The id of its message."""
+    status: Status
+    """How far the agent is."""
+    tokens: int | None = None
+    """About how many tokens have been written; None if the agent does not say."""
+    attempt: int | None = None
+    """The number of the attempt, from 1; None for the first."""
+    most_attempts: int = MOST_ATTEMPTS
+    """The number of attempts that the agent makes."""
+    error: str = ""
+    """What was wrong, as the agent says it; empty if nothing was."""
+
+
+class Surfaces(Mapping[str, Surface]):
+    """The surfaces of a conversation by their ids, in the order in which they were created.
+
+    Args:
+        messages: The messages of the conversation.
+        keep: A function that keeps what a person entered: it gets the id of the surface, and JSON. Without it that
+            lives as long as this object.
+    """
+
+    def __init__(
+        self, messages: Sequence[Message] = (), *, keep: Callable[[str, Mapping[str, Any]], None] | None = None
+    ) -> None:
+        self.progress: list[Progress] = []
+        """The surfaces that are not there yet, and those that the agent gave up, in order."""
+        self.problems: list[str] = []
+        """What was sent and belongs to no surface, as sentences."""
+        self._keep = keep
+        self._surfaces: dict[str, Surface] = {}
+        self._carried: list[Carried] = []
+        self.looked_at: tuple[Message, ...] = ()
+        """The messages that were taken in last."""
+        self.update(messages)
+
+    def __getitem__(self, surface_id: str) -> Surface:
+        return self._surfaces[surface_id]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._surfaces)
+
+    def __len__(self) -> int:
+        return len(self._surfaces)
+
+    def __repr__(self) -> str:
+        return f"<Surfaces: {', '.join(map(repr, self._surfaces)) or 'none'}>"
+
+    def update(self, messages: Sequence[Message]) -> None:
+        """Take in the messages of the conversation as they are now.
+
+        Args:
+            messages: All messages, which never change: another message with the same id stands for a change.
+        """
+        looked_at = tuple(messages)
+        if len(looked_at) == len(self.looked_at) and all(map(_is_same, looked_at, self.looked_at)):
+            return
+        self.looked_at = looked_at
+        carried = carried_in(messages)
+        known = self._carried
+        is_longer = [each.key for each in known] == [each.key for each in carried[: len(known)]]
+        if is_longer:
+            for before, after in zip(known, carried, strict=False):
+                if before != after:
+                    self._continue(before, after)
+            for each in carried[len(known) :]:
+                self._carry_out(each, each.operations)
+                self._enter_kept(each.key)
+        else:
+            self._restart(carried)
+        self._carried = carried
+        self.progress = [_progress(each) for each in carried if str(each.lifecycle.get("status")) in _STATUSES]
+
+    # --- carrying out
+
+    def _restart(self, carried: Sequence[Carried]) -> None:
+        former, self._surfaces, self.problems = self._surfaces, {}, []
+        entered = {surface_id: surface.entered_now() for surface_id, surface in former.items()}
+        for each in carried:
+            self._carry_out(each, each.operations, former)
+            self._enter_kept(each.key)
+        for surface_id, surface in self._surfaces.items():
+            surface.enter_again(entered.get(surface_id, {}))
+
+    def _continue(self, before: Carried, after: Carried) -> None:
+        """Carry out what a content has more than the one before it."""
+        if not after.operations:
+            for surface in self._surfaces.values():
+                if surface.message_ids and surface.message_ids[-1] == after.message_id:
+                    surface.status = _STATUSES.get(str(after.lifecycle.get("status")), "ready")
+            return
+        same = 0
+        for old, new in zip(before.operations, after.operations, strict=False):
+            if old != new:
+                break
+            same += 1
+        entered = {surface_id: surface.entered_now() for surface_id, surface in self._surfaces.items()}
+        self._carry_out(after, after.operations[same:])
+        for surface_id, values in entered.items():
+            if surface_id in self._surfaces:
+                self._surfaces[surface_id].enter_again(values)
+
+    def _carry_out(
+        self, carried: Carried, operations: Sequence[Any], former: Mapping[str, Surface] | None = None
+    ) -> None:
+        for operation in operations_in(operations):
+            surface_id = operation.surface_id
+            if not surface_id:
+                self._note(operation.problem, carried)
+            elif operation.kind == "deleteSurface":
+                self._surfaces.pop(surface_id, None)
+            else:
+                if surface_id not in self._surfaces:
+                    self._surfaces[surface_id] = self._opened(surface_id, former or {})
+                surface = self._surfaces[surface_id]
+                surface.apply(operation)
+                surface.status = "ready"
+                if carried.message_id not in surface.message_ids[-1:]:
+                    surface.message_ids.append(carried.message_id)
+
+    def _opened(self, surface_id: str, former: Mapping[str, Surface]) -> Surface:
+        # The same object, which the application may have in its hands.
+        if (surface := former.get(surface_id)) is None:
+            return Surface(surface_id, self._when_entered)
+        surface.reset()
+        return surface
+
+    def _note(self, problem: str, carried: Carried) -> None:
+        of_message = [each for each in self._surfaces.values() if carried.message_id in each.message_ids[-1:]]
+        for surface in of_message:
+            surface.note(problem)
+        if not of_message and problem not in self.problems:
+            self.problems.append(problem)
+
+    # --- what a person entered
+
+    def _enter_kept(self, key: str) -> None:
+        """Enter what a person had entered after this message came, as the conversation has it."""
+        for surface_id, entered in entered_in(self.looked_at):
+            values = entered.get(key)
+            if surface_id in self._surfaces and is_object(values):
+                self._surfaces[surface_id].enter(values)
+
+    def _when_entered(self, surface: Surface) -> None:
+        if self._keep is None:
+            return
+        # By the message that the value was entered after: what the agent sends later comes after it again.
+        by_message: dict[str, dict[str, Any]] = defaultdict(dict)
+        for path, value in surface.entered_to_keep().items():
+            by_message[surface.message_ids[-1]][path] = value
+        self._keep(surface.id, {"surfaceId": surface.id, "entered": dict(by_message)})
+
+
+def _is_same(message: Message, before: Message) -> bool:
+    return message is before
+
+
+def _progress(carried: Carried) -> Progress:
+    about = carried.lifecycle
+    errors = about.get("errors")
+    texts = [each.get("message") for each in errors if is_object(each)] if is_array(errors) else []
+    error = about.get("error") or "; ".join(each for each in texts[:5] if isinstance(each, str))
+    return Progress(
+        carried.message_id,
+        _STATUSES[str(about["status"])],
+        _count(about.get("progressTokens")),
+        _count(about.get("attempt")),
+        _count(about.get("maxAttempts")) or MOST_ATTEMPTS,
+        str(error)[:1_000],
+    )
+
+
+def _count(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
