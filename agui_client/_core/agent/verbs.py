@@ -13,10 +13,12 @@ from agui_client._core.agent.thread_view import ThreadView
 from agui_client._core.protocol.prompts import Prompt
 from agui_client._core.run.options import ConnectOptions, RunOptions, lists_keywords
 from agui_client._core.run.scope import StateT
-from agui_client.errors import HTTPStatusError, UsageError
+from agui_client.errors import UsageError
 
 if TYPE_CHECKING:
+    from agui_client._core.run.engine import Engine
     from agui_client._core.run.result import RunResult
+    from agui_client._core.run.run_loop import RunLoop
     from agui_client._core.verbs.async_run import AgentRun, Start
     from agui_client._core.verbs.sync_run import SyncAgentRun
 
@@ -27,6 +29,16 @@ class Verbs(ThreadView[StateT]):
     @abstractmethod
     def _starting(self, prompt: Prompt, options: ConnectOptions, *, is_replay: bool = False) -> Start:
         """Check the keywords of a turn, and return the function that makes its engine when its block is entered."""
+
+    def _connecting(self, options: RunOptions) -> Start:
+        """Return the function that connects in place of a turn whose server refuses the run it asks for once more."""
+
+        def connect(loop: RunLoop) -> Engine:
+            """Make the engine with the keywords that say how a server is asked."""
+            how = {name: each for name, each in options.items() if name in ConnectOptions.__annotations__}
+            return self._starting(None, cast("ConnectOptions", how), is_replay=True)(loop)
+
+        return connect
 
     @lists_keywords(RunOptions)
     async def run_agent(self, prompt: Prompt = None, **options: Unpack[RunOptions]) -> RunResult[StateT]:
@@ -47,14 +59,7 @@ class Verbs(ThreadView[StateT]):
             UsageError: Another run is going on, interrupts are not covered, or the input cannot be sent.
         """
         async with self.stream(prompt, **options) as run:
-            try:
-                return await run.result()
-            except HTTPStatusError as refused:
-                from agui_client._core.run.lost_run import is_refused_repetition
-
-                if not is_refused_repetition(run.call, refused):
-                    raise
-        return await self.connect_agent(**_for_connecting(options))
+            return await run.result()
 
     @lists_keywords(RunOptions)
     def stream(self, prompt: Prompt = None, **options: Unpack[RunOptions]) -> AgentRun[StateT]:
@@ -70,7 +75,7 @@ class Verbs(ThreadView[StateT]):
         """
         from agui_client._core.verbs.async_run import AgentRun
 
-        return AgentRun(self._starting(prompt, options))
+        return AgentRun(self._starting(prompt, options), self._connecting(options))
 
     @lists_keywords(RunOptions)
     def run_agent_sync(self, prompt: Prompt = None, **options: Unpack[RunOptions]) -> RunResult[StateT]:
@@ -88,14 +93,7 @@ class Verbs(ThreadView[StateT]):
             AGUIError: As `run_agent`.
         """
         with self.stream_sync(prompt, **options) as run:
-            try:
-                return run.result()
-            except HTTPStatusError as refused:
-                from agui_client._core.run.lost_run import is_refused_repetition
-
-                if not is_refused_repetition(run.call, refused):
-                    raise
-        return self.connect_agent_sync(**_for_connecting(options))
+            return run.result()
 
     @lists_keywords(RunOptions)
     def stream_sync(self, prompt: Prompt = None, **options: Unpack[RunOptions]) -> SyncAgentRun[StateT]:
@@ -111,7 +109,7 @@ class Verbs(ThreadView[StateT]):
         """
         from agui_client._core.verbs.sync_run import SyncAgentRun
 
-        return SyncAgentRun(self._starting(prompt, options))
+        return SyncAgentRun(self._starting(prompt, options), self._connecting(options))
 
     @lists_keywords(ConnectOptions)
     async def connect_agent(self, **options: Unpack[ConnectOptions]) -> RunResult[StateT]:
@@ -196,10 +194,3 @@ class Verbs(ThreadView[StateT]):
         if (call := self._conversation.turns.current) is None:
             raise UsageError("no run is going on, so nothing can steer it; ask with run_agent() or stream()")
         call.steer(prompt)
-
-
-def _for_connecting(options: RunOptions) -> ConnectOptions:
-    """Return the keywords of a call that say how a server is asked, for connecting to its thread instead."""
-    return cast(
-        "ConnectOptions", {name: each for name, each in options.items() if name in ConnectOptions.__annotations__}
-    )

@@ -27,11 +27,12 @@ from pydantic_core import from_json
 
 from agui_client._core.conversation.message_list import MessageList
 from agui_client._core.ground.plain_text import brief_traceback
+from agui_client._core.run.lost_run import RepeatedRequest, is_refused_repetition
 from agui_client._core.run.result import Snapshot, annotate
 from agui_client._core.run.run_loop import RunLoop
 from agui_client._core.run.scope import StateT, typed
 from agui_client._core.run.subagents import SubagentText
-from agui_client.errors import ToolArgumentsError, UsageError
+from agui_client.errors import HTTPStatusError, ToolArgumentsError, UsageError
 
 if TYPE_CHECKING:
     from typing import Self
@@ -62,9 +63,10 @@ class RunView(Generic[StateT]):
 
     _outside = "a run is used inside its block"
 
-    def __init__(self) -> None:
+    def __init__(self, start: Start, connect: Start | None) -> None:
         self.signer: Signer | None = None
         """The signer of the interrupts that a caller of a served agent gets; None if they are not signed."""
+        self._start, self._connect = start, connect
         self._entered: Engine | None = None
         self._tool_calls: ToolCalls | None = None
 
@@ -187,6 +189,11 @@ class RunView(Generic[StateT]):
         return self._engine.call
 
     @property
+    def _asks_again(self) -> bool:
+        """Whether the turn asks once more for a run whose end did not arrive, which its server may refuse."""
+        return self._connect is not None and isinstance(self.call.request, RepeatedRequest)
+
+    @property
     def _engine(self) -> Engine:
         if self._entered is None:
             raise UsageError(self._outside)
@@ -225,18 +232,34 @@ class AgentRun(RunView[StateT]):
 
     _outside = "a run is iterated inside its block: async with agent.stream(...) as run"
 
-    def __init__(self, start: Start) -> None:
-        super().__init__()
-        self._start = start
+    def __init__(self, start: Start, connect: Start | None = None) -> None:
+        super().__init__(start, connect)
         self._next: Callable[[], Awaitable[Event]] = self._not_open
 
     async def __aenter__(self) -> Self:
         if self._entered is not None:
             raise UsageError("a run's block can be entered once; call stream() again for another run")
-        engine = self._start(RunLoop())
-        await engine.enter()
-        self._entered, self._next = engine, engine.__anext__
+        await self._enter(self._start)
+        if self._asks_again:
+            self._next = self._next_or_connected
         return self
+
+    async def _enter(self, start: Start) -> None:
+        engine = start(RunLoop())
+        await engine.enter()
+        self._entered, self._tool_calls, self._next = engine, None, engine.__anext__
+
+    async def _next_or_connected(self) -> Event:
+        """Return the next event; if the server refuses the run that was asked for once more, follow its thread."""
+        engine = self._engine
+        try:
+            return await engine.__anext__()
+        except HTTPStatusError as refused:
+            if self._connect is None or not is_refused_repetition(engine.call, refused):
+                raise
+        await engine.aclose()
+        await self._enter(self._connect)
+        return await self._next()
 
     async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         engine = self._engine

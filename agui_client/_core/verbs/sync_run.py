@@ -29,12 +29,13 @@ from agui_client._core.ground.concurrency import (
 )
 from agui_client._core.ground.display import in_notebook
 from agui_client._core.ground.waiting import next_item
+from agui_client._core.run.lost_run import is_refused_repetition
 from agui_client._core.run.run_loop import RunLoop
 from agui_client._core.run.scope import StateT
 from agui_client._core.run.subagents import SubagentText
 from agui_client._core.transport.source import Source
 from agui_client._core.verbs.async_run import SYNC_CALLER, AgentRun, AnswerText, RunView
-from agui_client.errors import IncompleteRunError, UsageError
+from agui_client.errors import HTTPStatusError, IncompleteRunError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -65,21 +66,38 @@ class SyncAgentRun(RunView[StateT]):
 
     _outside = "a run is used inside its block: with agent.stream_sync(...) as run"
 
-    def __init__(self, start: Start) -> None:
-        super().__init__()
-        self._start = start
+    def __init__(self, start: Start, connect: Start | None = None) -> None:
+        super().__init__(start, connect)
         self._loop: WorkerLoop | None = None
         self._next: Callable[[], Any] = self._not_open
 
     def __enter__(self) -> Self:
         if self._entered is not None:
             raise UsageError("a run's block can be entered once; call stream_sync() again for another run")
-        # Kept before it is entered, so that `__del__` finds it if Ctrl-C comes between two lines.
-        self._loop = WorkerLoop()
-        engine = self._start(self._loop)
-        self._loop.enter(engine)
-        self._entered, self._next = engine, engine.__anext__
+        self._enter(self._start)
+        if self._asks_again:
+            self._next = self._next_or_connected
         return self
+
+    def _enter(self, start: Start) -> None:
+        # Kept before it is entered, so that `__del__` finds it if Ctrl-C comes between two lines.
+        self._loop = loop = WorkerLoop()
+        engine = start(loop)
+        loop.enter(engine)
+        self._entered, self._tool_calls, self._next = engine, None, engine.__anext__
+
+    async def _next_or_connected(self) -> Event:
+        """Return the next event, as `AgentRun` does: nothing here suspends."""
+        engine, loop = self._engine, self._loop
+        try:
+            return await engine.__anext__()
+        except HTTPStatusError as refused:
+            if self._connect is None or loop is None or not is_refused_repetition(engine.call, refused):
+                raise
+        loop.exit()
+        self._enter(self._connect)
+        event: Event = await self._next()
+        return event
 
     def __exit__(self, *failure: object) -> None:
         self._next = self._not_open
@@ -129,7 +147,7 @@ class SyncAgentRun(RunView[StateT]):
         """
         if self._entered is not None:
             raise UsageError("sse() enters the run itself: call it on a new run, outside a block")
-        run: AgentRun = AgentRun(self._start)
+        run: AgentRun = AgentRun(self._start, self._connect)
         run.signer = self.signer
         yield from iterated(run.sse(keep_alive=keep_alive, expose_errors=expose_errors))
 

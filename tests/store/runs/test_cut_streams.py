@@ -291,14 +291,67 @@ async def test_a_call_that_differs_from_one_whose_answer_was_lost_begins_another
     assert refused.value.run_id != lost.value.run_id
 
 
-@pytest.mark.parametrize("ask", [HttpAgent.run_agent, _ask_aside], ids=["async", "sync"])
+async def _streamed(agent: HttpAgent, prompt: str) -> RunResult:
+    async with agent.stream(prompt) as run:
+        seen = [event async for event in run]
+        result = await run.result()
+    assert (type(seen[0]), type(seen[-1])) == (RunStartedEvent, RunFinishedEvent)
+    assert [*run.tool_calls] == [each.id for each in result.pending_tool_calls]
+    return result
+
+
+async def _read_as_text(agent: HttpAgent, prompt: str) -> RunResult:
+    async with agent.stream(prompt) as run:
+        text = [piece async for piece in run.text_stream]
+        result = await run.result()
+    assert "".join(text) == result.text
+    return result
+
+
+async def _streamed_aside(agent: HttpAgent, prompt: str) -> RunResult:
+    def stream() -> RunResult:
+        with agent.stream_sync(prompt) as run:
+            seen = [*run]
+            assert (type(seen[0]), type(seen[-1])) == (RunStartedEvent, RunFinishedEvent)
+            return run.result()
+
+    return await anyio.to_thread.run_sync(stream)
+
+
+async def _observed(agent: HttpAgent, prompt: str) -> RunResult:
+    last = await agent.observe(prompt)
+    assert isinstance(last, RunFinishedEvent)
+    return await agent.connect_agent()
+
+
+_VERBS: dict[str, Ask] = {
+    "run_agent": HttpAgent.run_agent,
+    "run_agent_sync": _ask_aside,
+    "stream": _streamed,
+    "its text": _read_as_text,
+    "stream_sync": _streamed_aside,
+    "observe": _observed,
+}
+
+
+@pytest.mark.parametrize("ask", _VERBS.values(), ids=_VERBS)
 async def test_a_lost_run_that_is_refused_when_it_is_asked_for_again_is_fetched_from_the_thread(ask: Ask) -> None:
     async with _asking() as (begun, agent, looked):
         begun.proxy.unanswered = 1
         with pytest.raises(AGUIError):
-            await ask(agent, "Tell me")
+            await agent.run_agent("Tell me")
         agent.tools = []  # so it is not the same run for the server
         result = await ask(agent, "Tell me")
     assert (result.text, [call.function.name for call in result.pending_tool_calls]) == ("".join(_WORDS), ["look"])
     assert [message.role for message in agent.messages][-2:] == ["user", "assistant"]
     assert (len(begun.inputs), looked) == (1, [])
+
+
+async def test_a_run_that_is_refused_for_a_reason_of_its_own_is_an_error_of_every_verb() -> None:
+    async with _asking() as (begun, agent, _):
+        begun.proxy.unanswered = 1
+        with pytest.raises(AGUIError):
+            await agent.run_agent("Tell me")
+        for ask in _VERBS.values():
+            with pytest.raises(HTTPStatusError, match="a run is going on"):
+                await ask(agent, "Tell me less")
