@@ -11,7 +11,7 @@ import re
 import shutil
 import weakref
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import aclosing, closing
 from dataclasses import dataclass, replace
 from glob import escape
@@ -37,6 +37,7 @@ from agui_client.evaluation._freezing import cassette_of, make_cassette
 from agui_client.evaluation._outcomes import Evaluation, Outcome
 from agui_client.evaluation._scenarios import Scenario
 from agui_client.evaluation._trials import Trial, Verdict
+from agui_client.recording._reading import Recording
 
 if TYPE_CHECKING:
     from agui_client.batch._pace import Budget, RowRetry
@@ -126,13 +127,20 @@ class Plan:
         scenarios: The scenarios.
         options: The keywords of `evaluate`.
         keeps_all: Whether cassettes of conversations that passed are kept, too.
+        look: Called with each outcome and its recording; None for nobody.
 
     Raises:
         UsageError: One of them is wrong.
     """
 
     def __init__(
-        self, agents: Agents, scenarios: Scenarios, options: EvaluationOptions, *, keeps_all: bool = False
+        self,
+        agents: Agents,
+        scenarios: Scenarios,
+        options: EvaluationOptions,
+        *,
+        keeps_all: bool = False,
+        look: Callable[[Outcome, Recording], object] | None = None,
     ) -> None:
         given = checked_options(options, EvaluationOptions, "evaluate")
         repeat, journal, keep = given.pop("repeat", 1), given.get("journal"), given.pop("keep", None)
@@ -147,7 +155,8 @@ class Plan:
         ]
         self._identities: dict[str, str] = {}
         self._planned: dict[str, dict[str, Planned]] = {}
-        self._keeps_all = keeps_all
+        self._keeps_all, self._look = keeps_all, look
+        self._scenarios = {_without_number(row.prompt): row.scenario for row in rows}
         self._outcomes: dict[tuple[int, int], Outcome] = {}
         holding: dict[str, ScenarioAgent] = {}
         named = agents_by_name(agents)
@@ -186,9 +195,22 @@ class Plan:
         if trial is not None and (self._keeps_all or not outcome.passed):
             outcome = replace(outcome, cassette=_kept(planned, trial, is_before=done.from_journal))
         elif trial is not None:
-            planned.draft(trial.thread_id).unlink(missing_ok=True)
+            draft = planned.draft(trial.thread_id)
+            if self._look is not None and draft.exists():
+                self._look(outcome, Recording.read(draft))
+            draft.unlink(missing_ok=True)
+        if self._look is not None and outcome.cassette is not None:
+            self._look(outcome, Recording.read(outcome.cassette))
         self._outcomes[done.number, list(self._planned).index(done.agent)] = outcome
         return outcome
+
+    def scenario_of(self, prompt: str) -> Scenario | None:
+        """Return the scenario of a row in a journal, whatever its repetition; None if it is none of these.
+
+        Args:
+            prompt: The prompt of the row.
+        """
+        return self._scenarios.get(_without_number(prompt))
 
     def evaluation(self) -> Evaluation:
         """Return the evaluation of what is finished, in the order of the scenarios."""
@@ -243,6 +265,11 @@ class _Row:
         key = f"{scenario.name} #{repetition}"
         helped = {name: helper(getattr(whole, name), name) for name in helpers}
         return cls(whole.model_copy(update=helped), repetition, key, f"{key} ({whole.digest})")
+
+
+def _without_number(prompt: str) -> str:
+    """Return the prompt of a row without the number of the repetition."""
+    return re.sub(r" #\d+( \(\w+\))$", r"\1", prompt)
 
 
 def _listed(scenarios: Scenarios) -> list[Scenario]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,44 +13,18 @@ from agui_client._core.ground.display import Displayed
 from agui_client._core.ground.field_docs import Record
 from agui_client._core.ground.files import replace_private
 from agui_client.errors import UsageError
+from agui_client.evaluation._rates import Measures, Rate
 
 if TYPE_CHECKING:
     from agui_client.batch._progress import Summary
     from agui_client.batch._results import RowError
     from agui_client.evaluation._scenarios import Scenario
     from agui_client.evaluation._trials import Trial, Verdict
+    from agui_client.inspector._prices import Prices
 
-_SURE = 1.959964
-"""The number of standard deviations on both sides that have 95 in 100."""
+ALL = "all"
+"""The name of the row of all scenarios together."""
 _MOST_FAILURES = 20
-
-
-@dataclass(frozen=True, slots=True)
-class Rate(Record):
-    """The conversations of one scenario with one agent, counted."""
-
-    passed: int = 0
-    """The number of those that passed."""
-    held: int = 0
-    """The number of those that were held."""
-    broken: int = 0
-    """The number of those that could not be held, as when the agent cannot be reached."""
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """The share that passes, with a certainty of 95 % (Wilson's interval)."""
-        if not self.held:
-            return 0.0, 1.0
-        share, count = self.passed / self.held, self.held
-        middle = share + _SURE**2 / (2 * count)
-        spread = _SURE * math.sqrt(share * (1 - share) / count + _SURE**2 / (4 * count**2))
-        least, most = ((middle + sign * spread) / (1 + _SURE**2 / count) for sign in (-1, 1))
-        return max(0.0, least), min(1.0, most)
-
-    def __str__(self) -> str:
-        least, most = (round(100 * bound) for bound in self.interval)
-        counted = f"{self.passed}/{self.held} {100 * self.passed // self.held} % ({least}-{most})" if self.held else "-"
-        return f"{counted}, {self.broken} broken" if self.broken else counted
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -171,6 +144,15 @@ class Evaluation(Displayed):
         return dict(sorted(rates.items(), key=lambda item: min(_share(each) for each in item[1].values())))
 
     @property
+    def totals(self) -> dict[str, Rate]:
+        """The rates of all scenarios together, by agent."""
+        empty = dict.fromkeys(self.agents, Rate())
+        for rates in self.rates.values():
+            for agent, rate in rates.items():
+                empty[agent] += rate
+        return empty
+
+    @property
     def faults(self) -> dict[str, int]:
         """The number of conversations in which the agents broke a rule of the protocol, by agent, rule and severity."""
         found = Counter(
@@ -194,32 +176,66 @@ class Evaluation(Displayed):
         )
 
     def __str__(self) -> str:
-        return "\n".join([*_table(self), *_failures(self)])
+        return text_of(self)
 
     __repr__ = __str__
 
 
-def table_of(evaluation: Evaluation) -> list[list[str]]:
-    """Return the cells of the table: a line of names, and one for each scenario, those that fail most first."""
+def measures_of(evaluation: Evaluation, agent: str, prices: Prices | None = None) -> Measures:
+    """Measure the conversations of one agent.
+
+    Args:
+        evaluation: The evaluation.
+        agent: The name of the agent.
+        prices: The prices of a million tokens by the names of models.
+    """
+    held = [each.trial for each in evaluation.outcomes if each.agent == agent and each.trial is not None]
+    return Measures.of(held, prices)
+
+
+def table_of(evaluation: Evaluation, prices: Prices | None = None) -> list[list[str]]:
+    """Return the cells of the table: a line of names, and one for each scenario, those that fail most first.
+
+    Behind them come a line for all scenarios together, if there are several, and lines of times, tokens and cost.
+
+    Args:
+        evaluation: The evaluation.
+        prices: The prices of a million tokens by the names of models.
+    """
     agents = evaluation.agents
     heads = ["scenario", *(name or "passed" for name in agents), *(["difference"] if len(agents) == 2 else [])]
     lines = [heads]
-    for name, rates in evaluation.rates.items():
+    by_scenario = evaluation.rates
+    totals = {ALL: evaluation.totals} if len(by_scenario) > 1 else {}
+    for name, rates in (*by_scenario.items(), *totals.items()):
         both = [rates.get(agent, Rate()) for agent in agents]
         lines.append([name, *map(str, both), *([_difference(both[0], both[1], agents)] if len(agents) == 2 else [])])
-    return lines
+    measured = [measures_of(evaluation, agent, prices) for agent in agents]
+    rows = {
+        "seconds": [_times(each.seconds) for each in measured],
+        "first text": [_times(each.first_text) for each in measured],
+        "tokens": [str(each.tokens or "") for each in measured],
+        "cost": ["" if each.cost is None else f"{each.cost:.4f}" for each in measured],
+    }
+    rest = [""] * (len(agents) == 2)
+    return [*lines, *([name, *cells, *rest] for name, cells in rows.items() if any(cells))]
+
+
+def _times(both: tuple[float, float] | None) -> str:
+    """Say what half of the times are at most, and 95 in 100."""
+    return "" if both is None else f"p50 {both[0]:.2f} s, p95 {both[1]:.2f} s"
 
 
 def _difference(one: Rate, other: Rate, names: Sequence[str]) -> str:
-    """Say which of two is better, if the intervals do not overlap."""
+    """Say which of two is better, if the interval of the difference excludes zero."""
     for worse, better, name in ((one, other, names[1]), (other, one, names[0])):
-        if worse.interval[1] < better.interval[0]:
+        if better.minus(worse)[0] > 0:
             return f"{name} is better"
     return "not certain" if one.passed * other.held != other.passed * one.held else ""
 
 
 def _share(rate: Rate) -> float:
-    return rate.passed / rate.held if rate.held else -1.0
+    return rate.share if rate.held else -1.0
 
 
 def headline(evaluation: Evaluation) -> str:
@@ -228,11 +244,24 @@ def headline(evaluation: Evaluation) -> str:
     broken = f", {len(evaluation.broken)} could not be held" if evaluation.broken else ""
     before = sum(each.from_journal for each in evaluation.outcomes)
     journal = f"; {before} of {len(evaluation.outcomes)} from the journal" if before else ""
-    return f"{passed} of {len(evaluation.outcomes)} conversations passed{broken}{journal}"
+    summary = evaluation.summary
+    left = 0 if summary is None else summary.total - summary.finished
+    rest = f"; {left} of {summary.total} not held" if summary is not None and left else ""
+    return f"{passed} of {len(evaluation.outcomes)} conversations passed{broken}{rest}{journal}"
 
 
-def _table(evaluation: Evaluation) -> list[str]:
-    lines = table_of(evaluation)
+def text_of(evaluation: Evaluation, prices: Prices | None = None) -> str:
+    """Return an evaluation as a text for people: the table, the failures, and the rules that were broken.
+
+    Args:
+        evaluation: The evaluation.
+        prices: The prices of a million tokens by the names of models.
+    """
+    return "\n".join([*_table(evaluation, prices), *_failures(evaluation)])
+
+
+def _table(evaluation: Evaluation, prices: Prices | None) -> list[str]:
+    lines = table_of(evaluation, prices)
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     padded = ("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in lines)
     return [headline(evaluation), *(line.rstrip() for line in padded)]

@@ -67,6 +67,8 @@ class Turn(Record):
     """The questions of the agent that were answered."""
     interrupts: list[Interrupt] = field(default_factory=list["Interrupt"])
     """The questions of the agent that were not."""
+    first_text: float | None = None
+    """The seconds until the first text of the agent; None if there was none."""
 
     @property
     def said(self) -> str:
@@ -162,6 +164,7 @@ class Trial(Record):
                 result.tool_executions,
                 result.answered,
                 list(result.interrupts),
+                result.timings.first_text,
             )
         )
         self.usage += result.usage

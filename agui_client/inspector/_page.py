@@ -37,10 +37,20 @@ def inspector_page(recording: Recording, *, prices: Prices | None = None) -> byt
         prices: The prices of a million tokens by the names of models, as `{"gpt-5": (1.25, 10)}`: of those that go in,
             and of those that come out.
     """
+    return b"".join(page_parts(recording, prices=prices))
+
+
+def page_parts(recording: Recording, *, prices: Prices | None = None) -> tuple[bytes, bytes, bytes]:
+    """Return the page of a recording in three parts, of which the second, JSON for a script, has all of the recording.
+
+    Args:
+        recording: The recording.
+        prices: The prices of a million tokens by the names of models.
+    """
     inspection = Inspection(prices)
     rows = [escaped_json(inspection.row(line)) for line in recording.lines]
     notes = [_CUT] if recording.is_cut else []
-    return page_of(rows, recording.path.name, notes if recording.exchanges else [*notes, _EMPTY], prices=prices)
+    return _parts(rows, recording.path.name, notes if recording.exchanges else [*notes, _EMPTY], prices=prices)
 
 
 def page_of(
@@ -60,6 +70,18 @@ def page_of(
         is_live: Whether the page asks its server for further rows.
         prices: The prices that the rows were made with.
     """
+    return b"".join(_parts(rows, title, notes, is_live=is_live, prices=prices))
+
+
+def _parts(
+    rows: Iterable[bytes],
+    title: str,
+    notes: Sequence[str] = (),
+    *,
+    is_live: bool = False,
+    prices: Prices | None = None,
+) -> tuple[bytes, bytes, bytes]:
+    """Return what stands before the data of the page, the data, and what stands behind them."""
     style, script = _file("page.css"), b"\n".join(_file(name) for name in _SCRIPTS)
     policy = f"default-src 'none'; base-uri 'none'; form-action 'none'; script-src {_source(script)}"
     # The HTML of views has styles of its own; pictures are those that came by value.
@@ -68,12 +90,10 @@ def page_of(
     policy += "; connect-src 'self'" if is_live else ""
     facts = escaped_json({"title": title, "live": is_live, "notes": list(notes), "prices": prices or {}})
     data = facts.removesuffix(b"}") + b',"rows":[' + b",\n".join(rows) + b"]}"
-    filled, rest = b"", _file("page.html")
-    for name, part in ((b"policy", policy.encode()), (b"style", style), (b"data", data), (b"script", script)):
-        # Only what is left of the page is looked through: the recording may have the name of a part in it.
-        before, _, rest = rest.partition(b"{{" + name + b"}}")
-        filled += before + part
-    return filled + rest
+    # The parts are filled one by one: the recording may have the name of a part in it.
+    before, _, after = _file("page.html").partition(b"{{data}}")
+    before = before.replace(b"{{policy}}", policy.encode()).replace(b"{{style}}", style)
+    return before, data, after.replace(b"{{script}}", script)
 
 
 def escaped_json(value: Any) -> bytes:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from ag_ui.core import RunAgentInput
 
+from agui_client import FunctionAgent
 from agui_client.demo import demo_agent
 from agui_client.evaluation import cassettes
 from agui_client.testing import Server, serve, serve_bytes
@@ -38,13 +42,15 @@ def test_a_check_that_fails_is_told_kept_and_made_short(
     kept, junit = tmp_path / "kept", tmp_path / "junit.xml"
     options = ("--repeat", "2", "--keep", str(kept), "--shrink", "--junit", str(junit))
     done = agui("evaluate", scenarios, server.url, *options)
-    assert (done.returncode, done.stdout.splitlines()[:4]) == (
+    lines = [" ".join(line.split()) for line in done.stdout.splitlines()[:5]]
+    assert (done.returncode, lines) == (
         1,
         [
             "2 of 4 conversations passed",
-            "scenario  passed",
-            "ferry     0/2 0 % (0-66)",
-            "plan      2/2 100 % (34-100)",
+            "scenario passed",
+            "ferry 0/2 0 % (0-66)",
+            "plan 2/2 100 % (34-100)",
+            "all 2/4 50 % (15-85)",
         ],
     )
     assert [(str(each), each.scenario.says) for each in cassettes(kept)] == [
@@ -92,7 +98,7 @@ def test_exit_codes(agui: Agui, server: Server, scenarios: str, tmp_path: Path) 
 def test_a_failure_that_does_not_replay_costs_neither_the_table_nor_the_junit_file(
     agui: Agui, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     (tmp_path / "slow_checks.py").write_text(
         "seen = []\ndef quick(trial):\n    seen.append(trial)\n    return 'it was slow' if len(seen) == 1 else None\n",
         "utf-8",
@@ -111,7 +117,7 @@ def test_a_failure_that_does_not_replay_costs_neither_the_table_nor_the_junit_fi
     assert len(ElementTree.parse(junit).getroot()[0]) == 2
 
 
-@pytest.mark.parametrize("option", ["--junit"])
+@pytest.mark.parametrize("option", ["--junit", "--json", "--html"])
 def test_a_file_that_cannot_be_written_is_refused_before_anything_is_sent(
     agui: Agui, scenarios: str, tmp_path: Path, option: str
 ) -> None:
@@ -119,3 +125,101 @@ def test_a_file_that_cannot_be_written_is_refused_before_anything_is_sent(
         done = agui("evaluate", scenarios, server.url, option, str(tmp_path / "no" / "such.xml"))
         assert (done.returncode, done.stdout, server.requests) == (2, "", [])
     assert "such.xml cannot be written; name a file in a folder that exists" in done.stderr
+
+
+@pytest.fixture
+def flaky() -> Iterator[Server]:
+    """Serve an agent whose every third answer is no."""
+    count = iter(range(1, 1000))
+
+    def answer(input: RunAgentInput) -> str:
+        return "yes" if next(count) % 3 else "no"
+
+    with serve(FunctionAgent(answer)) as server:
+        yield server
+
+
+def test_a_gate_is_passed_by_enough_conversations_and_shut_by_what_became_certainly_worse(
+    agui: Agui, flaky: Server, tmp_path: Path
+) -> None:
+    file, before, after = tmp_path / "x.json", tmp_path / "before.jsonl", tmp_path / "after.jsonl"
+    scenario = {"says": ["Hi"], "checks": [{"said": "yes"}]}
+    file.write_text(json.dumps({"scenarios": [{"name": name, **scenario} for name in ("a", "b")]}), "utf-8")
+    options = ("--repeat", "6", "--at-once", "1")
+    assert agui("evaluate", str(file), flaky.url, *options, "--at-least", "0.6").returncode == 0
+    done = agui("evaluate", str(file), flaky.url, *options, "--at-least", "0.7")
+    assert (done.returncode, done.stdout.splitlines()[-3:]) == (
+        1,
+        ["a: 4 of 6 is below 70 %", "b: 4 of 6 is below 70 %", "all: 8 of 12 is below 70 %"],
+    )
+    assert agui("evaluate", str(file), flaky.url, *options).returncode == 1
+    agui("evaluate", str(file), flaky.url, *options, "--journal", str(before))
+    # As often as before, though not always.
+    same = agui("evaluate", str(file), flaky.url, *options, "--journal", str(after), "--baseline", str(before))
+    assert (same.returncode, same.stdout.splitlines()[-2:]) == (
+        0,
+        ["against the baseline:", "  nothing passes less often"],
+    )
+    with serve(FunctionAgent(lambda input: "no")) as bad:
+        worse = agui("evaluate", str(file), bad.url, *options, "--baseline", str(before))
+    assert (worse.returncode, worse.stdout.splitlines()[-4:]) == (
+        1,
+        [
+            "against the baseline:",
+            "  a: 67 % → 0 %; the 95 % interval of the difference, -90 to -13 points, excludes zero: worse",
+            "  b: 67 % → 0 %; the 95 % interval of the difference, -90 to -13 points, excludes zero: worse",
+            "  all: 67 % → 0 %; the 95 % interval of the difference, -86 to -30 points, excludes zero: worse",
+        ],
+    )
+    few = agui("evaluate", str(file), flaky.url, "--at-once", "1", "--repeat", "1", "--baseline", str(before))
+    assert few.returncode == 0
+    other = tmp_path / "other.json"
+    other.write_text(json.dumps({"scenarios": [{"name": "a", **scenario, "says": ["Hello"]}]}), "utf-8")
+    done = agui("evaluate", str(other), flaky.url, "--baseline", str(before))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "before.jsonl has no conversation of these scenarios" in done.stderr
+
+
+def test_reports_have_rates_times_tokens_and_cost_and_open_in_the_inspector(
+    agui: Agui, server: Server, scenarios: str, tmp_path: Path
+) -> None:
+    as_json, html, kept = tmp_path / "x.json", tmp_path / "x.html", tmp_path / "kept"
+    options = ("--json", str(as_json), "--html", str(html), "--keep", str(kept), "--price", "demo-1=1/2")
+    done = agui("evaluate", scenarios, server.url, *options)
+    rows = [line.split("  ")[0] for line in done.stdout.splitlines()[1:8]]
+    assert rows == ["scenario", "ferry", "plan", "all", "seconds", "first text", "tokens"]
+    report = json.loads(as_json.read_text("utf-8"))
+    assert report["agents"][""] | {"seconds": 0, "first_text": 0} == {
+        "passed": 1,
+        "held": 2,
+        "broken": 0,
+        "interval": pytest.approx([0.0945, 0.9055], abs=0.001),
+        "seconds": 0,
+        "first_text": 0,
+        "tokens": sum(each["tokens"] for each in report["conversations"]),
+        "cost": report["agents"][""]["cost"],
+    }
+    assert [(each["scenario"], each["passed"]) for each in report["conversations"]] == [
+        ("plan", True),
+        ("ferry", False),
+    ]
+    assert report["gate"]["passed"] is False
+    page = html.read_text("utf-8")
+    assert page.count("Open in the inspector</button>") == 2
+    assert page.count('"rows":[') == 2
+    # What passed is on the page, and not among the cassettes.
+    assert [each.name for each in kept.iterdir()] == ["ferry-1.jsonl"]
+
+
+def test_only_some_scenarios_are_held_and_a_budget_ends_the_evaluation(
+    agui: Agui, server: Server, scenarios: str
+) -> None:
+    done = agui("evaluate", scenarios, server.url, "--only", "pl*", "--per-minute", "6000")
+    assert (done.returncode, done.stdout.splitlines()[0]) == (0, "1 of 1 conversations passed")
+    done = agui("evaluate", scenarios, server.url, "--only", "train")
+    assert (done.returncode, "--only train: there is no such scenario; there are plan, ferry" in done.stderr) == (
+        2,
+        True,
+    )
+    done = agui("evaluate", scenarios, server.url, "--max-tokens", "1", "--at-once", "1")
+    assert (done.returncode, done.stdout.splitlines()[0]) == (4, "1 of 1 conversations passed; 1 of 2 not held")

@@ -30,6 +30,11 @@ def reasons(evaluation: Evaluation) -> dict[str, str]:
     return {name: verdict.reason for name, verdict in outcome.failed.items()}
 
 
+def table(evaluation: Evaluation) -> list[str]:
+    """Return the lines of the text, with one space between cells."""
+    return [" ".join(line.split()) for line in str(evaluation).splitlines()]
+
+
 def test_a_conversation_of_several_turns_passes_its_checks() -> None:
     scenario = Scenario(
         name="ferry",
@@ -330,11 +335,12 @@ def test_agents_stand_side_by_side_with_rates_and_intervals() -> None:
     evaluation = evaluate_sync(agents, scenarios, repeat=4, at_once=1)
     assert evaluation.rates["hard"] == {"old": Rate(passed=2, held=4), "new": Rate(passed=4, held=4)}
     assert list(evaluation.rates) == ["hard", "easy"]
-    assert str(evaluation).splitlines()[:4] == [
+    assert table(evaluation)[:5] == [
         "14 of 16 conversations passed",
-        "scenario  old                 new                 difference",
-        "hard      2/4 50 % (15-85)    4/4 100 % (51-100)  not certain",
-        "easy      4/4 100 % (51-100)  4/4 100 % (51-100)",
+        "scenario old new difference",
+        "hard 2/4 50 % (15-85) 4/4 100 % (51-100) not certain",
+        "easy 4/4 100 % (51-100) 4/4 100 % (51-100)",
+        "all 6/8 75 % (41-93) 8/8 100 % (68-100) not certain",
     ]
     assert [(each.agent, each.name) for each in evaluation.failures] == [("old", "hard #1"), ("old", "hard #3")]
 
@@ -362,6 +368,21 @@ def _no(input: RunAgentInput) -> str:
 
 
 @pytest.mark.parametrize(
+    ("one", "other", "least", "most"),
+    [  # the values of Newcombe's paper (1998), table II, method 10
+        ((56, 70), (48, 80), 0.0524, 0.3339),
+        ((9, 10), (3, 10), 0.1705, 0.8090),
+        ((5, 56), (0, 29), -0.0381, 0.1926),
+        ((10, 10), (0, 10), 0.6075, 1.0),
+    ],
+)
+def test_the_difference_of_two_rates_has_newcombes_interval(
+    one: tuple[int, int], other: tuple[int, int], least: float, most: float
+) -> None:
+    assert Rate(*one).minus(Rate(*other)) == pytest.approx((least, most), abs=0.0001)
+
+
+@pytest.mark.parametrize(
     ("passed", "held", "least", "most"),
     [(0, 10, 0.0, 0.278), (5, 10, 0.237, 0.763), (10, 10, 0.722, 1.0), (0, 0, 0, 1)],
 )
@@ -375,11 +396,12 @@ def test_two_evaluations_are_compared_and_a_difference_is_only_told_where_it_is_
     today = evaluate_sync(FunctionAgent(_yes), scenario, repeat=5)
     both = monday.compare(today, ("monday", "today"))
     assert both.agents == ["monday", "today"]
-    assert str(both).splitlines()[1:3] == [
-        "scenario  monday          today               difference",
-        "x         0/5 0 % (0-43)  5/5 100 % (57-100)  today is better",
+    assert table(both)[1:3] == [
+        "scenario monday today difference",
+        "x 0/5 0 % (0-43) 5/5 100 % (57-100) today is better",
     ]
-    few = monday.compare(evaluate_sync(FunctionAgent(_yes), scenario))
+    once = evaluate_sync(FunctionAgent(_no), scenario)
+    few = once.compare(evaluate_sync(FunctionAgent(_yes), scenario))
     assert str(few).splitlines()[2].endswith("not certain")
 
 
