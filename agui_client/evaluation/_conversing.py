@@ -53,7 +53,8 @@ person says next, and never do the assistant's work. When the goal is reached, o
 """
 _QUESTION = """\
 Is this true of the conversation below? {question}
-Answer with one JSON object: {{"passed": true or false, "reason": "one sentence"}}.
+Answer with one JSON object:
+{{"passed": true or false, "score": how true it is, from 0.0 to 1.0, "reason": "one sentence"}}
 
 {transcript}"""
 
@@ -136,7 +137,10 @@ async def hold(tested: AbstractAgent[Any], planned: Planned) -> tuple[Trial, lis
         agent = _prepared(tested, scenario, thread_id).use(recorder)
         await talk.hold(agent)
         if path.exists():
-            talk.trial.faults = await anyio.to_thread.run_sync(validate, Recording.read(path))
+            recording = Recording.read(path)
+            talk.trial.faults = await anyio.to_thread.run_sync(validate, recording)
+            inputs = (each.input for each in recording.exchanges if each.request.base is None)
+            talk.trial.tools = {tool.name: tool.parameters for input in inputs for tool in input.tools or ()}
         if talk.trial.error is None:
             await talk.ask_judge(recorder)
     except BaseException:

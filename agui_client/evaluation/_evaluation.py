@@ -263,6 +263,10 @@ class _Row:
         given = {name: each for name, each in helpers.items() if getattr(scenario, name) is None}
         whole = scenario.model_copy(update=given)
         key = f"{scenario.name} #{repetition}"
+        for name, is_needed, member in (("user", whole.goal, "goal"), ("judge", whole.questions, "the check judge")):
+            if is_needed and getattr(whole, name) is None:
+                who = "an agent that plays the user" if name == "user" else "an agent"
+                raise UsageError(f"{scenario.name}: {member}: needs {name}:, {who}")
         helped = {name: helper(getattr(whole, name), name) for name in helpers}
         return cls(whole.model_copy(update=helped), repetition, key, f"{key} ({whole.digest})")
 

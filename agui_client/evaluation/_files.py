@@ -1,6 +1,7 @@
 """Scenarios out of files, YAML or JSON; what is wrong in one is named by its place, with what is allowed there.
 
-A file has `scenarios:`, a list, and maybe `defaults:`, members that each scenario has unless it says otherwise.
+A file has `scenarios:`, a list, and maybe `defaults:`, members that each scenario has unless it says otherwise. Checks
+of the defaults come before those of a scenario.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -16,12 +18,15 @@ from agui_client._core.ground.files import FILE_ERRORS, file_reason
 from agui_client._core.protocol.patch import parse_json
 from agui_client._core.protocol.schema import is_array, is_object
 from agui_client.errors import UsageError
-from agui_client.evaluation._scenarios import ExpectedCall, Limits, ReadyChecks, Scenario, ScriptedTool
+from agui_client.evaluation._scenarios import ExpectedCall, Judged, Limits, Pattern, ReadyChecks, Scenario, ScriptedTool
 
 _MEMBERS: Mapping[str, Sequence[str]] = {
     "": tuple(Scenario.model_fields),
     "checks": tuple(ReadyChecks.__annotations__),
     "called": tuple(ExpectedCall.__annotations__),
+    "called_in_order": tuple(ExpectedCall.__annotations__),
+    **dict.fromkeys(("said", "not_said", "asked", "not_leaked"), tuple(Pattern.__annotations__)),
+    "judge": tuple(Judged.__annotations__),
     "not_called": tuple(ExpectedCall.__annotations__),
     "tools": tuple(ScriptedTool.__annotations__),
     "limits": tuple(Limits.__annotations__),
@@ -48,15 +53,16 @@ def read_scenarios(path: str | os.PathLike[str]) -> list[Scenario]:
     except FILE_ERRORS as error:
         raise UsageError(f"{path} cannot be read: {file_reason(error)}") from error
     content = _json(path, text) if path.suffix == ".json" else _yaml(path, text)
-    return scenarios_in(content, str(path))
+    return scenarios_in(content, str(path), path.absolute().parent)
 
 
-def scenarios_in(content: object, where: str) -> list[Scenario]:
+def scenarios_in(content: object, where: str, folder: Path | None = None) -> list[Scenario]:
     """Make scenarios of the content of a file.
 
     Args:
         content: The content, as JSON.
         where: The name of the file, for errors.
+        folder: The folder of the file, in which modules of checks are looked for, too.
 
     Raises:
         UsageError: It is wrong.
@@ -76,7 +82,8 @@ def scenarios_in(content: object, where: str) -> list[Scenario]:
             problems.append(f"{place}: a scenario is a mapping with {', '.join(_MEMBERS[''])}")
             continue
         try:
-            found.append(Scenario.model_validate({**defaults, **each}))
+            members = {**defaults, **each, **_added(defaults, each)}
+            found.append(Scenario.model_validate(members, context={"folder": folder}))
         except ValidationError as error:
             name = each.get("name")
             problems += _problems(error, f"{place} ({name})" if isinstance(name, str) else place)
@@ -86,6 +93,12 @@ def scenarios_in(content: object, where: str) -> list[Scenario]:
             refusal.add_note(other)
         raise refusal
     return found
+
+
+def _added(defaults: Mapping[str, Any], scenario: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the checks of the defaults with those of a scenario behind them, which the others do not replace."""
+    first, second = defaults.get("checks"), scenario.get("checks")
+    return {"checks": [*first, *second]} if is_array(first) and is_array(second) else {}
 
 
 def _problems(error: ValidationError, where: str) -> Iterator[str]:

@@ -13,12 +13,19 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
 from operator import attrgetter
+from pathlib import Path
+from types import ModuleType
 from typing import Annotated, Any, ClassVar, Literal, Required, Self, TypeAlias
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Discriminator,
@@ -26,6 +33,7 @@ from pydantic import (
     PlainSerializer,
     PlainValidator,
     Tag,
+    ValidationInfo,
     model_validator,
     with_config,
 )
@@ -53,9 +61,11 @@ class ExpectedCall(TypedDict, total=False):
     tool: Required[str]
     """The name of the tool."""
     arguments: dict[str, Any]
-    """Arguments that the call has, among others."""
+    """Arguments that the call has, among others; objects in them may have further members, too."""
     times: Annotated[int, Field(ge=0)]
     """The number of such calls; at least one if left out."""
+    at_most: Annotated[int, Field(ge=0)]
+    """The most such calls, none included."""
 
 
 def _is_mapping(value: object) -> str:
@@ -67,28 +77,88 @@ _Call: TypeAlias = Annotated[
 ]
 
 
+def _pattern(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise PydanticCustomError("pattern", "is no regular expression: {why}", {"why": str(error)}) from error
+    return text
+
+
+@with_config(_EXACT)
+class Pattern(TypedDict, total=False):
+    """A regular expression, or texts of which one is enough."""
+
+    matches: Annotated[str, AfterValidator(_pattern)]
+    """A regular expression that is found somewhere in the text; case counts, unless it begins with (?i)."""
+    any: Annotated[list[str], Field(min_length=1)]
+    """Texts, one of which is there."""
+
+
+def _text_kind(value: object) -> str:
+    return "<several>" if isinstance(value, list | tuple) else _is_mapping(value)
+
+
+Texts: TypeAlias = Annotated[
+    Annotated[str, Tag("<word>")]
+    | Annotated[Annotated[list[str], Field(min_length=1)], Tag("<several>")]
+    | Annotated[Pattern, Tag("<members>")],
+    Discriminator(_text_kind),
+]
+"""A text, whose case does not matter; a list of texts, all of them; or a `Pattern`."""
+
+
+@with_config(_EXACT)
+class Judged(TypedDict, total=False):
+    """A statement that is judged by a score."""
+
+    statement: Required[str]
+    """The statement about the conversation."""
+    at_least: Required[Annotated[float, Field(ge=0, le=1)]]
+    """The least score, from 0 to 1."""
+
+
+_Judged: TypeAlias = Annotated[
+    Annotated[str, Tag("<word>")] | Annotated[Judged, Tag("<members>")], Discriminator(_is_mapping)
+]
+
+
 @with_config(_EXACT)
 class ReadyChecks(TypedDict, total=False):
     """Checks that need no function; several in one mapping are several checks."""
 
-    said: str
-    """A text that the agent says at some time; case does not matter."""
-    not_said: str
-    """A text that the agent never says."""
+    said: Texts
+    """A text that the agent says at some time; case does not matter. Of a list, each."""
+    not_said: Texts
+    """A text that the agent never says; of a list, none."""
     called: _Call
     """A tool that the agent calls."""
     not_called: _Call
     """A tool that the agent never calls, or never with these arguments."""
-    asked: str
+    called_in_order: Annotated[list[_Call], Field(min_length=2)]
+    """Tools that the agent calls in this order, others in between."""
+    valid_arguments: Literal[True]
+    """The arguments of all calls are JSON, and fit the schemas of the tools that the application offers."""
+    asked: Texts
     """A text in a question (interrupt) of the agent."""
+    denial_honoured: Literal[True]
+    """What a person denied is not called or asked again in the same turn."""
+    not_leaked: Texts
+    """A text that the agent sends nowhere: in texts, reasoning, arguments, questions, activities or the state."""
     state: dict[str, Any]
     """Values of the state at the end, by their JSON pointers."""
     turns_at_most: int
     """The most prompts that the conversation needs."""
     conforms: Literal[True]
     """The agent breaks no rule of the protocol, warnings included."""
-    judge: str
-    """A statement about the conversation that the judge finds true."""
+    seconds_at_most: Annotated[float, Field(gt=0)]
+    """The most seconds that the conversation takes; with `turn`, that turn."""
+    first_text_at_most: Annotated[float, Field(gt=0)]
+    """The most seconds until the first text of each turn."""
+    judge: _Judged
+    """A statement about the conversation that the judge finds true, or gives a score."""
+    turn: Annotated[int, Field(gt=0)]
+    """The number of the only turn that the checks beside it look at; not for those of the whole conversation."""
 
 
 @with_config(_EXACT)
@@ -183,23 +253,40 @@ def place_of(function: Any) -> str:
     return f"{named.__module__}:{named.__qualname__}"
 
 
-def _loaded(value: object) -> object:
-    """Return a function, or the one that a text names.
+def _loaded(value: object, info: ValidationInfo) -> object:
+    """Return a function, or the one that a text names: of a module, or of a file beside the scenarios.
 
     Raises:
         PydanticCustomError: There is none.
     """
     if isinstance(value, str):
-        module, colon, name = value.partition(":")
+        module, colon, name = value.rpartition(":")
         if not colon:
-            raise PydanticCustomError("check", "a function is named as in 'shop.checks:polite'")
+            raise PydanticCustomError("check", "a function is named as in 'shop.checks:polite' or 'checks.py:polite'")
+        folder: Path | None = (info.context or {}).get("folder")
         try:
-            value = attrgetter(name)(import_module(module))
-        except (ImportError, AttributeError) as error:
-            raise PydanticCustomError("check", "there is no such function: {why}", {"why": str(error)}) from error
+            if folder is not None and str(folder) not in sys.path:
+                sys.path.insert(0, str(folder))  # as that of a program that is started
+            found = _module_of(folder / module) if folder and module.endswith(".py") else import_module(module)
+            value = attrgetter(name)(found)
+        except Exception as error:  # of any module, while it is imported
+            is_plain = isinstance(error, ImportError | AttributeError)
+            why = str(error) if is_plain else f"{type(error).__name__}: {error}"
+            raise PydanticCustomError("check", "there is no such function: {why}", {"why": why}) from error
     if not callable(value) or inspect.iscoroutinefunction(value):
         raise PydanticCustomError("check", "a check is a mapping, or a plain function of the trial")
     return value
+
+
+@cache
+def _module_of(path: Path) -> ModuleType:
+    """Return the module in a file."""
+    spec = spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise ImportError(f"there is no file {path}")
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 _REFERENCED = (PlainValidator(_loaded), PlainSerializer(place_of, return_type=str))
@@ -264,6 +351,12 @@ class Scenario(BaseModel):
 
     @model_validator(mode="after")
     def _check_user(self) -> Self:
+        for check in self.checks:
+            whole = sorted(check.keys() & _OF_THE_WHOLE) if isinstance(check, Mapping) and "turn" in check else []
+            if whole:
+                raise PydanticCustomError(
+                    "scenario", "turn: is not for {check}:, which is about the whole", {"check": whole[0]}
+                )
         if not self.says and not self.goal:
             raise PydanticCustomError("scenario", "a scenario needs says: (a script) or goal: (for an agent)")
         if len(self.says) > self.most_turns:
@@ -278,7 +371,8 @@ class Scenario(BaseModel):
     @property
     def questions(self) -> list[str]:
         """The questions for the judge."""
-        return [each["judge"] for each in self.checks if isinstance(each, Mapping) and "judge" in each]
+        given = [each["judge"] for each in self.checks if isinstance(each, Mapping) and "judge" in each]
+        return [each if isinstance(each, str) else each["statement"] for each in given]
 
     @property
     def digest(self) -> str:
@@ -288,6 +382,10 @@ class Scenario(BaseModel):
         """
         text = self.model_dump_json(exclude={"checks"}, fallback=_named)
         return hashlib.sha256("\n".join([text, *self.questions]).encode()).hexdigest()[:12]
+
+
+_OF_THE_WHOLE = frozenset({"state", "turns_at_most", "conforms", "judge"})
+"""The checks that cannot be about one turn."""
 
 
 def _named(value: Any) -> str:

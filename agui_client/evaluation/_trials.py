@@ -29,6 +29,8 @@ class Verdict(Record):
     """Whether it does."""
     reason: str = ""
     """The reason, in a sentence; empty where nothing is to be said."""
+    score: float | None = None
+    """The judge's score, from 0 to 1; None without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,8 @@ class Trial(Record):
     """The reason why the conversation ended too early; None if it did not."""
     thread_id: str = ""
     """The id of the conversation, which its cassette has, too."""
+    tools: dict[str, Any] = field(default_factory=dict[str, Any])
+    """The JSON Schemas of the arguments of tools that the application offered, by their names."""
     agent: str = ""
     """The address of the agent without user, password and query; of one in this process, its name or class."""
 
@@ -196,10 +200,11 @@ def _question(interrupt: Interrupt) -> str:
 def _called_tools(turn: Turn, number: int) -> Iterator[CalledTool]:
     results = {each.tool_call_id: content_text(each.content) for each in turn.messages if each.role == "tool"}
     for _, call in tool_calls_in(turn.messages):
-        yield CalledTool(call.function.name, _arguments(call.function.arguments), number, results.get(call.id))
+        yield CalledTool(call.function.name, arguments_of(call.function.arguments), number, results.get(call.id))
 
 
-def _arguments(text: str) -> Any:
+def arguments_of(text: str) -> Any:
+    """Return the arguments of a call as JSON; as the text that they are if they are none."""
     try:
         return parse_json(text) if text.strip() else {}
     except ValueError:

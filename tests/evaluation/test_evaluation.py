@@ -212,8 +212,6 @@ def test_a_judge_is_an_agent_with_a_typed_verdict() -> None:
 @pytest.mark.parametrize(
     ("scenario", "options", "error"),
     [
-        ({"goal": "x"}, {}, "goal: needs user:, an agent that plays the user"),
-        ({"says": ["x"], "checks": [{"judge": "x"}]}, {}, "the check judge: needs judge:, an agent"),
         (
             {"says": ["x"], "checks": [{"judge": "x"}]},
             {"judge": FunctionAgent(_echo)},

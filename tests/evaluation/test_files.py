@@ -35,7 +35,10 @@ scenarios:
 """
 
 
-_CHECKS = "said, not_said, called, not_called, asked, state, turns_at_most, conforms, judge"
+_CHECKS = (
+    "said, not_said, called, not_called, called_in_order, valid_arguments, asked, denial_honoured, not_leaked, state, "
+    "turns_at_most, conforms, seconds_at_most, first_text_at_most, judge, turn"
+)
 _TOOL = "name, description, parameters, results, approval, unchecked"
 
 
