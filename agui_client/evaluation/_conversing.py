@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import AsyncExitStack, aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 from uuid import uuid4
 
 import anyio
-from ag_ui.core import RunFinishedEvent, RunFinishedSuccessOutcome, RunStartedEvent, TextMessageChunkEvent, TokenUsage
+from ag_ui.core import RunFinishedEvent, RunFinishedSuccessOutcome, RunStartedEvent, TextMessageChunkEvent
 from pydantic import TypeAdapter
 
 from agui_client._checking.check import validate
@@ -29,15 +29,16 @@ from agui_client._core.agent.agent import AbstractAgent
 from agui_client._core.agent.http_agent import HttpAgent
 from agui_client._core.ground.concurrency import call_aside
 from agui_client._core.ground.secrets import address_of
-from agui_client._core.protocol.message_text import content_text
-from agui_client.errors import AGUIError, ParseError, ProtocolError, RunFailedError, TransportError, UsageError
+from agui_client._core.protocol.message_text import content_text, tool_calls_in
+from agui_client.errors import AGUIError, ProtocolError, RunFailedError, TransportError, UsageError
+from agui_client.evaluation._playing import Helpers
 from agui_client.evaluation._scripts import answerer_of, approver_of, scripted_tools
-from agui_client.evaluation._trials import Trial, Verdict
+from agui_client.evaluation._trials import Trial
 from agui_client.recording._reading import Recording
 from agui_client.recording._recorder import Recorder
 
 if TYPE_CHECKING:
-    from ag_ui.core import RunAgentInput
+    from ag_ui.core import Interrupt, RunAgentInput, TokenUsage
 
     from agui_client._core.protocol.events import WireEvent
     from agui_client._core.run.result import RunResult
@@ -45,18 +46,6 @@ if TYPE_CHECKING:
 
 TRIAL: TypeAdapter[Trial] = TypeAdapter(Trial)
 _SECONDS = 300.0
-_DONE = "[done]"
-_ROLE = f"""\
-You play a person who talks with an assistant; the messages that you get are the assistant's. Write only what the
-person says next, and never do the assistant's work. When the goal is reached, or the assistant cannot help, write only
-{_DONE}.
-"""
-_QUESTION = """\
-Is this true of the conversation below? {question}
-Answer with one JSON object:
-{{"passed": true or false, "score": how true it is, from 0.0 to 1.0, "reason": "one sentence"}}
-
-{transcript}"""
 
 
 class _EndedError(Exception):
@@ -132,23 +121,24 @@ async def hold(tested: AbstractAgent[Any], planned: Planned) -> tuple[Trial, lis
     path = planned.draft(thread_id)
     path.parent.mkdir(parents=True, exist_ok=True)
     recorder = Recorder(path)
-    talk = _Talk(scenario, Trial(scenario.name, planned.repetition, thread_id=thread_id, agent=identity_of(tested)))
+    trial = Trial(scenario.name, planned.repetition, thread_id=thread_id, agent=identity_of(tested))
+    helpers = Helpers(scenario, trial)
     try:
-        agent = _prepared(tested, scenario, thread_id).use(recorder)
-        await talk.hold(agent)
+        agent = _prepared(tested, scenario, thread_id, helpers).use(recorder)
+        await _Talk(scenario, trial, helpers).hold(agent)
         if path.exists():
             recording = Recording.read(path)
-            talk.trial.faults = await anyio.to_thread.run_sync(validate, recording)
+            trial.faults = await anyio.to_thread.run_sync(validate, recording)
             inputs = (each.input for each in recording.exchanges if each.request.base is None)
-            talk.trial.tools = {tool.name: tool.parameters for input in inputs for tool in input.tools or ()}
-        if talk.trial.error is None:
-            await talk.ask_judge(recorder)
+            trial.tools = {tool.name: tool.parameters for input in inputs for tool in input.tools or ()}
+        if trial.error is None:
+            await helpers.judge(recorder)
     except BaseException:
         recorder.close()
         path.unlink(missing_ok=True)
         raise
     recorder.close()
-    return talk.trial, [*talk.trial.usage, *talk.spent]
+    return trial, [*trial.usage, *helpers.spent]
 
 
 def identity_of(agent: AbstractAgent[Any]) -> str:
@@ -156,11 +146,21 @@ def identity_of(agent: AbstractAgent[Any]) -> str:
     return address_of(agent.url) if isinstance(agent, HttpAgent) else agent.name or type(agent).__name__
 
 
-def _prepared(tested: AbstractAgent[Any], scenario: Scenario, thread_id: str) -> AbstractAgent[Any]:
+def _prepared(tested: AbstractAgent[Any], scenario: Scenario, thread_id: str, helpers: Helpers) -> AbstractAgent[Any]:
     """Return a clone of an agent with the tools, handlers and state of a scenario."""
+
+    def tool_of(interrupt: Interrupt) -> str | None:
+        """Return the name of the tool that a question of the agent is about."""
+        calls = tool_calls_in(agent.messages)
+        return next((call.function.name for _, call in calls if call.id == interrupt.tool_call_id), None)
+
     agent = tested.clone(thread_id=thread_id)
     agent.tools = scripted_tools(agent.tools, scenario.tools)
-    agent.set_handlers(approve=approver_of(scenario.approve), answer=answerer_of(scenario.answer))
+    agent.set_handlers(approve=approver_of(scenario.approve), answer=answerer_of(scenario.answer, tool_of))
+    if scenario.goal:
+        # The person whom an agent plays is asked where neither the scenario nor the program says who decides.
+        approve, answer = agent.handlers
+        agent.set_handlers(approve=approve or helpers.approve, answer=answer or helpers.answer)
     if scenario.state is not None:
         agent.set_state(scenario.state)
     return agent
@@ -172,8 +172,8 @@ class _Talk:
 
     scenario: Scenario
     trial: Trial
-    spent: list[TokenUsage] = field(default_factory=list["TokenUsage"])
-    """The tokens of the user and the judge."""
+    helpers: Helpers
+    """The user and the judge."""
 
     async def hold(self, agent: AbstractAgent[Any]) -> None:
         """Let the user talk with the agent until the user is done, or a limit is reached."""
@@ -242,50 +242,6 @@ class _Talk:
                 return
             yield str(said)
         if self.scenario.goal:
-            async with aclosing(self._played()) as played:
+            async with aclosing(self.helpers.prompts()) as played:
                 async for prompt in played:
                     yield prompt
-
-    async def _played(self) -> AsyncGenerator[str]:
-        user = _agent(self.scenario.user, "goal: needs user:, an agent that plays the user").clone(
-            thread_id=str(uuid4())
-        )
-        before = f"So far:\n{self.trial.transcript}\n" if self.trial.turns else ""
-        asked = "\n".join([_ROLE, f"Your goal: {self.scenario.goal}", self.scenario.persona, before])
-        while True:
-            said = await self._ask(user, asked, "the agent that plays the user")
-            if _DONE in said.text:
-                return
-            yield said.text
-            asked = self.trial.turns[-1].text or "(The assistant wrote nothing.)"
-
-    async def ask_judge(self, recorder: Recorder) -> None:
-        """Ask the judge each question about the conversation."""
-        for question in self.scenario.questions:
-            judge = _agent(self.scenario.judge, "the check judge: needs judge:, an agent").clone(thread_id=str(uuid4()))
-            asked = _QUESTION.format(question=question, transcript=self.trial.transcript)
-            said = await self._ask(judge.use(recorder), asked, "the judge")
-            try:
-                self.trial.judged[question] = said.parse(Verdict)
-            except ParseError as error:
-                raise UsageError(f"the judge gave no verdict: {error}") from error
-
-    async def _ask(self, agent: AbstractAgent[Any], asked: str, who: str) -> RunResult:
-        """Ask one of the helpers.
-
-        Raises:
-            UsageError: It failed, which is no fault of the agent under test.
-        """
-        try:
-            result = await agent.run_agent(asked)
-        except AGUIError as failure:
-            raise UsageError(f"{who} failed: {failure}") from failure
-        self.spent += result.usage
-        return result
-
-
-def _agent(given: AbstractAgent[Any] | str | None, needed: str) -> AbstractAgent[Any]:
-    """Return an agent that helps; those that texts named are made before."""
-    if given is None or isinstance(given, str):
-        raise UsageError(needed)
-    return given

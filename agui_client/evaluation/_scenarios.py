@@ -224,7 +224,7 @@ Decisions: TypeAlias = Annotated[
 ]
 """A decision for all times, or several in their order, of which the last one stands for all further times."""
 _Word: TypeAlias = Annotated[Literal["allow", "deny", "cancel"], Tag("<word>")]
-_ByName: TypeAlias = Annotated[Mapping[str, Decisions], Tag("<members>")]
+_ByName: TypeAlias = Annotated[Mapping[Annotated[str, Field(min_length=1)], Decisions], Tag("<members>")]
 
 
 @with_config(_EXACT)
@@ -263,7 +263,8 @@ def _loaded(value: object, info: ValidationInfo) -> object:
         module, colon, name = value.rpartition(":")
         if not colon:
             raise PydanticCustomError("check", "a function is named as in 'shop.checks:polite' or 'checks.py:polite'")
-        folder: Path | None = (info.context or {}).get("folder")
+        context: Any = info.context
+        folder: Path | None = context["folder"] if context else None
         try:
             if folder is not None and str(folder) not in sys.path:
                 sys.path.insert(0, str(folder))  # as that of a program that is started
@@ -326,7 +327,7 @@ class Scenario(BaseModel):
     goal: str = ""
     """What the user wants to achieve; then an agent plays the user, when `says` is over."""
     persona: str = ""
-    """What kind of person the user is."""
+    """The kind of person that the user is: a text, or "impatient", "vague", "talkative", "fickle" or "hostile"."""
     user: AbstractAgent[Any] | str | None = None
     """The agent that plays the user: also by its URL, or by the name of a model, such as "openai:gpt-5"."""
     judge: AbstractAgent[Any] | str | None = None
@@ -339,9 +340,11 @@ class Scenario(BaseModel):
     ] = ()
     """Tools of the application; those of the agent with the same names are replaced."""
     approve: ApprovePolicy | None = None
-    """Decisions about tool calls that wait for approval; the agent's own `approve=` if left out."""
+    """Decisions about tool calls that wait for approval; the agent's own `approve=` if left out, and without one
+    those of the agent that plays the user."""
     answer: AnswerPolicy | None = None
-    """Answers to questions of the agent; its own `answer=` if left out."""
+    """Answers to questions of the agent; its own `answer=` if left out, and without one those of the agent that
+    plays the user."""
     state: Any = None
     """The state that the conversation begins with; the agent's own if left out."""
     limits: Limits = {}
@@ -352,7 +355,7 @@ class Scenario(BaseModel):
     @model_validator(mode="after")
     def _check_user(self) -> Self:
         for check in self.checks:
-            whole = sorted(check.keys() & _OF_THE_WHOLE) if isinstance(check, Mapping) and "turn" in check else []
+            whole = sorted(check.keys() & _OF_THE_WHOLE) if not callable(check) and "turn" in check else []
             if whole:
                 raise PydanticCustomError(
                     "scenario", "turn: is not for {check}:, which is about the whole", {"check": whole[0]}
@@ -371,7 +374,7 @@ class Scenario(BaseModel):
     @property
     def questions(self) -> list[str]:
         """The questions for the judge."""
-        given = [each["judge"] for each in self.checks if isinstance(each, Mapping) and "judge" in each]
+        given = [each["judge"] for each in self.checks if not callable(each) and "judge" in each]
         return [each if isinstance(each, str) else each["statement"] for each in given]
 
     @property

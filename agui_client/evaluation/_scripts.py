@@ -115,10 +115,10 @@ class _Decisions:
 
         Args:
             names: Its names, the most exact first.
-            message: The question, words of which may stand for a name.
+            message: The question, words of which may stand for a name; "*" is none of them.
         """
         found = [each for each in names if each in self._by_name]
-        found += [each for each in self._by_name if each.casefold() in message.casefold()]
+        found += [each for each in self._by_name if each != REST and each.casefold() in message.casefold()]
         name = next(iter(found), REST)
         return self._by_name[name].next() if name in self._by_name else None
 
@@ -141,11 +141,14 @@ def approver_of(policy: ApprovePolicy | None) -> Approver | None:
     return approve
 
 
-def answerer_of(policy: AnswerPolicy | None) -> Answerer | None:
+def answerer_of(
+    policy: AnswerPolicy | None, tool_of: Callable[[Interrupt], str | None] = lambda interrupt: None
+) -> Answerer | None:
     """Return the handler that answers interrupts by a policy; None without one.
 
     Args:
         policy: The policy.
+        tool_of: Returns the name of the tool that an interrupt is about; None if it is about none.
     """
     if policy is None or not isinstance(policy, str | Mapping):
         return policy
@@ -153,7 +156,8 @@ def answerer_of(policy: AnswerPolicy | None) -> Answerer | None:
 
     async def answer(interrupt: Interrupt) -> Answer | None:
         """Answer a question."""
-        return _answer(decisions.about([interrupt.id, interrupt.reason], interrupt.message or ""))
+        names = [interrupt.id, *filter(None, [tool_of(interrupt)]), interrupt.reason]
+        return _answer(decisions.about(names, interrupt.message or ""))
 
     return answer
 

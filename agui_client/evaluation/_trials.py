@@ -184,7 +184,8 @@ def lines_of(trial: Trial) -> Iterator[str]:
 def _lines(turn: Turn) -> Iterator[str]:
     for message in turn.messages:
         if text := content_text(getattr(message, "content", None)):
-            yield f"{message.role}: {text.strip()}"
+            # Indented, so that no line of a text looks like one of somebody else.
+            yield f"{message.role}: {text.strip().replace(chr(10), chr(10) + '  ')}"
         for _, call in tool_calls_in([message]):
             yield f"call: {call.function.name}({call.function.arguments})"
     for each in turn.answered:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import sys
 import time
@@ -195,7 +196,7 @@ def test_an_agent_plays_the_user_until_its_goal_is_reached() -> None:
     assert outcome.trial is not None
     assert [each.prompt for each in outcome.trial.turns] == ["Hello", "A table for two, please.", "At eight."]
     asked = [str(each.messages[-1].content) for each in user.inputs]
-    assert all(each in asked[0] for each in ("a table for two at eight", "in a hurry", "assistant: When?"))
+    assert all(each in asked[0] for each in ("a table for two at eight", "in a hurry", '"text": "When?"'))
     assert asked[1:] == ["Done.", "?"]
 
 
@@ -206,7 +207,8 @@ def test_a_judge_is_an_agent_with_a_typed_verdict() -> None:
     assert reasons(evaluation) == {'judge: "the agent is polite"': "It was rude."}
     (asked,) = judge.inputs
     assert "the agent is polite" in str(asked.messages[-1].content)
-    assert "user: Hi\nassistant: Hi!" in str(asked.messages[-1].content)
+    said = str(asked.messages[-1].content)
+    assert json.loads(said[said.index("[") :]) == [{"role": "user", "text": "Hi"}, {"role": "assistant", "text": "Hi!"}]
 
 
 @pytest.mark.parametrize(

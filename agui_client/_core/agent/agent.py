@@ -220,6 +220,11 @@ class AbstractAgent(Observables[StateT]):
 
     # --- middleware, subscribers, observers, tools
 
+    @property
+    def handlers(self) -> tuple[Approver | None, Answerer | None]:
+        """The functions that approve tool calls and answer interrupts; None for one that there is not."""
+        return self._options.get("approve"), self._options.get("answer")
+
     def set_handlers(self, *, approve: Approver | None = None, answer: Answerer | None = None) -> Self:
         """Have other functions approve tool calls and answer interrupts, from the next call on.
 
