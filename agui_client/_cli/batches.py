@@ -135,7 +135,7 @@ def _code_of(summary: Summary) -> ExitCode:
 
 
 async def follow(
-    batch: Batch, *, is_kept: bool, finish: Callable[[RowResult], object] | None = None
+    batch: Batch, *, is_kept: bool, finish: Callable[[RowResult], object] | None = None, noun: str = "row"
 ) -> list[RowResult]:
     """Run a batch with progress on stderr.
 
@@ -143,6 +143,7 @@ async def follow(
         batch: The batch.
         is_kept: Whether results are needed.
         finish: Called with each result, at once.
+        noun: The word for a row.
 
     Returns:
         The results in the order in which rows were finished, if they are needed.
@@ -159,7 +160,7 @@ async def follow(
             if done.error is not None and not done.from_journal and done.error.kind not in complained:
                 # The first of each kind; the summary counts them.
                 complained.add(done.error.kind)
-                complain(f"row {done.key} failed: {done.error.type}: {done.error.message}")
+                complain(f"{noun} {done.key} failed: {done.error.type}: {done.error.message}")
     finally:
         ticker.cancel()
         with suppress(asyncio.CancelledError):

@@ -151,7 +151,7 @@ def _evaluate(
         complain(str(wrong), *getattr(wrong, "__notes__", ()))  # every fault of the file has a line
         return ExitCode.USAGE
     try:
-        asyncio.run(follow(plan.batch, is_kept=False, finish=plan.add))
+        asyncio.run(follow(plan.batch, is_kept=False, finish=plan.add, noun="conversation"))
     except KeyboardInterrupt:
         _print(plan.evaluation(), prices)
         again = "the same command goes on" if options["journal"] else "with --journal FILE, the command would go on"

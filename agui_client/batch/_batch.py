@@ -231,6 +231,23 @@ class Batch(Displayed, Generic[ParsedT]):
     def __iter__(self) -> Generator[RowResult[ParsedT]]:
         return self._results_sync()
 
+    def name_rows(self, noun: str) -> None:
+        """Call the rows otherwise in the progress and the summary.
+
+        Args:
+            noun: The word for several of them.
+        """
+        self._tally.noun = noun
+
+    def reject(self, done: RowResult[ParsedT], why: str) -> None:
+        """Count a row as failed whose answer the caller has refused.
+
+        Args:
+            done: The row.
+            why: The kind of the failure.
+        """
+        self._tally.reject(done.agent, why)
+
     def hide_secrets_in_journal(self) -> None:
         """Write the lines of the journal without secrets, so that what the next start reads has none either."""
         if self._open_journal is not None:

@@ -44,9 +44,11 @@ class Progress(Displayed, Record):
     """The number of rows that are finished in a minute, of late; None before the first."""
     seconds_left: float | None
     """The seconds until the end, at this rate; None before the first row."""
+    noun: str = "rows"
+    """The word for the rows."""
 
     def __str__(self) -> str:
-        parts = [f"{self.finished}/{self.total} rows", f"{self.failed} failed"]
+        parts = [f"{self.finished}/{self.total} {self.noun}", f"{self.failed} failed"]
         if self.per_minute is not None and self.seconds_left is not None:
             parts += [f"{self.per_minute:.0f} a minute", f"{_duration(self.seconds_left)} left"]
         return ", ".join(parts)
@@ -90,6 +92,8 @@ class Summary(Displayed, Record):
     """The number of failed rows by the kind of the error (`RowError.kind`), the most frequent first."""
     agents: Mapping[str, AgentSummary] = field(default_factory=dict[str, AgentSummary])
     """The rows of each agent by its name, in the order in which they were given; a single agent's name is empty."""
+    noun: str = "rows"
+    """The word for the rows."""
 
     @property
     def is_complete(self) -> bool:
@@ -98,7 +102,9 @@ class Summary(Displayed, Record):
 
     def __str__(self) -> str:
         before = f", {self.from_journal} of them before" if self.from_journal else ""
-        lines = [f"{self.finished} of {self.total} rows in {_duration(self.seconds)}{before}: {self.failed} failed"]
+        lines = [
+            f"{self.finished} of {self.total} {self.noun} in {_duration(self.seconds)}{before}: {self.failed} failed"
+        ]
         kinds = [f"  {count} {cut_short(kind, _LONGEST_KIND)}" for kind, count in self.errors.items()]
         lines += kinds if len(kinds) <= _MOST_KINDS else [*kinds[:_MOST_KINDS], f"  {len(kinds) - _MOST_KINDS} others"]
         for name, each in self.agents.items():
@@ -109,7 +115,9 @@ class Summary(Displayed, Record):
             )
             lines.append(f"{name or 'answers'}: {took}{each.tokens} tokens, {each.failed} failed")
         if self.stopped_by is not None:
-            lines.append(f"stopped by the budget of {self.stopped_by}; {self.total - self.finished} rows are left")
+            lines.append(
+                f"stopped by the budget of {self.stopped_by}; {self.total - self.finished} {self.noun} are left"
+            )
         return "\n".join(lines)
 
 
@@ -127,6 +135,7 @@ class Counts:
         self.running: int = 0
         self.tokens: int = 0
         self.stopped_by: str | None = None
+        self.noun: str = "rows"
         self.begun = 0
         self.failed_now: int = 0
         self._finished = self._from_journal = 0
@@ -164,6 +173,16 @@ class Counts:
         self.failed_now += done.error is not None
         self._recent.append(time.perf_counter())
 
+    def reject(self, agent: str, why: str) -> None:
+        """Count a finished row that has an answer as failed.
+
+        Args:
+            agent: The name of the agent.
+            why: The kind of the failure.
+        """
+        self._errors[why] += 1
+        self._failed[agent] += 1
+
     def progress(self) -> Progress:
         """Return how far the batch is."""
         now = self._now()
@@ -184,6 +203,7 @@ class Counts:
             seconds=now - self._started,
             per_minute=rate,
             seconds_left=left,
+            noun=self.noun,
         )
 
     def summary(self) -> Summary:
@@ -198,6 +218,7 @@ class Counts:
             stopped_by=self.stopped_by,
             errors=dict(self._errors.most_common()),
             agents={name: self._of_agent(name) for name in self.agents if self._rows[name]},
+            noun=self.noun,
         )
 
     def _of_agent(self, name: str) -> AgentSummary:

@@ -64,6 +64,15 @@ class JournalLine(TypedDict):
     error: _Error | None
 
 
+def kind_of(message: str) -> str:
+    """Return a message with "…" for ids, numbers and times, so that equal failures have equal texts.
+
+    Args:
+        message: The message.
+    """
+    return _OF_ONE_RUN.sub("…", " ".join(message.split()))
+
+
 @dataclass(frozen=True, slots=True)
 class RowError(Record):
     """The reason why a row has no answer."""
@@ -78,7 +87,7 @@ class RowError(Record):
     @property
     def kind(self) -> str:
         """The type, the code and the message with "…" for ids and numbers, so that equal failures have equal kinds."""
-        message = _OF_ONE_RUN.sub("…", " ".join(self.message.split()))
+        message = kind_of(self.message)
         code = f" {self.code}" if self.code and self.code not in message else ""
         return f"{self.type}{code}: {message}"
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 from uuid import uuid4
 
 import anyio
-from ag_ui.core import RunFinishedEvent, RunFinishedSuccessOutcome, RunStartedEvent, TextMessageChunkEvent
+from ag_ui.core import RunFinishedEvent, RunFinishedSuccessOutcome, RunStartedEvent, TextMessageChunkEvent, UserMessage
 from pydantic import TypeAdapter
 
 from agui_client._checking.check import validate
@@ -30,10 +30,11 @@ from agui_client._core.agent.http_agent import HttpAgent
 from agui_client._core.ground.concurrency import call_aside
 from agui_client._core.ground.secrets import address_of
 from agui_client._core.protocol.message_text import content_text, tool_calls_in
+from agui_client.batch._pace import is_refusal
 from agui_client.errors import AGUIError, ProtocolError, RunFailedError, TransportError, UsageError
 from agui_client.evaluation._playing import Helpers
 from agui_client.evaluation._scripts import answerer_of, approver_of, scripted_tools
-from agui_client.evaluation._trials import Trial
+from agui_client.evaluation._trials import Trial, Turn
 from agui_client.recording._reading import Recording
 from agui_client.recording._recorder import Recorder
 
@@ -174,6 +175,8 @@ class _Talk:
     trial: Trial
     helpers: Helpers
     """The user and the judge."""
+    begun: int = 0
+    """The number of turns that began."""
 
     async def hold(self, agent: AbstractAgent[Any]) -> None:
         """Let the user talk with the agent until the user is done, or a limit is reached."""
@@ -186,18 +189,23 @@ class _Talk:
                         await self._turn(agent, prompt)
             # An agent may have held up the event loop, so that nothing was cancelled.
             if scope.cancelled_caught or perf_counter() - start > seconds:
-                raise _EndedError(f"the conversation took longer than {seconds:g} seconds")
+                where = f"; turn {self.begun} was not over" if scope.cancelled_caught else ""
+                raise _EndedError(f"the conversation took longer than {seconds:g} seconds{where}")
         except _EndedError as reason:
             self.trial.error = str(reason)
-        except (TransportError, UsageError):
-            raise
         except AGUIError as failure:
-            if isinstance(failure, RunFailedError) and isinstance(failure.raised, TransportError | UsageError):
-                raise failure.raised from failure
+            cause = failure.raised if isinstance(failure, RunFailedError) and failure.raised is not None else failure
+            if isinstance(cause, UsageError) or (isinstance(cause, TransportError) and self._may_be_away(cause)):
+                raise cause from (None if cause is failure else failure)
             rule = f" ({failure.rule})" if isinstance(failure, ProtocolError) and failure.rule else ""
-            self.trial.error = f"{type(failure).__name__}{rule}: {failure}"
+            kind = type(cause if isinstance(cause, TransportError) else failure).__name__
+            self.trial.error = f"in turn {self.begun}, {kind}{rule}: {failure}"
         finally:
             self.trial.seconds = round(perf_counter() - start, 6)
+
+    def _may_be_away(self, failure: TransportError) -> bool:
+        """Return whether an agent could not be asked, rather than crashed: it never answered, or asks to wait."""
+        return self.begun <= 1 or is_refusal(failure)
 
     def _check_next(self) -> None:
         """Check that the conversation may go on.
@@ -214,6 +222,7 @@ class _Talk:
 
     async def _turn(self, agent: AbstractAgent[Any], prompt: str) -> None:
         start, before = perf_counter(), {message.id for message in agent.messages}
+        self.begun += 1
 
         def add(result: RunResult) -> None:
             """Add the turn, as far as it came."""
@@ -225,6 +234,14 @@ class _Talk:
         except AGUIError as failure:
             if failure.partial is not None:
                 add(cast("RunResult", failure.partial))
+            raise
+        except anyio.get_cancelled_exc_class():
+            came = [message for message in agent.messages if message.id not in before]
+            said = [content_text(each.content) for each in came if each.role == "assistant"]
+            text = next((each for each in reversed(said) if each), "")
+            took = round(perf_counter() - start, 6)
+            asked = came or [UserMessage(id=str(uuid4()), content=prompt)]
+            self.trial.turns.append(Turn(prompt, text, seconds=took, messages=asked))
             raise
         add(result)
         tokens = self.trial.tokens

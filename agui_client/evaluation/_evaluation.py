@@ -181,6 +181,7 @@ class Plan:
         )
         """The batch."""
         self.batch.hide_secrets_in_journal()
+        self.batch.name_rows("conversations")
 
     def add(self, done: RowResult[Trial]) -> Outcome:
         """Judge a conversation that is finished, and keep it if it failed."""
@@ -201,6 +202,8 @@ class Plan:
             draft.unlink(missing_ok=True)
         if self._look is not None and outcome.cassette is not None:
             self._look(outcome, Recording.read(outcome.cassette))
+        if trial is not None and not outcome.passed:
+            self.batch.reject(done, "a check failed")
         self._outcomes[done.number, list(self._planned).index(done.agent)] = outcome
         return outcome
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from agui_client._core.ground.display import Displayed
 from agui_client._core.ground.field_docs import Record
 from agui_client._core.ground.files import replace_private
+from agui_client.batch._results import kind_of
 from agui_client.errors import UsageError
 from agui_client.evaluation._rates import Measures, Rate
 
@@ -82,7 +83,7 @@ class Outcome(Displayed, Record):
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """The reasons why it failed, or could not be held, in a line each; equal ones are the same failure."""
+        """The reasons why it failed, or could not be held, in a line each."""
         if self.error is not None:
             return (f"{self.error.type}: {self.error.message}",)
         return tuple(f"{name}: {verdict.reason}" for name, verdict in self.failed.items())
@@ -270,7 +271,8 @@ def _table(evaluation: Evaluation, prices: Prices | None) -> list[str]:
 def _failures(evaluation: Evaluation) -> list[str]:
     same: dict[tuple[str, str, tuple[str, ...]], list[Outcome]] = {}
     for each in (*evaluation.failures, *evaluation.broken):
-        same.setdefault((each.agent, each.scenario.name, each.reasons), []).append(each)
+        kinds = tuple(kind_of(reason) for reason in each.reasons)
+        same.setdefault((each.agent, each.scenario.name, kinds), []).append(each)
     lines: list[str] = []
     for first, *others in list(same.values())[:_MOST_FAILURES]:
         lines += [f"{first.title}, as did {len(others)} more" if others else first.title]

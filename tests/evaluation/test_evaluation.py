@@ -267,11 +267,11 @@ async def _blocking(input: RunAgentInput) -> AsyncIterator[str]:
             {"says": ["1", "2"]},
             "the agent asks: Sure?; give the scenario answer:",
         ),
-        (ScriptedAgent([RunErrorEvent(message="no idea")]), {}, "RunFailedError: no idea"),
+        (ScriptedAgent([RunErrorEvent(message="no idea")]), {}, "in turn 1, RunFailedError: no idea"),
         (
             ScriptedAgent(turn(TextMessageEndEvent(message_id="m"))),
             {},
-            "EventOrderError (STREAM-1): event 1",
+            "in turn 1, EventOrderError (STREAM-1): event 1",
         ),
     ],
 )

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from ag_ui.core import RunAgentInput
 
 from agui_client import FunctionAgent, HttpAgent, UsageError
 from agui_client.batch import RowRetry
-from agui_client.evaluation import Scenario, Trial, evaluate_sync
+from agui_client.evaluation import Cassette, Scenario, Trial, evaluate_sync
+from agui_client.evaluation._evaluation import Plan
+from agui_client.evaluation._outcomes import headline
 from agui_client.testing import ScriptedAgent, faults, serve, serve_bytes, sse, text, turn
 from support.programs import Program
 from support.waiting import LIMIT, until_sync
@@ -116,3 +119,72 @@ def test_another_judge_or_user_at_another_address_is_another_scenario(tmp_path: 
     other = scenario.model_copy(update={"judge": HttpAgent("http://127.0.0.1:1/")})
     with pytest.raises(UsageError, match="the journal has row x #1 with another prompt"):
         evaluate_sync(FunctionAgent(_echo), other, journal=journal)
+
+
+async def _crashing(input: RunAgentInput) -> AsyncIterator[str]:
+    if len(input.messages) > 1:
+        raise RuntimeError("the model is gone")
+    yield "Hello."
+
+
+def test_a_crash_in_a_later_turn_is_a_failure_and_a_refusal_is_none() -> None:
+    says = Scenario(name="x", says=["Hi", "Book"])
+    for failing, kind in ((faults.status(500), "HTTPStatusError"), (faults.status(404), "HTTPStatusError")):
+        with serve_bytes(sse(turn(text("Hello"))), failing) as server:
+            evaluation = evaluate_sync(HttpAgent(server.url, retry=None), says, retry=0)
+        (failure,) = evaluation.failures
+        assert failure.failed["completes"].reason.startswith(f"in turn 2, {kind}: ")
+        assert failure.trial is not None
+        assert "Hello" in failure.trial.transcript
+        assert failure.cassette is not None
+        assert Cassette.read(failure.cassette).replay().failed.keys() == {"completes"}
+    busy: list[Any] = [sse(turn(text("Hello"))), faults.status(503, retry_after=0), sse(turn(text("Hello")))]
+    with serve_bytes(*busy) as server:
+        assert evaluate_sync(HttpAgent(server.url, retry=None), says, retry=RowRetry(times=1, first_wait=0)).passed
+    with serve_bytes(faults.status(500)) as server:
+        assert len(evaluate_sync(HttpAgent(server.url, retry=None), says, retry=0).broken) == 1
+    (failure,) = evaluate_sync(FunctionAgent(_crashing), says).failures
+    assert (
+        failure.failed["completes"].reason
+        == "in turn 2, RunFailedError: the agent raised RuntimeError: the model is gone"
+    )
+
+
+def test_the_turn_that_hung_is_in_the_transcript() -> None:
+    async def hanging(input: RunAgentInput) -> AsyncIterator[str]:
+        yield "One moment"
+        if len(input.messages) > 1:
+            await anyio.sleep(30)
+
+    scenario = Scenario(name="x", says=["Hi", "Book"], limits={"seconds": 0.5})
+    (failure,) = evaluate_sync(FunctionAgent(hanging), scenario).failures
+    assert failure.trial is not None
+    assert failure.trial.error == "the conversation took longer than 0.5 seconds; turn 2 was not over"
+    assert [each.prompt for each in failure.trial.turns] == ["Hi", "Book"]
+    assert failure.trial.transcript.splitlines()[2:] == ["user: Book", "assistant: One moment"]
+
+
+def test_equal_failures_are_one_group_though_seconds_and_ids_differ() -> None:
+    def late(trial: Trial) -> str:
+        return f"it took {trial.seconds:.6f} seconds in thread {trial.thread_id}"
+
+    evaluation = evaluate_sync(FunctionAgent(_echo), Scenario(name="x", says=["Hi"], checks=[late]), repeat=5)
+    groups = [line for line in str(evaluation).splitlines() if line.startswith("x #")]
+    assert groups == ["x #1 failed, as did 4 more"]
+
+
+def test_progress_and_table_say_the_same_of_what_failed(tmp_path: Path) -> None:
+    def odd(trial: Trial) -> bool:
+        return trial.repetition % 3 > 0
+
+    scenario, journal = Scenario(name="x", says=["Hi"], checks=[odd]), tmp_path / "trials.jsonl"
+    for _ in range(2):
+        plan = Plan(FunctionAgent(_echo), scenario, {"repeat": 9, "journal": journal})
+        for done in plan.batch:
+            plan.add(done)
+        assert headline(plan.evaluation()).startswith("6 of 9 conversations passed")
+        assert str(plan.batch.progress).startswith("9/9 conversations, 3 failed")
+        said = str(plan.batch.summary)
+        assert said.startswith("9 of 9 conversations in ")
+        assert said.splitlines()[0].endswith(": 3 failed")
+        assert said.splitlines()[1] == "  3 a check failed"
