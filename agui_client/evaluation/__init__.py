@@ -15,6 +15,7 @@ from agui_client.evaluation._kept_failures import Cassette, cassettes, shrink
 from agui_client.evaluation._outcomes import Evaluation, Outcome
 from agui_client.evaluation._rates import Rate
 from agui_client.evaluation._scenarios import Scenario
+from agui_client.evaluation._sources import recorded_scenarios
 from agui_client.evaluation._trials import CalledTool, Trial, Turn, Verdict
 
 __all__ = [
@@ -31,5 +32,6 @@ __all__ = [
     "evaluate",
     "evaluate_sync",
     "read_scenarios",
+    "recorded_scenarios",
     "shrink",
 ]

@@ -19,9 +19,10 @@ from agui_client._core.protocol.patch import parse_json
 from agui_client._core.protocol.schema import is_array, is_object
 from agui_client.errors import UsageError
 from agui_client.evaluation._scenarios import ExpectedCall, Judged, Limits, Pattern, ReadyChecks, Scenario, ScriptedTool
+from agui_client.evaluation._sources import SOURCES, expanded, recorded_scenarios
 
 _MEMBERS: Mapping[str, Sequence[str]] = {
-    "": tuple(Scenario.model_fields),
+    "": (*Scenario.model_fields, *SOURCES),
     "checks": tuple(ReadyChecks.__annotations__),
     "called": tuple(ExpectedCall.__annotations__),
     "called_in_order": tuple(ExpectedCall.__annotations__),
@@ -37,7 +38,7 @@ _MEMBERS: Mapping[str, Sequence[str]] = {
 
 
 def read_scenarios(path: str | os.PathLike[str]) -> list[Scenario]:
-    """Read a file of scenarios: .yaml or .yml (extra `evaluate`), or .json.
+    """Read a file of scenarios: .yaml or .yml (extra `evaluate`), or .json; or make them of a recording (.jsonl).
 
     Args:
         path: The file.
@@ -46,6 +47,8 @@ def read_scenarios(path: str | os.PathLike[str]) -> list[Scenario]:
         UsageError: It cannot be read, or is wrong; the error names each place, and what is allowed there.
     """
     path = Path(path)
+    if path.name.endswith((".jsonl", ".jsonl.gz")):
+        return recorded_scenarios(path)
     try:
         text = path.read_text("utf-8")
     except UnicodeDecodeError:
@@ -81,18 +84,27 @@ def scenarios_in(content: object, where: str, folder: Path | None = None) -> lis
         if not is_object(each):
             problems.append(f"{place}: a scenario is a mapping with {', '.join(_MEMBERS[''])}")
             continue
+        name = each.get("name")
+        place = f"{place} ({name})" if isinstance(name, str) else place
         try:
-            members = {**defaults, **each, **_added(defaults, each)}
-            found.append(Scenario.model_validate(members, context={"folder": folder}))
+            found += _scenarios_of(each, defaults, folder)
         except ValidationError as error:
-            name = each.get("name")
-            problems += _problems(error, f"{place} ({name})" if isinstance(name, str) else place)
+            problems += _problems(error, place)
+        except UsageError as error:
+            problems.append(f"{place}: {error}")
     if problems:
         refusal = UsageError(problems[0])
         for other in problems[1:]:
             refusal.add_note(other)
         raise refusal
     return found
+
+
+def _scenarios_of(entry: Mapping[str, Any], defaults: Mapping[str, Any], folder: Path | None) -> list[Scenario]:
+    """Return the scenarios for which an entry stands."""
+    members = [entry] if folder is None else expanded(entry, folder)
+    whole = [{**defaults, **each, **_added(defaults, each)} for each in members]
+    return [Scenario.model_validate(each, context={"folder": folder}) for each in whole]
 
 
 def _added(defaults: Mapping[str, Any], scenario: Mapping[str, Any]) -> dict[str, Any]:

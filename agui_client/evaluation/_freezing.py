@@ -12,7 +12,7 @@ To change
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +25,7 @@ from agui_client.evaluation._scenarios import place_of
 from agui_client.recording._reading import Recording
 
 if TYPE_CHECKING:
-    from ag_ui.core import Tool
+    from ag_ui.core import RunAgentInput, Tool
 
     from agui_client._core.tools.context import ToolExecution
     from agui_client.evaluation._scenarios import Scenario
@@ -48,7 +48,7 @@ def make_cassette(path: Path, scenario: Scenario, trial: Trial) -> None:
     """
     held = {
         "kind": KIND,
-        "scenario": frozen(scenario, trial, Recording.read(path)),
+        "scenario": frozen(scenario, trial, _inputs(Recording.read(path))),
         "conversation": trial.thread_id,
     }
     line = json.dumps(held, ensure_ascii=False, default=partial(to_jsonable_python, fallback=repr))
@@ -75,15 +75,18 @@ def is_scenario(line: bytes) -> bool:
     return line.startswith(b'{"kind": "scenario"')
 
 
-def frozen(scenario: Scenario, trial: Trial, recording: Recording) -> dict[str, Any]:
+def _inputs(recording: Recording) -> list[RunAgentInput]:
+    return [each.input for each in recording.exchanges if each.request.base is None]
+
+
+def frozen(scenario: Scenario, trial: Trial, inputs: Sequence[RunAgentInput]) -> dict[str, Any]:
     """Return a scenario as values for JSON, in which nothing is left open that was decided in a conversation.
 
     Args:
         scenario: The scenario.
         trial: The conversation.
-        recording: Its recording.
+        inputs: The recorded inputs.
     """
-    inputs = [each.input for each in recording.exchanges if each.request.base is None]
     offered = {tool.name: tool for input in inputs for tool in input.tools or ()}
     scripts = {each["name"]: each for each in scenario.tools if isinstance(each, Mapping)}
     executed = [each for each in trial.tool_executions if each.message is not None]
