@@ -22,6 +22,7 @@ OnDivergence: TypeAlias = Literal["append", "rewind", "refuse"]
 
 COMPARED = frozenset({"user", "assistant", "tool"})
 """The roles of the messages that are compared."""
+_Keyed: TypeAlias = "tuple[tuple[str, ...], Message]"
 _OF_THE_ANSWER, _OF_THE_THREAD = frozenset({"reasoning", "activity"}), frozenset({"system", "developer"})
 
 
@@ -43,40 +44,54 @@ def kept_count(stored: Sequence[Message], sent: Sequence[Message], open_call_ids
         sent: The messages of the input.
         open_call_ids: The ids of the calls without a result, to which the input may bring one.
     """
-    ours, theirs = _compared(stored, sent), _compared(sent, stored)
+    ours, theirs = _keyed(stored), _keyed(sent)
+    ours, theirs = _ordered(ours, theirs), _ordered(theirs, ours)
     common = next((at for at, pair in enumerate(zip(ours, theirs, strict=False)) if not _is_same(*pair)), None)
     common = min(len(ours), len(theirs)) if common is None else common
-    left, rest = {_key(each) for each in ours[common:]}, theirs[common:]
-    is_edited = bool(left and rest) and _key(rest[0]) == _key(ours[common])
+    left, rest = {key for key, _ in ours[common:]}, theirs[common:]
+    is_edited = bool(left and rest) and rest[0][0] == ours[common][0]
     if not left or not (common or is_edited):
         return None
-    if any(_key(each) in left for each in rest[is_edited:]):
+    if any(key in left for key, _ in rest[is_edited:]):
         return None  # it has later messages of the thread, and only lacks some between
-    if any(each.role == "tool" and each.tool_call_id in open_call_ids for each in rest):
+    if any(each.role == "tool" and each.tool_call_id in open_call_ids for _, each in rest):
         return None
-    return _end_of_turn(stored, ours, _before_split_calls(ours, common))
+    messages = [each for _, each in ours]
+    return _end_of_turn(stored, messages, _before_split_calls(messages, common))
 
 
-def _compared(messages: Sequence[Message], others: Sequence[Message]) -> list[Message]:
-    """Return the messages that are compared; of results side by side first those that both sides have, in one order."""
-    there = {_key(each) for each in others}
-    compared = [each for each in messages if each.role in COMPARED]
+def _keyed(messages: Sequence[Message]) -> list[_Keyed]:
+    """Return the messages that are compared, each behind what identifies it.
+
+    A page may name the result of a call as it likes, and servers use ids of calls again: a result is known by its call,
+    and the call by the message that makes it.
+    """
+    keyed: list[_Keyed] = []
+    callers: dict[str, str] = {}
+    for each in messages:
+        if each.role == "assistant":
+            callers |= dict.fromkeys((call.id for call in each.tool_calls or ()), each.id)
+        if each.role == "tool":
+            keyed.append(((each.role, each.tool_call_id, callers.get(each.tool_call_id, "")), each))
+        elif each.role in COMPARED:
+            keyed.append(((each.role, each.id), each))
+    return keyed
+
+
+def _ordered(messages: Sequence[_Keyed], others: Sequence[_Keyed]) -> list[_Keyed]:
+    """Return messages with results side by side in one order: first those that both sides have."""
+    there = {key for key, _ in others}
     # A message that is no result is a group by itself.
-    groups = groupby(compared, lambda each: each.role == "tool" or each.id)
-    ordered = (sorted(group, key=lambda each: (_key(each) not in there, _key(each))) for _, group in groups)
-    return [each for group in ordered for each in group]
+    groups = groupby(messages, lambda keyed: keyed[1].role == "tool" or keyed[1].id)
+    return [each for _, group in groups for each in sorted(group, key=lambda keyed: (keyed[0] not in there, keyed[0]))]
 
 
-def _key(message: Message) -> tuple[str, str]:
-    """Return what identifies a message: a page may name the result of a call as it likes."""
-    return message.role, message.tool_call_id if message.role == "tool" else message.id
-
-
-def _is_same(one: Message, other: Message) -> bool:
+def _is_same(one: _Keyed, other: _Keyed) -> bool:
     """Return whether two messages are the same; the text of a user's message may be edited under its id."""
-    if _key(one) != _key(other):
+    (key, ours), (other_key, theirs) = one, other
+    if key != other_key:
         return False
-    return one.role != "user" or other.role != "user" or content_text(one.content) == content_text(other.content)
+    return ours.role != "user" or theirs.role != "user" or content_text(ours.content) == content_text(theirs.content)
 
 
 def _before_split_calls(ours: Sequence[Message], count: int) -> int:

@@ -124,20 +124,22 @@ async def test_the_service_of_the_page_does_what_the_page_says(site: Site, reque
 
 async def _a_call_is_approved_by_a_link(site: Site, service: Deployed, browser: httpx.AsyncClient) -> None:
     assert (await browser.post("/planner/")).status_code == 401
-    assert await site.ask("Pay my bill", "bills", "run-1") == ("", ["Pay 3 NOK?"])
-    link = service.wait_for(rf"mail to ann: Pay 3 NOK\? ({site.url}approve\S+)")[1]
+    assert await site.ask("Pay my bill", "bills", "run-1") == ("", ['Pay 3 NOK?\npay with {"amount": 3}'])
+    link = service.wait_for(rf"mail to ann: Pay 3 NOK\?\npay with .* ({site.url}approve\S+)")[1]
     assert (await browser.get(link)).status_code == 401
     assert (await browser.get(link, headers=_BOB)).status_code == 409
     assert (await browser.post(link, headers=_BOB)).status_code == 409
     shown = await browser.get(link, headers={"Cookie": "session=5f0c"})
-    assert "<p>Pay 3 NOK?<form method=post>" in shown.text
+    assert "<p>Pay 3 NOK?\npay with {&quot;amount&quot;: 3}<form method=post>" in shown.text
     assert (await browser.post(link, headers=_ANN)).text == "Approved."
     assert (await browser.post(link, headers=_ANN)).status_code == 409
     page = site.page("bills")
     await page.connect_agent()
     assert str(page.messages[-1].content) == "Done: 3 NOK paid"
     assert len(re.findall(r"payment \S+: 3 NOK", service.log)) == 1
-    assert await site.ask("Pay my bill", "bills", "run-1") == ("", ["Pay 3 NOK?"]), "the same request is the same run"
+    assert await site.ask("Pay my bill", "bills", "run-1") == ("", ['Pay 3 NOK?\npay with {"amount": 3}']), (
+        "the same request is the same run"
+    )
 
 
 async def _a_deploy_is_not_noticed(site: Site, old: Deployed) -> Deployed:
@@ -159,5 +161,5 @@ async def _an_outage_is_waited_for(site: Site, browser: httpx.AsyncClient, datab
         assert not (await asyncio.wait([waiting], timeout=1))[0]
     finally:
         database.start()
-    assert await asyncio.wait_for(waiting, 30) == ("", ["Pay 3 NOK?"])
+    assert await asyncio.wait_for(waiting, 30) == ("", ['Pay 3 NOK?\npay with {"amount": 3}'])
     assert (await browser.get("/ready")).status_code == 200

@@ -98,17 +98,26 @@ class Expected:
     """The ids of what was said to runs that never started."""
     incomplete: list[str] = field(default_factory=list[str])
     executed: list[str] = field(default_factory=list[str])
+    waiting: list[str] = field(default_factory=list[str])
+    """The ids of calls of a run that finished before its stream broke."""
     said: list[str] = field(default_factory=list[str])
     """The texts of the user, in order, each as often as it was meant."""
     is_asked: bool = False
     """Whether the call that goes on began with a prompt."""
 
-    def give_up(self) -> None:
-        """Answer the calls that have no result; that stays only if the run that it is for starts (TOOL-10)."""
+    def give_up(self, *, is_asked: bool) -> None:
+        """Answer the calls that have no result; that stays only if the run that it is for starts (TOOL-10).
+
+        A call without a prompt continues with those that wait instead, and what their functions did stays.
+        """
         messages = self.naive.messages
         called = [call["id"] for each in messages for call in each.get("toolCalls", ())]
         for call_id in called:
-            if not any(each.get("toolCallId") == call_id for each in messages):
+            if any(each.get("toolCallId") == call_id for each in messages):
+                continue
+            if call_id in self.waiting and not is_asked:
+                self._execute(call_id)
+            else:
                 result = {"messageId": f"result of {call_id}", "toolCallId": call_id, "content": NO_RESULT}
                 self.naive.take({"type": "TOOL_CALL_RESULT", "role": "tool", **result})
                 self.unheard.append(f"result of {call_id}")
@@ -122,8 +131,8 @@ class Expected:
         self.unheard.append(message.id)
         self.is_asked = True
 
-    def hear(self, events: Sequence[Json], *, is_fine: bool) -> None:
-        """So many events arrive, and then the run is over, finely or not."""
+    def hear(self, events: Sequence[Json], *, is_fine: bool, has_failed: bool) -> None:
+        """So many events arrive, and then the run is over, finely or not; or the agent says that it has failed."""
         for event in events:
             self.naive.take(event)
         if not events and self.unheard:
@@ -132,15 +141,17 @@ class Expected:
                 self.said.pop()
         self.unheard, self.is_asked = [], False
         self.incomplete += open_items(events)
-        if is_fine:
-            self._answer(events)
-
-    def _answer(self, events: Sequence[Json]) -> None:
         started = [each["toolCallId"] for each in events if each.get("toolCallName") == "look"]
-        self.executed += started
-        for call_id in started:
-            result = {"messageId": f"result of {call_id}", "toolCallId": call_id, "content": f"looked for {call_id}"}
-            self.naive.take({"type": "TOOL_CALL_RESULT", "role": "tool", **result})
+        if is_fine:
+            for call_id in started:
+                self._execute(call_id)
+        elif events and events[-1]["type"] == "RUN_FINISHED" and not has_failed:
+            self.waiting += started
+
+    def _execute(self, call_id: str) -> None:
+        self.executed.append(call_id)
+        result = {"messageId": f"result of {call_id}", "toolCallId": call_id, "content": f"looked for {call_id}"}
+        self.naive.take({"type": "TOOL_CALL_RESULT", "role": "tool", **result})
 
     @property
     def sent(self) -> list[Json]:
@@ -213,7 +224,7 @@ class Session:
         events = [json.loads(event.removeprefix(b"data: ")) for event in events_of(body)]
         case, place = FAULTS[attempt.fault], attempt.place % (len(events) + 1)
         arrived, is_fine = fate(case, place, len(events))
-        self.expected.hear(events[:arrived], is_fine=is_fine)
+        self.expected.hear(events[:arrived], is_fine=is_fine, has_failed=attempt.fault == "late error")
         return None if case is None else case.reply(body, place)
 
     def _check(self, request: Any) -> None:
@@ -225,7 +236,7 @@ class Session:
 
     def prompt(self, saying: Saying) -> UserMessage | None:
         """What the next call asks."""
-        self.expected.give_up()
+        self.expected.give_up(is_asked=saying != "nothing")
         if saying == "nothing":
             return None
         said = self.expected.said[-1:] if saying == "same" else []

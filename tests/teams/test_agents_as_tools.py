@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from base64 import urlsafe_b64decode
 from collections.abc import AsyncIterator
 from typing import Any
@@ -263,6 +264,7 @@ async def test_the_text_of_an_exception_of_an_agent_that_is_a_tool_is_for_the_lo
         yield RunStartedEvent(thread_id=run_input.thread_id, run_id=run_input.run_id)
         raise LookupError("the password is 1234")
 
+    caplog.set_level(logging.DEBUG, "agui_client.tools")
     asker = agent("asker", turn(tool_call("ask", {"prompt": "Do"})), turn(text("There.")))
     asker.tools = [FunctionAgent(failing).as_tool("ask", "Does.")]
     found = [event.model_dump_json() for event in await events_of(asker)]
@@ -270,3 +272,4 @@ async def test_the_text_of_an_exception_of_an_agent_that_is_a_tool_is_for_the_lo
     (helper,) = (event for event in map(json.loads, found) if event["type"] == "SUBAGENT_ERROR")
     assert helper["code"] == "agent_failed"
     assert "1234" in caplog.text
+    assert "1234" not in "".join(each.getMessage() for each in caplog.records if each.levelno > logging.DEBUG)

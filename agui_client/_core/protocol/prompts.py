@@ -185,7 +185,7 @@ def _plain(value: Any) -> Any:
         return value.to_dict("records")
     if library in ("numpy", "pandas"):
         return value.tolist() if hasattr(value, "tolist") else value.item()
-    raise ValueError(f"a {type(value).__name__} has no JSON form")
+    raise ValueError(f"a value of the type {type(value).__name__} has no JSON form")
 
 
 def _sound(part: Part) -> Part:

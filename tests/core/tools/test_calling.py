@@ -146,7 +146,7 @@ async def test_a_result_that_is_no_json_is_a_failure_like_any_other(caplog: pyte
 
     caplog.set_level(logging.DEBUG, "agui_client.tools")
     assert (await complaint(dig)).message == FAILED
-    assert "Unable to serialize unknown type" in caplog.text
+    assert "a value of the type object has no JSON form" in caplog.text
 
 
 async def test_cancelled_a_coroutine_function_is_cancelled() -> None:

@@ -385,6 +385,7 @@ async def test_a_refusals_endless_body_is_cut() -> None:
 
 def test_a_number_of_seconds_is_every_time_out_but_the_total() -> None:
     assert Timeouts.of(None) == Timeouts()
-    assert Timeouts.of(3) == Timeouts(connect=3, first_event=3, idle=3, total=None, write=3, pool=3)
+    assert Timeouts.of(3) == Timeouts(connect=3, first_event=3, idle=3, after_end=3, total=None, write=3, pool=3)
+    assert Timeouts.of(30).after_end == Timeouts().after_end
     own = Timeouts(idle=None, total=60)
     assert Timeouts.of(own) is own
