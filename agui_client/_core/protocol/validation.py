@@ -258,8 +258,9 @@ class Validator:
     def __init__(self, warnings: WarningLog, *, null_fields: NullFields = "reject") -> None:
         self._warnings = warnings
         self._null_fields: NullFields = null_fields
-        self._characters = SplitCharacters(warnings)
-        self._halves = self._characters.halves
+        # Made with the first event that needs more than a look: most streams have none.
+        self._characters: SplitCharacters | None = None
+        self._halves: Collection[object] = ()
 
     def feed(self, event: WireEvent) -> Event | None:
         """Validate one event.
@@ -308,6 +309,9 @@ class Validator:
         if refusals:
             self._refuse(kind, refusals)
         # An agent in this process gets the same verdict on them as one over HTTP (PROC-12).
+        if self._characters is None:
+            self._characters = SplitCharacters(self._warnings)
+            self._halves = self._characters.halves
         self._characters.mend(data)
         event_type = data.get("type")
         if not isinstance(event_type, str):
