@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -14,10 +15,22 @@ import pytest
 from ag_ui.core import RunAgentInput, RunStartedEvent, TextMessageContentEvent, TokenUsage
 from opentelemetry import trace
 
-from agui_client import AbstractAgent, ApprovalRequest, FunctionAgent, HookContext, HttpAgent, Subscriber, tool
+from agui_client import (
+    AbstractAgent,
+    ApprovalRequest,
+    FunctionAgent,
+    HookContext,
+    HttpAgent,
+    RunFailedError,
+    Subscriber,
+    Timeouts,
+    tool,
+)
 from agui_client._otel import SpanObserver, span_observer
+from agui_client.asgi import agent_app
 from agui_client.teams import SequentialAgent
-from agui_client.testing import ScriptedAgent, faults, serve_bytes, sse, text, tool_call, turn
+from agui_client.testing import Reply, ScriptedAgent, faults, serve_bytes, sse, text, tool_call, turn
+from support.on_call import rows, signs_of
 from support.telemetry import Measured, spans_in_memory
 from support.verbs import Verb, every_verb
 
@@ -202,6 +215,40 @@ def test_runs_are_under_way_from_their_start_to_their_end_however_they_end(verb:
     errors = {point.attributes.get("error.type") for point in points[DURATION]}
     assert errors == {None, "IncompleteRunError", "HTTPStatusError"}
     assert errors == {point.attributes.get("error.type") for point in points[CALL_DURATION]}
+
+
+_FAILURES: dict[str, Reply] = {
+    "HTTPStatusError": faults.status(500),
+    "FirstEventTimeoutError": faults.unanswered(end="stall"),
+    "IdleTimeoutError": faults.stall(sse(HELLO), events=1, seconds=5),
+    "IncompleteRunError": faults.cut(sse(HELLO), events=3),
+    "UnexpectedContentTypeError": faults.html_page(),
+    "RunFailedError` of a server": faults.late_error(sse(HELLO)),
+}
+"""Answers of a server that fails, by the exceptions as the page has them."""
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("name", [*_FAILURES, "ConnectError", "RunFailedError` of an agent in this process"])
+async def test_the_type_of_an_error_is_the_exception_and_callers_get_the_code_that_the_page_has_for_it(
+    name: str, measured: Measured, caplog: pytest.LogCaptureFixture
+) -> None:
+    [code] = [code for about, code in rows("What error.type is") if f"`{name}" in about]
+
+    async def fail(input: RunAgentInput) -> AsyncIterator[Event]:
+        yield RunStartedEvent(thread_id=input.thread_id, run_id=input.run_id)
+        raise ZeroDivisionError
+
+    with serve_bytes(_FAILURES.get(name, faults.status(500))) as server:
+        url = "http://127.0.0.1:9/" if name == "ConnectError" else server.url
+        agent: Any = HttpAgent(url, timeout=Timeouts(first_event=0.3, idle=0.3))
+        app = agent_app(FunctionAgent(fail) if "in this process" in name else agent)
+        with pytest.raises(RunFailedError) as failed:
+            await HttpAgent("http://app/", app=app).run_agent("Hi")
+    errors = [point.attributes.get("error.type") for point in measured.read()[DURATION]]
+    assert errors[0] == name.partition("`")[0]
+    assert failed.value.code in re.findall(r"`(\w+)`", code)
+    assert signs_of("the server behind the agent fails").are_in(caplog.records)
 
 
 @pytest.mark.anyio

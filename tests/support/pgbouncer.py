@@ -1,4 +1,4 @@
-"""PgBouncer in transaction mode, in front of a server of PostgreSQL: on a free port of this machine."""
+"""PgBouncer, in front of a server of PostgreSQL: on a free port of this machine."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ import pytest
 _SECONDS = 30
 _SETTINGS = """
 [databases]
-* = host=127.0.0.1 port={server} user=agui
+* = host=127.0.0.1 port={server} user={role}
 [pgbouncer]
 listen_addr = 127.0.0.1
 listen_port = {port}
 unix_socket_dir =
 auth_type = any
-pool_mode = transaction
+pool_mode = {mode}
 default_pool_size = {size}
 """
 
 
 @contextmanager
-def pgbouncer(address: str, size: int = 3) -> Generator[str]:
+def pgbouncer(address: str, size: int = 3, *, role: str = "agui", mode: str = "transaction") -> Generator[str]:
     """Run a pooler while the block lasts, which gives each transaction any of its connections.
 
     Skips the test where PgBouncer is not installed.
@@ -37,6 +37,8 @@ def pgbouncer(address: str, size: int = 3) -> Generator[str]:
     Args:
         address: The address of a database, as it stands in URLs.
         size: The number of connections to the server.
+        role: The role that has these connections.
+        mode: The mode of the pool.
 
     Yields:
         The address of the database behind the pooler.
@@ -49,7 +51,7 @@ def pgbouncer(address: str, size: int = 3) -> Generator[str]:
     server = address.partition("@")[2].partition("/")[0].rpartition(":")[2]
     with tempfile.TemporaryDirectory(prefix="agui-pgbouncer-") as folder:
         settings = Path(folder) / "pgbouncer.ini"
-        settings.write_text(_SETTINGS.format(server=server, port=port, size=size))
+        settings.write_text(_SETTINGS.format(server=server, port=port, size=size, role=role, mode=mode))
         # It refuses to be run by root.
         user = "postgres" if os.geteuid() == 0 else None
         if user is not None:

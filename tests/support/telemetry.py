@@ -44,3 +44,21 @@ class Measured:
         data = self._reader.get_metrics_data()
         scopes = [scope for each in (data.resource_metrics if data else ()) for scope in each.scope_metrics]
         return {metric.name: list(metric.data.data_points) for scope in scopes for metric in scope.metrics}
+
+
+class StoreMetrics:
+    """The metrics of stores in one test, each point by its name and its attributes."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._measured = Measured(monkeypatch)
+        self._last: dict[tuple[str, ...], float] = {}
+
+    def read(self, *key: str) -> float:
+        """Return the last value of a metric with an attribute; of durations their number, 0 of none."""
+        # A gauge is said once.
+        for name, points in self._measured.read().items():
+            if name.startswith("agui.store."):
+                for each in points:
+                    place = (name.removeprefix("agui.store."), *dict(each.attributes).values())
+                    self._last[place] = each.count if hasattr(each, "count") else each.value
+        return self._last.get(key, 0)

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from support.postgres import PostgresServer
+
+if TYPE_CHECKING:
+    from support.telemetry import StoreMetrics
 
 _POSTGRESQL = pytest.param(
     "postgresql",
@@ -31,6 +35,14 @@ def runs_url(request: pytest.FixtureRequest, tmp_path: Path) -> str | None:
 def shared_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The URL of an empty database for servers that are killed; with AGUI_CLIENT_KILLS on PostgreSQL, too."""
     return _new_database(request, tmp_path)
+
+
+@pytest.fixture
+def metrics(monkeypatch: pytest.MonkeyPatch) -> StoreMetrics:
+    """The metrics of the stores of a test."""
+    from support.telemetry import StoreMetrics
+
+    return StoreMetrics(monkeypatch)
 
 
 def _new_database(request: pytest.FixtureRequest, tmp_path: Path) -> str:

@@ -26,6 +26,7 @@ from agui_client.store._sql.runs import ClaimedRun, RunDatabase, RunLostError
 from agui_client.store._sql.times import StoreTimes
 from agui_client.testing import Gate, ScriptedAgent, text, tool_call, turn
 from support import frozen_tables
+from support.programs import ROOT
 from support.statements import counted
 from support.waiting import until
 
@@ -424,6 +425,14 @@ _COSTS: dict[tuple[str, str], dict[str, int]] = {
     ("text", "postgresql"): {"statements": 10, "round trips": 14, "transactions": 2},
     ("tool", "postgresql"): {"statements": 14, "round trips": 20, "transactions": 3},
 }
+_ROUND_TRIPS_BEFORE_TEXT = 8
+
+
+def test_the_page_of_the_database_has_the_costs_of_a_turn() -> None:
+    page = (ROOT / "docs" / "database.md").read_text("utf-8")
+    for kind in ("text", "tool"):
+        assert "| " + " | ".join([kind, *map(str, _COSTS[kind, "postgresql"].values())]) + " |" in page
+    assert f"at most {_ROUND_TRIPS_BEFORE_TEXT} round trips before its first text" in page
 
 
 @pytest.mark.parametrize("kind", ["text", "tool"])
@@ -465,7 +474,7 @@ async def test_few_round_trips_come_before_the_first_text_of_a_turn(database_url
                             if isinstance(each, TextMessageContentEvent) and len(costs) == number:
                                 costs.append(found["round trips"])
                                 gate.open()
-    assert min(costs[1:]) <= 8, costs
+    assert min(costs[1:]) <= _ROUND_TRIPS_BEFORE_TEXT, costs
 
 
 def stored_bytes(url: str) -> int:

@@ -18,8 +18,10 @@ import pytest
 from agui_client import tool
 from agui_client.store import Store
 from agui_client.testing import Gate, ScriptedAgent, text, tool_call, turn
+from support.on_call import signs_of
 from support.pgbouncer import pgbouncer
 from support.postgres import PostgresServer
+from support.telemetry import StoreMetrics
 
 pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
 _SECONDS = 30.0
@@ -73,13 +75,25 @@ def stopped(server: PostgresServer) -> Generator[None]:
         server.start()
 
 
-_FAULTS = ["locked", "full", "read-only", "no connections", "stopped"]
+_FAULTS = {
+    "locked": "another program has SQLite locked",
+    "full": "the disk of the database is full",
+    "read-only": "the database is read-only",
+    "no connections": "the database takes no connections",
+    "stopped": "the database is stopped",
+}
+"""The faults, and how their rows in docs/alerts.md begin."""
 
 
 @pytest.fixture(params=_FAULTS)
-def fault(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Outage]:
+def kind(request: pytest.FixtureRequest) -> str:
+    param: str = request.param
+    return param
+
+
+@pytest.fixture
+def fault(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Outage]:
     """The URL of a database, and a block during which it takes nothing."""
-    kind: str = request.param
     path = tmp_path / "store.db"
     if kind in ("locked", "full"):
         return f"sqlite:///{path}", partial(locked if kind == "locked" else without_room, path)
@@ -96,9 +110,9 @@ def fault(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Outage]:
 
 
 async def test_a_run_in_a_database_that_takes_nothing_loses_nothing_and_continues_by_itself(
-    fault: tuple[str, Outage], caplog: pytest.LogCaptureFixture
+    kind: str, fault: tuple[str, Outage], metrics: StoreMetrics, caplog: pytest.LogCaptureFixture
 ) -> None:
-    (url, taking_nothing), gate, paid = fault, Gate(), list[str]()
+    (url, taking_nothing), signs, gate, paid = fault, signs_of(_FAULTS[kind]), Gate(), list[str]()
 
     @tool
     def pay() -> str:
@@ -119,7 +133,7 @@ async def test_a_run_in_a_database_that_takes_nothing_loses_nothing_and_continue
             answers = [await store.ready() for _ in range(3)]
             await anyio.sleep(_OUTAGE)
             await anyio.to_thread.run_sync(block.__exit__, None, None, None)
-            assert (answers, paid) == ([False] * 3, [])
+            assert (answers, paid) == ([signs.is_ready] * 3, [])
             events = [each.event.type.value async for each in store.runs.follow("r")]
             saved = await store.threads.get("t")
             assert await store.ready()
@@ -127,6 +141,9 @@ async def test_a_run_in_a_database_that_takes_nothing_loses_nothing_and_continue
     assert saved is not None
     contents = [str(each.content)[:5] for each in saved.conversation.messages if each.role != "assistant"]
     assert contents == ["Pay", "paid "]
+    assert signs.are_in(caplog.records)
+    assert [each for each in signs.metrics if not metrics.read(each)] == []
+    assert bool(metrics.read("outages")) is ("outages" in signs.metrics)
     # However much waits, one warning a minute says so; another program's lock is no outage.
     warnings = [each.getMessage() for each in caplog.records if each.name == "agui_client.store"]
     assert len(warnings) == (0 if taking_nothing.func is locked else 1), warnings

@@ -33,6 +33,7 @@ from agui_client.store import MemoryStore, RunStatus, RunsUnavailableError, Stor
 from agui_client.store._runs import run_log
 from agui_client.teams import ParallelAgent, SequentialAgent
 from agui_client.testing import Gate, ScriptedAgent, interrupt, text, tool_call, turn
+from support.on_call import signs_of
 from support.stores import FOR_ALL
 from support.waiting import until
 
@@ -701,6 +702,7 @@ async def test_a_program_follows_a_run_and_answers_what_it_waits_for(caplog: pyt
     assert [(each.name, each.getMessage()) for each in caplog.records] == [
         ("agui_client.runs", f"a function of on_waiting failed for run {each.run_id!r}") for each in waiting
     ]
+    assert signs_of("a function of `on_waiting` raises").are_in(caplog.records)
     with pytest.raises(UsageError, match="waits for no answer"):
         await store.runs.answer(first.run_id, {approval.id: Approve()})
 

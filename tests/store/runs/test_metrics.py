@@ -17,36 +17,14 @@ from agui_client._otel import STORE_METRICS
 from agui_client.store import Store
 from agui_client.store._sql.database import url_of
 from agui_client.testing import Gate, ScriptedAgent, interrupt, text, turn
+from support.on_call import signs_of
 from support.postgres import PostgresServer
-from support.telemetry import Measured
+from support.telemetry import StoreMetrics
 from support.waiting import until, until_sync
 
 pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
 _SECONDS = 20.0
 _GUIDE = Path(__file__).parents[3] / "docs" / "alerts.md"
-
-
-class Metrics:
-    """The metrics of stores in one test, each point by its name and its attributes."""
-
-    def __init__(self, measured: Measured) -> None:
-        self._measured = measured
-        self._last: dict[tuple[str, ...], float] = {}
-
-    def read(self, *key: str) -> float:
-        """Return the last value of a metric with an attribute; of durations their number, 0 of none."""
-        # A gauge is said once.
-        for name, points in self._measured.read().items():
-            if name.startswith("agui.store."):
-                for each in points:
-                    place = (name.removeprefix("agui.store."), *dict(each.attributes).values())
-                    self._last[place] = each.count if hasattr(each, "count") else each.value
-        return self._last.get(key, 0)
-
-
-@pytest.fixture
-def metrics(monkeypatch: pytest.MonkeyPatch) -> Metrics:
-    return Metrics(Measured(monkeypatch))
 
 
 def _store(url: str | None, *turns: Any, **options: Any) -> Store:
@@ -57,15 +35,32 @@ def _store(url: str | None, *turns: Any, **options: Any) -> Store:
 
 def _let_die(url: str) -> None:
     """Leave all that processes have to one that gives no sign of life."""
+    _change(
+        url,
+        "update agui_runs set process_id = 'dead' where status = 'running'",
+        "update agui_threads set process_id = 'dead'",
+    )
+
+
+def _let_take_over(url: str) -> None:
+    """Give the runs that processes have to another one, which has taken them over and lives."""
+    _change(
+        url,
+        "insert into agui_processes select 'other', max(alive_until) + 60000000 from agui_processes",
+        "update agui_runs set process_id = 'other', attempt = attempt + 1",
+    )
+
+
+def _change(url: str, *statements: str) -> None:
     engine = sa.create_engine(url_of(url))
     with engine.begin() as database:
-        database.execute(sa.text("update agui_runs set process_id = 'dead' where status = 'running'"))
-        database.execute(sa.text("update agui_threads set process_id = 'dead'"))
+        for each in statements:
+            database.execute(sa.text(each))
     engine.dispose()
 
 
 async def test_take_overs_from_dead_processes_are_counted_and_writes_and_bytes_are_measured(
-    database_url: str, metrics: Metrics
+    database_url: str, metrics: StoreMetrics, caplog: pytest.LogCaptureFixture
 ) -> None:
     gate = Gate()
     with anyio.fail_after(_SECONDS):
@@ -78,12 +73,15 @@ async def test_take_overs_from_dead_processes_are_counted_and_writes_and_bytes_a
                     assert metrics.read("take_overs", "thread") == 1
             assert metrics.read("take_overs", "run") == 1
             assert metrics.read("write.duration") > 3
+            signs = signs_of("a process is killed")
+            assert signs.are_in(caplog.records)
+            assert (signs.metrics, await store.ready()) == (["take_overs"], signs.is_ready)
             assert metrics.read("size") > 40_000
             assert metrics.read("outages") == metrics.read("lease.losses") == 0
             gate.open()
 
 
-async def test_a_run_is_queued_until_it_has_its_turn(runs_url: str | None, metrics: Metrics) -> None:
+async def test_a_run_is_queued_until_it_has_its_turn(runs_url: str | None, metrics: StoreMetrics) -> None:
     gate = Gate()
     with anyio.fail_after(_SECONDS):
         async with _store(runs_url, turn(text("One."), gate), at_once=1) as store, anyio.create_task_group() as tasks:
@@ -94,32 +92,41 @@ async def test_a_run_is_queued_until_it_has_its_turn(runs_url: str | None, metri
             await until(lambda: metrics.read("queued_runs", "at_once") == 0)
 
 
-async def test_a_run_is_queued_until_a_process_has_its_agent(database_url: str, metrics: Metrics) -> None:
+async def test_a_run_is_queued_until_a_process_has_its_agent(
+    database_url: str, metrics: StoreMetrics, caplog: pytest.LogCaptureFixture
+) -> None:
+    signs = signs_of("no process has the agent")
     with anyio.fail_after(_SECONDS):
         async with _store(database_url, turn(interrupt("Proceed?", interrupt_id="i"))) as store:
             await store.runs.start("helper", "Hi", run_id="r")
             async for _ in store.runs.follow("r"):
                 """It ends with a question."""
-        async with Store(database_url) as store, anyio.create_task_group() as tasks:
+        async with Store(database_url, lease=0.5) as store, anyio.create_task_group() as tasks:
             tasks.start_soon(store.runs.answer, "r", {"i": Resolve(True)})
             await until(lambda: metrics.read("queued_runs", "no_agent") == 1)
+            await until(lambda: signs.are_in(caplog.records))
+            assert (signs.metrics, await store.ready()) == (["queued_runs"], signs.is_ready)
             async with _store(database_url):
                 await until(lambda: metrics.read("queued_runs", "no_agent") == 0)
 
 
 async def test_a_loop_that_does_not_turn_misses_renewals_of_the_lease_and_loses_it(
-    database_url: str, metrics: Metrics
+    database_url: str, metrics: StoreMetrics, caplog: pytest.LogCaptureFixture
 ) -> None:
+    signs = signs_of("a process stands still")
     with anyio.fail_after(_SECONDS):
-        async with _store(database_url, lease=0.5, hung_after=0.1) as store:
-            await store.runs.start("helper", "Hi")
+        async with _store(database_url, turn(text("One."), Gate()), lease=0.5, hung_after=0.1) as store:
+            await store.runs.start("helper", "Hi", run_id="r")
             # This blocks the loop, and no other thread.
             until_sync(lambda: metrics.read("lease.missed_renewals", "event_loop") > 5)
             assert metrics.read("lease.losses") == 0
+            _let_take_over(database_url)
             await until(lambda: metrics.read("lease.losses") == 1)
+            await until(lambda: signs.are_in(caplog.records))
+            assert (signs.metrics, await store.ready()) == (["lease.losses"], signs.is_ready)
 
 
-async def test_an_outage_is_counted_once_and_its_seconds_while_it_lasts(tmp_path: Path, metrics: Metrics) -> None:
+async def test_an_outage_is_counted_once_and_its_seconds_while_it_lasts(tmp_path: Path, metrics: StoreMetrics) -> None:
     store = _store(f"sqlite:///{tmp_path / 'away' / 'runs.db'}")
     with anyio.fail_after(_SECONDS):
         with pytest.raises(RunsUnavailableError):
@@ -141,7 +148,7 @@ async def test_an_outage_is_counted_once_and_its_seconds_while_it_lasts(tmp_path
 
 
 @pytest.mark.skipif("AGUI_THREADS" not in os.environ, reason="takes AGUI_THREADS=1, as .ci/run sets it")
-async def test_an_outage_of_a_server_misses_renewals_too(postgresql: PostgresServer, metrics: Metrics) -> None:
+async def test_an_outage_of_a_server_misses_renewals_too(postgresql: PostgresServer, metrics: StoreMetrics) -> None:
     with anyio.fail_after(_SECONDS):
         async with _store(f"postgresql://{postgresql.new_database()}") as store:
             await store.runs.start("helper", "Hi")
