@@ -28,9 +28,9 @@ from ag_ui.core import FunctionCall, Interrupt, Message, ResumeEntry, RunErrorEv
 from pydantic import BaseModel, Field, ValidationError
 from pydantic_core import to_json
 
+from agui_client._core.conversation.ledger import ToolCallRecord
 from agui_client._core.protocol.schema import is_object
 from agui_client._core.run.subagents import JOURNAL, SIGNED, SubagentResult
-from agui_client._core.tools.approval import ToolDecision
 from agui_client._core.tools.decisions import for_any_caller
 from agui_client.errors import UsageError
 from agui_client.teams._id_scope import as_pointer, invocation_id, owner_key, split_invocation
@@ -41,6 +41,20 @@ if TYPE_CHECKING:
 
 Operation: TypeAlias = dict[str, Any]
 """An operation of a JSON Patch on the journal."""
+
+
+class PendingWork(BaseModel):
+    """What tools and people have to do for a member between two of its runs, and what they have done of it."""
+
+    calls: list[ToolCallRecord] = Field(default_factory=list["ToolCallRecord"])
+    """The records of the calls that have no result, with the ids that the team's caller has."""
+    interrupts: list[Interrupt] = Field(default_factory=list["Interrupt"])
+    """The interrupts that nobody has answered, as the member has them."""
+    answers: list[ResumeEntry] = Field(default_factory=list["ResumeEntry"])
+    """The answers that people have given in the member's process, as the member has them."""
+    sent_behind: str | None = None
+    """The id of the member's last message before the run that carries the answers, as the team's caller has it; None
+    as long as no such run was sent."""
 
 
 class CallRecord(BaseModel):
@@ -68,12 +82,8 @@ class CallRecord(BaseModel):
     """The answers to its interrupts, as the member has them."""
     answered: list[str] = Field(default_factory=list[str])
     """The ids of interrupts that were answered in this call, as the team's caller has them."""
-    begun: list[str] = Field(default_factory=list[str])
-    """The ids of the tool calls whose functions were called by the member, and have no result yet, as the team's caller
-    has them."""
-    left: dict[str, ToolDecision | None] | None = None
-    """The decisions about the calls of the same round that were not begun, None without one, by the ids that the team's
-    caller has; None if no such round is to be gone on with."""
+    pending: PendingWork | None = None
+    """What is left to do behind the member's last run; None if nothing was done of it."""
     last: str = ""
     """The id of the member's last message when the call ended or began to wait."""
     text: str = ""
@@ -113,6 +123,12 @@ class CallRecord(BaseModel):
     def awaited_calls(self) -> list[str]:
         """The ids of the tool calls that the member waits for, those that a person is asked about among them."""
         return [*self.waiting, *(each.tool_call_id for each in self.unanswered if each.tool_call_id is not None)]
+
+    @property
+    def begun(self) -> list[str]:
+        """The ids of the tool calls whose functions the member has called, and that have no result."""
+        calls = () if self.pending is None else self.pending.calls
+        return [each.tool_call_id for each in calls if each.is_begun]
 
     @property
     def is_over(self) -> bool:

@@ -1,18 +1,19 @@
-"""The tools that a member has at work: noted before their functions are called, so that none is begun twice (TOOL-10).
+"""What a member does between two runs: noted before functions are called, so that none is begun twice (TOOL-10).
 
-What a member has begun is in its team's journal, and its results are among the team's messages as soon as they are
-there. If the process ends, the member goes on behind its tools as any agent does (`_core.run.continuing`).
+What a member has begun, and what people have answered, is in its team's journal, and its results are among the team's
+messages as soon as they are there. If the process ends, the member goes on behind its tools as any agent does
+(`_core.run.continuing`).
 
 To change
 
-- what a team knows of the tools that a member has begun: `begun` and `left` of `CallRecord`; this module notes them,
-  and goes on with them
+- what a team knows of what a member has to do between two runs: `PendingWork` of `CallRecord`; this module notes it,
+  and goes on with it
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ag_ui.core import Event, Message, ToolMessage
 
@@ -20,42 +21,29 @@ from agui_client._core.protocol.message_text import tool_calls_in
 from agui_client._core.protocol.placeholders import is_placeholder
 from agui_client._core.run.continuing import Continuation
 from agui_client._core.run.turn_input import event_of_result
+from agui_client.teams._call_journal import PendingWork
 
 if TYPE_CHECKING:
     from ag_ui.core import RunAgentInput
 
     from agui_client._core.run.ending import Checkpoint
-    from agui_client._core.tools.approval import ToolDecision
     from agui_client._core.verbs.async_run import AgentRun
     from agui_client.teams._call_journal import CallRecord
     from agui_client.teams._event_forwarder import EventForwarder
     from agui_client.teams._id_scope import IdMap
 
 
-class InFlightCalls(NamedTuple):
-    """The fields of a `CallRecord` that say which tools are at work."""
-
-    begun: list[str]
-    """The calls whose functions were called, and that have no result."""
-    left: dict[str, ToolDecision | None] | None
-    """The decisions about the calls of the same round that were not begun, by the ids of the calls; None if the member
-    cannot go on with such a round."""
-
-
 class Keep(Protocol):
-    """Keeps what a member's tools have done."""
+    """Keeps what a member's tools and people have done."""
 
-    async def __call__(self, events: Sequence[Event], in_flight: InFlightCalls, *, has_used_answers: bool) -> None:
-        """Send events of results, and keep the calls in flight; none of that can be lost when it returns.
+    async def __call__(self, events: Sequence[Event], pending: PendingWork | None, *, has_used_answers: bool) -> None:
+        """Send events of results, and keep what is left to do; none of that can be lost when it returns.
 
         Args:
             events: The events.
-            in_flight: The tools that are at work.
+            pending: What is left to do; None if nothing was done of it.
             has_used_answers: Whether the run that carried answers to the member has finished.
         """
-
-
-_NO_CALLS = InFlightCalls([], None)
 
 
 def continuation_of(journal: CallRecord | None, input: RunAgentInput, ids: IdMap) -> Continuation | None:
@@ -69,14 +57,17 @@ def continuation_of(journal: CallRecord | None, input: RunAgentInput, ids: IdMap
     Returns:
         The place; None if the member is run with the input.
     """
-    if journal is None or journal.left is None:
+    if journal is None or journal.pending is None:
         return None
-    own = {ids.up(call.id): call.id for _, call in tool_calls_in(input.messages)}
-    begun = {own[each] for each in journal.begun if each in own}
-    waiting = {own[each]: decision for each, decision in journal.left.items() if each in own}
+    pending = journal.pending
+    own = {ids.up(call.id): (message, call) for message, call in tool_calls_in(input.messages)}
+    found = [(each, *own[each.tool_call_id]) for each in pending.calls if each.tool_call_id in own]
+    calls = [each.become(tool_call_id=call.id, message_id=message.id, shown=call) for each, message, call in found]
+    open_ids = {each.tool_call_id for each in calls}
     # Where the member failed in its process, its team has given the calls that were begun a placeholder for a result.
-    messages = [each for each in input.messages if not _is_placeholder_for(each, begun | waiting.keys())]
-    return Continuation.behind(input.model_copy(update={"messages": messages}), begun=begun, waiting=waiting)
+    messages = [each for each in input.messages if not _is_placeholder_for(each, open_ids)]
+    left = {"tool_calls": calls, "pending_interrupts": pending.interrupts, "kept_answers": pending.answers}
+    return Continuation.behind(input.model_copy(update={"messages": messages}), left)
 
 
 class InFlightTools:
@@ -87,7 +78,7 @@ class InFlightTools:
         forwarder: Passes the events of the member on.
         journal: The record of the call; None if it has not been made yet.
         keep: Keeps what must not be lost; None where nothing is saved.
-        is_between_runs: Whether the member goes on behind a run.
+        foreign: The ids of the messages that the member is shown, and that are not its own.
     """
 
     def __init__(
@@ -96,16 +87,14 @@ class InFlightTools:
         forwarder: EventForwarder,
         journal: CallRecord | None,
         keep: Keep | None,
-        *,
-        is_between_runs: bool,
+        foreign: Collection[str],
     ) -> None:
         self.unsent: list[Event] = []
         """The events of results that came with the call, until they are sent: before all others."""
-        self._ids, self._forwarder, self._keep = ids, forwarder, keep
+        self._ids, self._forwarder, self._keep, self._foreign = ids, forwarder, keep, foreign
         self._run: AgentRun | None = None
-        self._in_flight = _NO_CALLS if journal is None else InFlightCalls(journal.begun, journal.left)
-        # Tools that answers of people have called before the first run are called by these answers again.
-        self._has_round = is_between_runs
+        self._pending = None if journal is None else journal.pending
+        self._is_continued = self._pending is not None
         self._open_calls: list[str] = []
         self._sent: set[str] = set()
 
@@ -146,7 +135,7 @@ class InFlightTools:
         return {self._ids.up(each.tool_call_id) for each in records if each.is_begun}
 
     async def _note(self, checkpoint: Checkpoint) -> None:
-        """Keep which tools are at work and which are not, and the results that are new.
+        """Keep what tools and people are at, and the results that are new.
 
         Args:
             checkpoint: The member's conversation, before a function is called, behind one, or before a run.
@@ -155,40 +144,53 @@ class InFlightTools:
         assert self._run is not None
         done = {each.tool_call_id for each in checkpoint.results}
         open_ids = {each.tool_call_id for each in self._run.call.conversation.open_records} - done
-        before = self._in_flight
-        self._in_flight = in_flight = self._in_flight_at(checkpoint, open_ids)
-        if in_flight == before == _NO_CALLS:
+        before, self._pending = self._pending, self._pending_at(checkpoint, open_ids)
+        if self._pending is before is None:
             return
         events = self.take_unsent() + self._events_of(self._new_results(checkpoint, open_ids))
         # Also if nothing is new: the call that another tool has begun may not be saved yet.
-        await self._keep(events, in_flight, has_used_answers=self.has_used_answers)
+        await self._keep(events, self._pending, has_used_answers=self.has_used_answers)
 
-    def _in_flight_at(self, checkpoint: Checkpoint, open_ids: Collection[str]) -> InFlightCalls:
-        """Return the calls that were begun, and those of the same round that were not.
+    def _pending_at(self, checkpoint: Checkpoint, open_ids: Collection[str]) -> PendingWork | None:
+        """Return what is left to do; None as long as nothing was done, so that the run may as well be made again.
 
         Args:
             checkpoint: The member's conversation.
             open_ids: The ids of its calls without a result.
         """
         assert self._run is not None
+        up, members = self._ids.up, checkpoint.members
         if checkpoint.run_id is not None:
-            self._has_round = True
-            return _NO_CALLS
+            return self._sent_at(checkpoint)
+        if checkpoint.is_at_end and self._pending is not None and self._pending.sent_behind is not None:
+            # Until the end of the call is in the journal, too, which says that the answers have arrived.
+            return self._pending
         records = [each for each in self._run.call.conversation.ledger if each.tool_call_id in open_ids]
         ours = [each for each in records if each.is_of_application]
         begun = [each.tool_call_id for each in ours if each.is_begun or each.is_asked]
-        left = {each.tool_call_id: each.decision for each in ours if each.is_waiting}
-        if not (begun or checkpoint.results or (left and self._in_flight.left is not None)):
-            # No tool of the round was called, so the run that asks for them may be made again.
-            return _NO_CALLS
+        left = [each.tool_call_id for each in ours if each.is_waiting]
+        interrupts, answers = list(members["pending_interrupts"]), list(members["kept_answers"])
+        is_left = bool(left or interrupts) and self._pending is not None
+        if not (begun or answers or checkpoint.results or is_left):
+            return None
         self._open_calls = [*dict.fromkeys([*self._open_calls, *begun, *left])]
-        # No tool answers what else waits, so the member is asked again behind the results.
-        waits = any(each.is_asked or (each.is_ours_to_answer and not each.is_of_application) for each in records)
-        waits = waits or bool(checkpoint.members["pending_interrupts"] or checkpoint.members["kept_answers"])
-        up = self._ids.up
-        goes_on = self._has_round and not waits
-        decisions = {up(each): decision for each, decision in left.items()}
-        return InFlightCalls([up(each) for each in begun], decisions if goes_on else None)
+        calls = [each.become(tool_call_id=up(each.tool_call_id), shown=None) for each in records]
+        return PendingWork(calls=calls, interrupts=interrupts, answers=answers)
+
+    def _sent_at(self, checkpoint: Checkpoint) -> PendingWork | None:
+        """Return the answers that a run carries to the member, as long as it is unknown whether they arrive.
+
+        Args:
+            checkpoint: The member's conversation, with a run that was sent.
+        """
+        assert self._run is not None
+        # Those of the team's caller are in the record of the call.
+        if not checkpoint.resume or (len(self._run.call.rounds) == 1 and not self._is_continued):
+            return None
+        own = (each.id for each in reversed(checkpoint.members["messages"]) if each.id not in self._foreign)
+        last = next(own, None)
+        behind = "" if last is None else self._ids.up(last)
+        return PendingWork(answers=list(checkpoint.resume), sent_behind=behind)
 
     def _new_results(self, checkpoint: Checkpoint, open_ids: Collection[str]) -> list[ToolMessage]:
         """Return the results that the team's run has not sent: the member's events come when all tools have ended.

@@ -41,6 +41,7 @@ from agui_client.errors import RunFailedError, UsageError
 from agui_client.teams._call_journal import (
     CallRecord,
     JournalDocument,
+    PendingWork,
     TeamJournal,
     begun_in,
     document_as_json,
@@ -62,7 +63,6 @@ from agui_client.teams._transcript import TeamTranscript, names_below
 if TYPE_CHECKING:
     from agui_client._core.protocol.prompts import Part
     from agui_client._core.run.meter import Meter
-    from agui_client.teams._in_flight_tools import InFlightCalls
     from agui_client.teams._source import TeamSource
 
 _logger = logging.getLogger("agui_client.teams")
@@ -215,7 +215,7 @@ class MemberCalls:
                 used["usage"] = aggregate_token_usage([*call.record.usage, *run.usage])
                 # What the attempt has left open has been closed in the messages.
                 used["is_cut"] = call.record.is_cut or run.error is not None
-                call.record = call.record.model_copy(update={**used, "begun": [], "left": None})
+                call.record = call.record.model_copy(update={**used, "pending": None})
                 if run.has_used_answers:
                     call.record = call.record.with_used_answers()
                 self._take_over(run)
@@ -445,12 +445,12 @@ class MemberCalls:
         return call.record.model_copy(update={"team": written.get("team")})
 
     async def _keep_tools(
-        self, call: MemberCall, events: Sequence[Event], in_flight: InFlightCalls, *, has_used_answers: bool
+        self, call: MemberCall, events: Sequence[Event], pending: PendingWork | None, *, has_used_answers: bool
     ) -> None:
-        """Keep which tools of a member are at work; wait until that is saved, with the events before it."""
+        """Keep what tools and people of a member are at; wait until that is saved, with the events before it."""
         for event in events:
             self._source.put_nowait(event)
-        call.record = call.record.model_copy(update=in_flight._asdict())
+        call.record = call.record.model_copy(update={"pending": pending})
         if has_used_answers:
             call.record = call.record.with_used_answers()
         self.journal.keep(call.invocation, call.record)
@@ -459,19 +459,21 @@ class MemberCalls:
     async def _drop_earlier_words(self, call: MemberCall) -> None:
         """Take the partial words of an attempt in an earlier run, which failed or was killed, out of the messages."""
         record = self._with_inner_journal(call)
-        if not self._is_taken_up or record.left is not None:
-            # A run that was cut behind its last word, while its tools were at work, goes on there.
+        sent_behind = None if record.pending is None else record.pending.sent_behind
+        if not self._is_taken_up or (record.pending is not None and sent_behind is None):
+            # A run that was cut behind its last word, while its tools and people were at work, goes on there.
             return
-        self.answer(record.begun, UNKNOWN_RESULT)
         if record.team is not None:
             # A team takes up its own members.
             return
         member, messages = call.member, self.thread.messages
         ids, marks = IdMap(call.invocation, f"{self._thread_of(call.invocation, record)}/"), {self.journal.after}
-        if record.begin is not None:
+        if sent_behind is not None:
+            marks = {sent_behind} - {""}
+        elif record.begin is not None:
             # The words of others may have been said anew since, behind those of this member.
             marks = {record.begin, record.last} - {""}
-        for invocation, other in self.journal.records.items() if record.begin is None else ():
+        for invocation, other in self.journal.records.items() if record.begin is None and sent_behind is None else ():
             if (parts := split_invocation(invocation)) is not None and parts[0] == member.key:
                 marks.add(other.last)
         begin = max((at for at, each in enumerate(messages) if each.id in marks), default=None)

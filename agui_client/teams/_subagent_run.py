@@ -197,8 +197,7 @@ class SubagentRun:
         self._run: AgentRun | None = None
         self._has_journal = journal is not None and journal.team is not None
         self._cut = continuation_of(journal, self._inner, self._ids)
-        is_between_runs = self._cut is not None and self._cut.is_between_runs
-        self._tools = InFlightTools(self._ids, self._forwarder, journal, keep, is_between_runs=is_between_runs)
+        self._tools = InFlightTools(self._ids, self._forwarder, journal, keep, self._shown.foreign)
         self._earlier_usage = [] if journal is None else journal.usage
         self._error_text: str | None = None
 

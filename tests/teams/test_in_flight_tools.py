@@ -194,10 +194,13 @@ async def test_a_payment_that_was_approved_and_begun_is_not_begun_again_with_the
     assert [each.partition(":")[0] for each in tool_results(again)] == ["paid 1", "unknown"]
 
 
+_BEGUN = {"tool_call_id": "p1", "message_id": "m", "status": "executing", "answered_by": "application"}
+
+
 async def test_a_journal_with_many_teams_inside_each_other_does_not_hold_up_the_server() -> None:
     journal: dict[str, Any] = {"flow": "f"}
     for _ in range(60):
-        journal = {"flow": "f", "calls": {"inner-01234567.0": {"team": journal, "begun": ["p1"]}}}
+        journal = {"flow": "f", "calls": {"inner-01234567.0": {"team": journal, "pending": {"calls": [_BEGUN]}}}}
     given = RunAgentInput(
         thread_id="t",
         run_id="r",

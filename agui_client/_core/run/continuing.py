@@ -15,9 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ag_ui.core import ResumeEntry
 from pydantic import BaseModel
 
-from agui_client._core.conversation.ledger import AnsweredBy, CallStatus, ToolCallRecord
 from agui_client._core.conversation.snapshot import ConversationSnapshot, document_of
-from agui_client._core.protocol.message_text import tool_calls_in
 from agui_client._core.protocol.placeholders import UNKNOWN_RESULT
 from agui_client._core.run.next_step import Able, Forget, next_step
 from agui_client._core.run.turn_input import RequestSource, TurnInput, composed_input, result_messages
@@ -30,10 +28,10 @@ if TYPE_CHECKING:
     from ag_ui.core import Message, RunAgentInput
 
     from agui_client._core.conversation.conversation import Conversation
+    from agui_client._core.conversation.ledger import ToolCallRecord
     from agui_client._core.conversation.log import RunHistory
     from agui_client._core.run.ending import Checkpoint
     from agui_client._core.run.options import RunOptions
-    from agui_client._core.tools.approval import ToolDecision
     from agui_client._core.tools.toolset import CallTools
 
 
@@ -60,32 +58,15 @@ class Continuation(BaseModel, RequestSource):
         return cls(document=checkpoint.snapshot(), resume=list(checkpoint.resume), **about)
 
     @classmethod
-    def behind(
-        cls, input: RunAgentInput, *, begun: Collection[str], waiting: Mapping[str, ToolDecision | None]
-    ) -> Continuation:
-        """Return the place behind a run whose tools were at work.
+    def behind(cls, input: RunAgentInput, left: Mapping[str, Any]) -> Continuation:
+        """Return the place behind a run that left tools and people something to do.
 
         Args:
             input: An input with the conversation as it was then.
-            begun: The ids of the calls whose functions were called.
-            waiting: The decisions about the other calls that functions of this application answer, by their ids.
+            left: What waits and was answered, as further members of the conversation's document.
         """
-        statuses = dict.fromkeys(waiting, CallStatus.WAITING) | dict.fromkeys(begun, CallStatus.EXECUTING)
-        own: dict[str, Any] = {"answered_by": AnsweredBy.APPLICATION}
-        records = [
-            ToolCallRecord(
-                tool_call_id=call.id,
-                message_id=each.id,
-                status=statuses[call.id],
-                shown=call,
-                decision=waiting.get(call.id),
-                **own,
-            )
-            for each, call in tool_calls_in(input.messages)
-            if call.id in statuses
-        ]
         state: Any = {} if input.state is None else input.state
-        members: dict[str, Any] = {"messages": input.messages, "state": state, "tool_calls": records}
+        members: dict[str, Any] = {"messages": input.messages, "state": state, **left}
         return cls(document=document_of({"thread_id": input.thread_id, **members}), is_between_runs=True)
 
     async def request(self, conversation: Conversation, options: RunOptions) -> TurnInput:

@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Any, TypeAlias
 
 import anyio
@@ -226,7 +226,9 @@ def _given(document: ConversationSnapshot) -> set[str]:
     questions = [each.question for each in document.tool_calls if each.question is not None]
     said |= {"Where to?" for each in questions if each.given is not None}
     words = {"i": "First?", "j": "Second?"}
-    return said | {words[each.interrupt_id] for each in document.kept_answers}
+    kept = [each.interrupt_id for each in document.kept_answers]
+    kept += [each["interruptId"] for pending in _pending_in(document.state) for each in pending.get("answers", ())]
+    return said | {words[each] for each in kept}
 
 
 def _own(tool_call_id: str) -> str:
@@ -236,10 +238,17 @@ def _own(tool_call_id: str) -> str:
 
 def _decided_in(value: Any) -> list[str]:
     """The calls of members that were decided about and not begun, by the journals in a state."""
+    calls = [each for pending in _pending_in(value) for each in pending.get("calls", ())]
+    return [each["tool_call_id"] for each in calls if each["status"] == "waiting" and each.get("decision")]
+
+
+def _pending_in(value: Any) -> list[dict[str, Any]]:
+    """What members have left to do between two of their runs, by the journals in a state."""
     if not isinstance(value, dict):
         return []
-    left = [key for key, decision in (value.get("left") or {}).items() if decision is not None]
-    return left + [key for each in value.values() for key in _decided_in(each)]
+    state: dict[str, Any] = value
+    own: list[dict[str, Any]] = [each for key, each in state.items() if key == "pending"]
+    return own + [each for inner in state.values() for each in _pending_in(inner)]
 
 
 async def _killed(world: _World, calling: Awaitable[object]) -> None:
@@ -270,6 +279,8 @@ async def test_behind_each_save_a_member_goes_on_and_asks_nobody_what_was_saved(
             await _killed(world, agent(world).save_with(world.save).run_agent("Hi"))
             document = world.saved[-1][2]
         given, before = _given(document), Counter(world.asked)
+        # The second question is asked when the answer to the first one is saved.
+        given |= {"First?"} if "Second?" in before else set[str]()
         second = agent(world)
         second.restore(document)
         await second.run_agent()
@@ -291,6 +302,21 @@ async def test_what_is_decided_about_calls_of_a_member_is_in_its_teams_journal_w
     # The approval of the last call, and the denial, which is a result, while the first two payments are made.
     assert any("a-0-3" in decided and "too dear" in results for decided, results in waiting)
     assert len([decided for decided, _ in waiting if "a-0-3" in decided]) > 1
+
+
+@pytest.mark.parametrize("place", ["team", "team in a team", "side by side"])
+@pytest.mark.requirement("INT-7")
+async def test_the_answer_to_a_members_question_is_in_its_teams_journal_before_the_next_one_is_asked(
+    place: str,
+) -> None:
+    world = _World()
+    await _TEAMS[place](world, _ROUNDS["an interrupt"]).save_with(world.save).run_agent("Hi")
+    kept = [
+        [each for pending in _pending_in(document.state) for each in pending.get("answers", ())]
+        for _, _, document in world.saved
+    ]
+    answered = [[each["interruptId"] for each in answers] for answers in kept]
+    assert [each for each, _ in groupby(answered)] == [[], ["i"], ["i", "j"], []]
 
 
 async def _killed_in_store(world: _World, agent: AbstractAgent) -> ConversationSnapshot:
