@@ -19,7 +19,7 @@ from uuid import uuid4
 from ag_ui.core import TokenUsage
 
 from agui_client.store._threads.leases import take
-from agui_client.store._threads.thread_store import ThreadInfo, ThreadStore
+from agui_client.store._threads.thread_store import LeasedThread, ThreadInfo, ThreadStore
 
 _START = datetime(2026, 1, 31, 12, 30, 15, 123456, UTC)
 _LONG = 60.0
@@ -244,6 +244,23 @@ class ThreadStoreContract:
 
         self._run(_check)
 
+    def test_what_is_read_on_from_an_end_is_what_was_written_behind_it(self) -> None:
+        """A store that names the last entry returns those behind it next time, or all of the thread as it is then."""
+
+        async def _check(store: ThreadStore, ann: str, bob: str) -> None:
+            await _saved(store, ann, "t", "1", "2")
+            if (end := (await _read_on(store, ann, None)).end) is None:
+                return
+            assert await _rest(store, ann, end) == []
+            await _saved(store, ann, "t", "3")
+            assert await _rest(store, ann, end) == ["3"]
+            assert await store.delete(ann, "t", await _leased(store, ann, "t"))
+            await _saved(store, ann, "t", "4", "5", "6")
+            assert await _rest(store, ann, end) is None
+            assert (await _read_on(store, ann, end)).found == await store.read(ann, "t")
+
+        self._run(_check)
+
     def _run(self, check: Callable[[ThreadStore, str, str], Awaitable[None]]) -> None:
         """Carry out a test with two owners that nobody had before."""
 
@@ -272,6 +289,21 @@ async def _entries(store: ThreadStore, owner: str, thread_id: str) -> list[str]:
 async def _leased(store: ThreadStore, owner: str, thread_id: str, seconds: float = _LONG) -> int:
     """Take a lease, as soon as it is free."""
     return await take(store.lease, store, owner, thread_id, seconds, _LIMIT)
+
+
+async def _read_on(store: ThreadStore, owner: str, end: object) -> LeasedThread:
+    """Read the thread from an entry on, and give its lease back."""
+    taken = await store.lease_and_read(owner, "t", _LONG, *([] if end is None else [end]))
+    assert taken is not None
+    await store.lease(owner, "t", 0, taken.number)
+    return taken
+
+
+async def _rest(store: ThreadStore, owner: str, end: object) -> list[str] | None:
+    """Return the entries behind one; None if the store returns all entries."""
+    taken = await _read_on(store, owner, end)
+    assert taken.found is not None
+    return list(taken.found[1]) if taken.is_rest else None
 
 
 async def _append(store: ThreadStore, owner: str, thread_id: str, number: int, entry: str = "{}") -> None:

@@ -169,8 +169,12 @@ def _is_writable(value: Any) -> bool:
     return False
 
 
-def read_entries(entries: Iterable[str]) -> list[Entry]:
+def read_entries(entries: Iterable[str], before: int = 0) -> list[Entry]:
     """Read entries.
+
+    Args:
+        entries: The entries.
+        before: The number of entries that their log has before them.
 
     Raises:
         ThreadStoreError: One of them is damaged, lost, or of another version.
@@ -181,8 +185,8 @@ def read_entries(entries: Iterable[str]) -> list[Entry]:
             start = len(read)
             slice_of = _next_slice(texts, start)
             long = _read_long(slice_of[0]) if len(slice_of) == 1 else None
-            read += _read_slice(slice_of, start) if long is None else [long]
-    for position, entry in enumerate(read, 1):
+            read += _read_slice(slice_of, before + start) if long is None else [long]
+    for position, entry in enumerate(read, before + 1):
         # An entry in the middle may be lost without any other one being damaged.
         if entry["number"] != position:
             what = f"entry {entry['number']} is in place {position}"
@@ -263,14 +267,18 @@ def add_up(entries: Sequence[str]) -> Members:
     return log_of(entries).members
 
 
-def log_of(entries: Sequence[str]) -> Log:
+def log_of(entries: Sequence[str], start: Log | None = None) -> Log:
     """Return the log that entries are, with the conversation that they lead to.
+
+    Args:
+        entries: The entries.
+        start: The log that they are the rest of, which stays as it is; None if they are all.
 
     Raises:
         ThreadStoreError: They are damaged, or of another version.
     """
-    log = Log()
-    for entry in read_entries(entries):
+    log = Log() if start is None else start.copy()
+    for entry in read_entries(entries, log.count):
         log.add(entry)
     return log
 
@@ -287,6 +295,13 @@ class RunHistory:
         """The ids of the calls that had a record, also if the thread has left them."""
         self.states: deque[Any] = deque(maxlen=_STATES)
         """The latest states outside of runs, the last one at the end; they share parts, and are to be read only."""
+
+    def copy(self) -> RunHistory:
+        """Return a history that goes on by itself."""
+        other = RunHistory()
+        other.run_ids, other.interrupt_ids = self.run_ids.copy(), self.interrupt_ids.copy()
+        other.call_ids, other.states = self.call_ids.copy(), self.states.copy()
+        return other
 
     def note(self, members: Members) -> None:
         """Note what an entry has changed.
@@ -309,6 +324,8 @@ class Log:
     def __init__(self) -> None:
         self.past = RunHistory()
         """The runs that the entries tell of."""
+        self.count = 0
+        """The number of entries."""
         self._members: Members = empty_members()
         # By id, as a list would be searched for each entry.
         self._calls: dict[str, ToolCallRecord] = {}
@@ -318,6 +335,15 @@ class Log:
         """The conversation so far, as members of their own."""
         own = {"messages": list(self._members["messages"]), "tool_calls": list(self._calls.values())}
         return {**self._members, **own}
+
+    def copy(self) -> Log:
+        """Return a log that goes on by itself."""
+        other = Log()
+        other.past, other.count = self.past.copy(), self.count
+        # Only lists of messages and records are changed in place.
+        other._members = {**self._members, "messages": list(self._members["messages"])}
+        other._calls = self._calls.copy()
+        return other
 
     @property
     def latest(self) -> Mapping[str, Any]:
@@ -340,6 +366,7 @@ class Log:
             _apply(self._members, self._calls, entry)
         except (IndexError, PatchFailed, ValueError) as error:
             raise ThreadStoreError(f"entry {entry['number']} does not fit the ones before it: {error}") from None
+        self.count += 1
         self.past.note(self._members)
         self.past.call_ids.update(entry.get("calls", ()))
 

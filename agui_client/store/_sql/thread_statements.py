@@ -101,9 +101,16 @@ _IS_LINE = and_(LINES.c.owner == _OWNER, LINES.c.line == bindparam("on"))
 _LINE = select(LINES.c.parent, LINES.c.shared_count).where(_IS_LINE)
 _OWN = and_(ENTRIES.c.owner == LINES.c.owner, ENTRIES.c.line == LINES.c.line, ENTRIES.c.number > LINES.c.shared_count)
 _PART = (
-    select(LINES.c.parent, LINES.c.shared_count, ENTRIES.c.body)
+    select(LINES.c.parent, LINES.c.shared_count, ENTRIES.c.number, ENTRIES.c.write_id, ENTRIES.c.body)
     .select_from(LINES.outerjoin(ENTRIES, and_(_OWN, ENTRIES.c.number <= bindparam("last"))))
     .where(_IS_LINE)
+    .order_by(ENTRIES.c.number)
+)
+_AFTER = bindparam("after", type_=Integer)
+_REST = (
+    select(ENTRIES.c.number, ENTRIES.c.write_id, case((ENTRIES.c.number > _AFTER, ENTRIES.c.body)).label("body"))
+    .where(ENTRIES.c.owner == _OWNER, ENTRIES.c.line == bindparam("on"))
+    .where(ENTRIES.c.number.between(_AFTER, bindparam("last")))
     .order_by(ENTRIES.c.number)
 )
 _DESCRIBE: dict[str, Any] = {each.name: bindparam(f"new_{each.name}") for each in DESCRIPTION}
@@ -364,7 +371,8 @@ def read(db: Connection, owner: str, thread_id: str) -> tuple[ThreadInfo, Sequen
     if (row := db.execute(_THREAD, this).one_or_none()) is None:
         return None
     try:
-        return found(db, owner, row)
+        whole = found(db, owner, row)
+        return whole.info, whole.entries
     except ThreadStoreError:
         # It was deleted just now, if each statement is by itself.
         again = db.execute(_THREAD, this).one_or_none()
@@ -373,9 +381,61 @@ def read(db: Connection, owner: str, thread_id: str) -> tuple[ThreadInfo, Sequen
         raise
 
 
-def found(db: Connection, owner: str, row: Row[Any]) -> tuple[ThreadInfo, Sequence[str]]:
-    """Return the description and the entries of a thread, given its row."""
-    parts = list[Sequence[str]]()
+class EntriesEnd(NamedTuple):
+    """The name of the last entry of a thread, by which it is known again."""
+
+    line: str
+    """The line of the thread, which no other thread ever has."""
+    number: int
+    """The number of the entry."""
+    write_id: str
+    """The id of its write: in a database that was restored from a backup, another write may have the same number."""
+
+
+class Found(NamedTuple):
+    """A thread as it is stored."""
+
+    info: ThreadInfo
+    """The description."""
+    entries: Sequence[str]
+    """The entries."""
+    end: EntriesEnd | None
+    """The name of the last one."""
+    is_rest: bool
+    """Whether the entries are only those behind the end that was given."""
+
+
+def found(db: Connection, owner: str, row: Row[Any], end: EntriesEnd | None = None) -> Found:
+    """Return the description and the entries of a thread.
+
+    Args:
+        db: The connection.
+        owner: The owner.
+        row: The row of the thread.
+        end: The name of the entry behind which the rest is enough, if the thread has that entry.
+
+    Raises:
+        ThreadStoreError: The thread is damaged.
+    """
+    rest = None if end is None or end.line != row.line else _behind(db, owner, end, row.entry_count)
+    bodies, new_end = rest or _all_entries(db, owner, row)
+    info, damaged = described(row)
+    if damaged:
+        raise ThreadStoreError(f"it is damaged in {', '.join(damaged)}")
+    return Found(info, bodies, new_end, rest is not None)
+
+
+def _behind(db: Connection, owner: str, end: EntriesEnd, last: int) -> tuple[Sequence[str], EntriesEnd] | None:
+    """Return the entries of a line behind one of them; None if they are to be read from the beginning."""
+    rows = db.execute(_REST, {"of": owner, "on": end.line, "after": end.number, "last": last}).all()
+    if len(rows) != last - end.number + 1 or rows[0].write_id != end.write_id:
+        return None
+    return [each.body for each in rows[1:]], EntriesEnd(end.line, last, rows[-1].write_id)
+
+
+def _all_entries(db: Connection, owner: str, row: Row[Any]) -> tuple[Sequence[str], EntriesEnd | None]:
+    """Return all entries of a thread, those that it shares included."""
+    parts, end = list[Sequence[str]](), None
     above, last, seen = row.line, row.entry_count, set[str]()
     while above is not None:
         if above in seen:
@@ -383,15 +443,14 @@ def found(db: Connection, owner: str, row: Row[Any]) -> tuple[ThreadInfo, Sequen
         seen.add(above)
         if not (part := db.execute(_PART, {"of": owner, "on": above, "last": last}).all()):
             break  # a line that is lost, with entries that are missed below
+        if part[-1].number == row.entry_count and above == row.line:
+            end = EntriesEnd(row.line, row.entry_count, part[-1].write_id)
         parts.append([each.body for each in part if each.body is not None])
         above, last = part[0].parent, min(part[0].shared_count, last)
     bodies = [body for part in reversed(parts) for body in part]
     if len(bodies) != row.entry_count:
         raise ThreadStoreError(f"{row.entry_count - len(bodies)} of its {row.entry_count} entries are missing")
-    info, damaged = described(row)
-    if damaged:
-        raise ThreadStoreError(f"it is damaged in {', '.join(damaged)}")
-    return info, bodies
+    return bodies, end
 
 
 def append_to_fork(

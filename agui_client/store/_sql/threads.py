@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from math import inf
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import anyio.to_thread
 
@@ -18,7 +18,7 @@ from agui_client._core.protocol.open_items import quoted
 from agui_client.errors import ThreadStoreError, ThreadStoreUnavailableError
 from agui_client.store._sql import thread_statements as statements
 from agui_client.store._sql.errors import translated
-from agui_client.store._sql.thread_statements import Taken, Taking, Write
+from agui_client.store._sql.thread_statements import EntriesEnd, Taken, Taking, Write
 from agui_client.store._sql.versions import TablesRefusedError
 from agui_client.store._threads.thread_store import LeasedThread, ThreadInfo, ThreadStore
 from agui_client.store._write_ids import new_write_id
@@ -100,14 +100,18 @@ class SQLStore(ThreadStore):
         """Return the seconds until the lease of a thread runs out."""
         return await self._read(partial(self._taking.left, owner=owner, thread_id=thread_id))
 
-    async def lease_and_read(self, owner: str, thread_id: str, seconds: float) -> LeasedThread | None:
-        """Take the lease of a thread, and read the thread."""
+    async def lease_and_read(
+        self, owner: str, thread_id: str, seconds: float, end: object = None
+    ) -> LeasedThread | None:
+        """Take the lease of a thread, and read the thread, or what it has behind an entry."""
         if (taken := await self._taken(owner, thread_id, seconds)) is None:
             return None
         if (row := taken.row) is None or row.entry_count == 0:
             return LeasedThread(taken.number, None)
         try:
-            return LeasedThread(taken.number, await self._read(partial(statements.found, owner=owner, row=row)))
+            known = cast("EntriesEnd | None", end)
+            found = await self._read(partial(statements.found, owner=owner, row=row, end=known))
+            return LeasedThread(taken.number, (found.info, found.entries), found.end, found.is_rest)
         except Exception:
             await self.lease(owner, thread_id, 0, taken.number)
             raise

@@ -6,14 +6,16 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import count
+from typing import cast
 
-from agui_client.store._threads.thread_store import ThreadInfo, ThreadStore
+from agui_client.store._threads.thread_store import LeasedThread, ThreadInfo, ThreadStore
 
 
 @dataclass
 class _Thread:
     number: int
     leased_until: float
+    line: int
     info: ThreadInfo | None = None
     entries: list[str] = field(default_factory=list[str])
     write_id: str = ""
@@ -35,7 +37,7 @@ class MemoryStore(ThreadStore):
                 return None
             number = next(self._numbers)
             if thread is None:
-                thread = self._threads[key] = _Thread(number, now)
+                thread = self._threads[key] = _Thread(number, now, line=number)
             thread.number = number
         if thread is None or thread.number != number:
             return None
@@ -53,6 +55,21 @@ class MemoryStore(ThreadStore):
         """Return the description of a thread and its entries."""
         thread = self._threads.get((owner, thread_id))
         return None if thread is None or thread.info is None else (thread.info, list(thread.entries))
+
+    async def lease_and_read(
+        self, owner: str, thread_id: str, seconds: float, end: object = None
+    ) -> LeasedThread | None:
+        """Take the lease of a thread, and read the thread, or what it has behind an entry."""
+        if (number := await self.lease(owner, thread_id, seconds)) is None:
+            return None
+        thread = self._threads[owner, thread_id]
+        if thread.info is None:
+            return LeasedThread(number, None)
+        # Entries stay as long as their line.
+        line, start = cast("tuple[int, int]", end or (0, 0))
+        is_rest = line == thread.line
+        entries = thread.entries[start:] if is_rest else list(thread.entries)
+        return LeasedThread(number, (thread.info, entries), (thread.line, len(thread.entries)), is_rest)
 
     async def append(
         self,

@@ -28,6 +28,7 @@ from ag_ui.core import Message, ResumeEntry, TokenUsage, aggregate_token_usage
 from agui_client._core.agent.agent import AbstractAgent
 from agui_client._core.conversation.log import (
     BETWEEN_CALLS,
+    Log,
     Members,
     RunHistory,
     as_text,
@@ -53,6 +54,7 @@ from agui_client.store._threads.entries import (
     members_of,
     reading,
 )
+from agui_client.store._threads.known_logs import KnownLogs
 from agui_client.store._threads.leases import take
 from agui_client.store._threads.thread_store import ThreadInfo, ThreadStore
 from agui_client.store._threads.worker import StoreLoop
@@ -109,6 +111,8 @@ class Service:
         """The seconds that a lease lasts; infinite if it lasts as long as the process has its own."""
         self.blocks: set[OpenThread[Any]] = set()
         """The open blocks."""
+        self.known: KnownLogs = KnownLogs()
+        """The logs of the threads that were open lately."""
 
     async def answers(self, within: float) -> bool:
         """Return whether the store answers within some seconds."""
@@ -166,7 +170,7 @@ class OpenThread(Generic[AgentT]):
         """The run that was going on when the program that had the thread before ended; None if there was none."""
         self._given, self._wait = agent, wait
         self._store, self._loop, self._seconds = service.store, service.loop, service.lease
-        self._title, self._blocks = service.title, service.blocks
+        self._title, self._blocks, self._known = service.title, service.blocks, service.known
         self._agent: AgentT | None = None
         self._members: Members = empty_members()
         self._past = RunHistory()
@@ -392,25 +396,30 @@ class OpenThread(Generic[AgentT]):
     async def _open(self) -> ConversationSnapshot | None:
         async with self._lock:
             with reading(self.thread_id):
-                read = self._store.read(self.owner, self.thread_id) if self._reads_only else self._take()
-                if (found := await read) is None:
+                if (found := await (self._read() if self._reads_only else self._take())) is None:
                     return None
-                self.info, entries = found
-                log = log_of(entries)
-                self._members, self._past, self._entries = log.members, log.past, len(entries)
+                self.info, log = found
+                self._members, self._past, self._entries = log.members, log.past.copy(), log.count
                 if (run := self._members["run"]) is not None:
                     self.cut_off = UnfinishedRun(run["run_id"], run["resume"])
                 document, self._members = document_and_members(self.thread_id, self._members)
             return document
 
-    async def _take(self) -> tuple[ThreadInfo, Sequence[str]] | None:
+    async def _read(self) -> tuple[ThreadInfo, Log] | None:
+        """Return what is stored of the thread."""
+        found = await self._store.read(self.owner, self.thread_id)
+        return None if found is None else (found[0], log_of(found[1]))
+
+    async def _take(self) -> tuple[ThreadInfo, Log] | None:
         """Take the lease of the thread, renew it from now on, and return what is stored of the thread."""
         store, this, check = self._store, (self.owner, self.thread_id), self._check_open
-        taken = await take(store.lease_and_read, store, *this, self._seconds, self._wait, check=check)
+        known = self._known.get(*this)
+        lease = store.lease_and_read if known is None else partial(store.lease_and_read, end=known.end)
+        taken = await take(lease, store, *this, self._seconds, self._wait, check=check)
         self._number = taken.number
         if self._seconds < inf:
             self._renewal = asyncio.create_task(self._renew())
-        return taken.found
+        return None if taken.found is None else (taken.found[0], self._known.read_on(*this, known, taken))
 
     async def _renew(self) -> None:
         pause, is_ours = self._seconds / _RENEWALS, True

@@ -47,6 +47,11 @@ class LeasedThread(Record):
     """The number of the lease."""
     found: tuple[ThreadInfo, Sequence[str]] | None
     """The description and the entries, as `ThreadStore.read` returns them; None if there is no such thread yet."""
+    end: object = None
+    """The name of the last entry, for `lease_and_read` to return only those behind it next time; it names an entry that
+    was written once, and no equal one. None if the store always returns all entries."""
+    is_rest: bool = False
+    """Whether the entries are only those behind the end that was given."""
 
 
 class ThreadStore(ABC):
@@ -119,15 +124,20 @@ class ThreadStore(ABC):
         """
         return None
 
-    async def lease_and_read(self, owner: str, thread_id: str, seconds: float) -> LeasedThread | None:
+    async def lease_and_read(
+        self, owner: str, thread_id: str, seconds: float, end: object = None
+    ) -> LeasedThread | None:
         """Take the lease of a thread, and read the thread.
 
-        Optional, for stores that can do both in one step. If the thread cannot be read, its lease is not taken.
+        Optional, for stores that can do both in one step, or can read on from an entry. If the thread cannot be read,
+        its lease is not taken.
 
         Args:
             owner: The owner.
             thread_id: The thread.
             seconds: The seconds from now after which others may take the lease.
+            end: The `end` that an earlier call has returned for this thread: if the thread still has that entry, the
+                ones behind it are enough.
 
         Returns:
             The thread; None if another block has the lease.

@@ -182,7 +182,7 @@ class Threads:
             return self._call(self._delete, owner or "", _checked("thread_id", thread_id), wait)
         if everybody is (owner is not None):
             raise UsageError("delete takes a thread, or owner= for all threads of an owner, or everybody=True")
-        return self._loop.call(partial(self._store.delete_all, None if everybody else _checked("owner", owner)))
+        return self._loop.call(partial(self._delete_all, None if everybody else _checked("owner", owner)))
 
     def export(self, thread_id: str, form: Format = "json", *, owner: str = "") -> StoreCall[str]:
         """Return a thread as text.
@@ -286,8 +286,13 @@ class Threads:
             await store.lease(owner, thread_id, 0, taken.number)
 
     async def _delete(self, owner: str, thread_id: str, wait: float) -> bool:
+        self._service.known.forget(owner, thread_id)
         number = await take(self._store.lease, self._store, owner, thread_id, self._lease, wait)
         return await self._store.delete(owner, thread_id, number)
+
+    async def _delete_all(self, owner: str | None) -> int:
+        self._service.known.forget(owner)
+        return await self._store.delete_all(owner)
 
     async def _export(self, owner: str, thread_id: str, form: Format) -> str:
         if (saved := await self._get(owner, thread_id)) is None:
