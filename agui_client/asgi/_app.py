@@ -194,7 +194,9 @@ class AgentApp:
         )
         self._keep_alive, self._expose_errors, self._coalesce = keep_alive, expose_errors, coalesce
         self._owner_of, self._store, self._has_stored_threads = owner_of, store, store is not None and threads == "kept"
-        self._authorize, self._max_body_bytes, self._body_timeout = authorize, max_body_bytes, body_timeout
+        self._authorize, self._body_timeout = authorize, body_timeout
+        self.max_body_bytes: int = max_body_bytes
+        """The size of the largest request body that is accepted, in bytes."""
         self._keep_caller, self._are_runs_stored = keep_caller, False
         self._stop_within, self._stopping = stop_within, Stopping(stop_within)
         self._addresses: RunAddresses | None = None
@@ -283,12 +285,12 @@ class AgentApp:
         is_read = False
         try:
             request, command = await self._admit(scope)
-            body = await read_body(receive, max_bytes=self._max_body_bytes, seconds=self._body_timeout)
+            body = await self.body_of(receive)
             is_read = True
             if command is not None:
                 await _send_json(send, 200, await command(request, body), self._own_headers)
             else:
-                await self._respond(request, await input_of(body, max_bytes=self._max_body_bytes), receive, send)
+                await self._respond(request, await input_of(body, max_bytes=self.max_body_bytes), receive, send)
         except RequestRefusedError as refused:
             # A server would go on to read the rest of the body, however long that takes; HTTP/2 has no such header.
             is_last = not is_read and scope.get("http_version", "1.1").startswith("1")
@@ -303,6 +305,34 @@ class AgentApp:
         Raises:
             RequestRefusedError: It is refused.
         """
+        path, headers, caller = await self.authorized(scope)
+        if scope["method"] != "POST":
+            reason = f"{scope['method']} is not allowed; POST a RunAgentInput"
+            raise RequestRefusedError(405, reason, {"allow": "POST"})
+        # A browser sends bytes without a type for a page of any site, unasked; other callers need not name one.
+        usual = "" if "origin" in headers else "application/json"
+        kind = headers.get("content-type", usual).partition(";")[0].strip().lower()
+        if kind != "application/json":
+            raise RequestRefusedError(415, "the content type must be application/json")
+        check_length(headers, self.max_body_bytes)
+        bare = path.rstrip("/")
+        end = next((each for each in (_CONNECT, *self._commands) if bare.endswith(each)), "")
+        below = (bare.removesuffix(end) or "/") if end else path
+        owner = self.owner_of(caller)
+        caller = self._kept_of(caller, owner)
+        is_connect = end == _CONNECT
+        request = ServedRequest(below, headers, scope, is_connect=is_connect, caller=caller, owner=owner)
+        return request, self._commands.get(end)
+
+    async def authorized(self, scope: Mapping[str, Any]) -> tuple[str, dict[str, str], object]:
+        """Ask `authorize=` about a request.
+
+        Returns:
+            The path below the mount, the headers, and the value that `authorize=` returned; None without it.
+
+        Raises:
+            RequestRefusedError: The request is refused.
+        """
         headers = _joined_headers(scope)
         names = Counter(name.lower() for name, _ in scope["headers"])
         if repeated := next((name.decode() for name in _SINGLE if names[name] > 1), ""):
@@ -316,23 +346,15 @@ class AgentApp:
                 caller = await whole(caller)
             if not caller:
                 raise RequestRefusedError(401, "the request is not authorized", {"www-authenticate": "Bearer"})
-        if scope["method"] != "POST":
-            reason = f"{scope['method']} is not allowed; POST a RunAgentInput"
-            raise RequestRefusedError(405, reason, {"allow": "POST"})
-        # A browser sends bytes without a type for a page of any site, unasked; other callers need not name one.
-        usual = "" if "origin" in headers else "application/json"
-        kind = headers.get("content-type", usual).partition(";")[0].strip().lower()
-        if kind != "application/json":
-            raise RequestRefusedError(415, "the content type must be application/json")
-        check_length(headers, self._max_body_bytes)
-        bare = path.rstrip("/")
-        end = next((each for each in (_CONNECT, *self._commands) if bare.endswith(each)), "")
-        below = (bare.removesuffix(end) or "/") if end else path
-        owner = self.owner_of(caller)
-        caller = self._kept_of(caller, owner)
-        is_connect = end == _CONNECT
-        request = ServedRequest(below, headers, scope, is_connect=is_connect, caller=caller, owner=owner)
-        return request, self._commands.get(end)
+        return path, headers, caller
+
+    async def body_of(self, receive: Receive) -> bytes:
+        """Read the body of a request, within the limits of the app.
+
+        Raises:
+            RequestRefusedError: The body is too long, took too long, or was cut.
+        """
+        return await read_body(receive, max_bytes=self.max_body_bytes, seconds=self._body_timeout)
 
     async def _respond(self, request: ServedRequest, input: RunAgentInput, receive: Receive, send: Send) -> None:
         """Answer a request with the events of a run, until the run ends or the caller leaves."""
