@@ -26,12 +26,17 @@ from ag_ui.core import (
     BaseEvent,
     Event,
     EventType,
+    Message,
     MessagesSnapshotEvent,
+    ReasoningMessageStartEvent,
     RunAgentInput,
     RunStartedEvent,
     StateSnapshotEvent,
     SubagentErrorEvent,
+    TextMessageStartEvent,
     ToolCallEndEvent,
+    ToolCallResultEvent,
+    ToolCallStartEvent,
 )
 from pydantic_core import from_json
 
@@ -40,6 +45,7 @@ from agui_client._checking.texts import Piece, is_json, is_sse, pieces
 from agui_client._core.ground.files import FILE_ERRORS, file_reason, opened
 from agui_client._core.protocol.decode import Decoder
 from agui_client._core.protocol.events import UnrecognizedEvent, WireEvent
+from agui_client._core.protocol.message_text import tool_calls_in
 from agui_client._core.protocol.open_items import quoted
 from agui_client._core.protocol.pipeline import Pipeline
 from agui_client._core.protocol.plain_json import members_as_json, object_in
@@ -77,6 +83,7 @@ class StreamCheck:
         is_replay: Whether the stream sends a thread again, whose runs have ids of their own.
         strict: Whether ids that do not match are errors (LIFE-12).
         null_fields: The treatment of a null for a whole optional field (PROC-17).
+        taken: The ids that earlier runs of the thread used, to which those of this one are added.
     """
 
     def __init__(
@@ -88,6 +95,7 @@ class StreamCheck:
         is_replay: bool = False,
         strict: bool = False,
         null_fields: NullFields = "reject",
+        taken: dict[str, str] | None = None,
     ) -> None:
         self.events: int = 0
         """The number of events so far, those at fault included."""
@@ -105,6 +113,12 @@ class StreamCheck:
         self._knows_messages = self._knows_state = self._knows_thread = input is not None
         if input is not None:
             self._pipeline.verifier.begin(input.thread_id, None if is_replay else input.run_id)
+        self._taken = {} if taken is None else taken
+        """The ids of earlier runs, each with what it names."""
+        if input is not None:
+            self._taken |= _ids_of(input.messages)
+        self._fresh: dict[str, str] = {}
+        self._is_replay = is_replay
         self._left_out: dict[tuple[str, str], Hashable] = {}
         self._is_cut = self._has_late_start = False
 
@@ -128,6 +142,9 @@ class StreamCheck:
         try:
             if piece is not None and piece.error is not None:
                 raise piece.error
+            if piece is not None and piece.is_joined:
+                what = "no blank line stands between this event and the one before it, so that clients read no event"
+                self._faults.add("SSE-4", what, self._place, severity="error", what="joined")
             if event is None:
                 is_cut = piece is not None and piece.is_cut
                 event = self._decoder.finish(content) if is_cut else self._decoder.feed(content)
@@ -139,6 +156,8 @@ class StreamCheck:
             for admitted in self._pipeline.feed(event):
                 if isinstance(admitted, ToolCallEndEvent):
                     self._advise(admitted)
+                if not self._is_replay:
+                    self._judge_id(admitted)
         except ProtocolError as error:
             self.fail(error)
         self._learn(event)
@@ -202,6 +221,24 @@ class StreamCheck:
             what = f"the arguments of tool call {quoted(event.tool_call_id)} are no JSON"
             self._faults.add("TOOL-2", what, self._place, severity="advice", path=None)
 
+    def _judge_id(self, event: Event) -> None:
+        """Note an id that an earlier run of the thread used: what it names is continued, not begun (LIFE-15)."""
+        if isinstance(event, RunStartedEvent):
+            self._taken |= self._fresh
+            self._fresh.clear()
+        field, kind = _BEGINNINGS.get(type(event), ("", ""))
+        name: str = getattr(event, field, "") if field else ""
+        if not name:
+            return
+        if (earlier := self._taken.get(name)) is not None:
+            what = f"{kind} {quoted(name)} has the id of {earlier} of an earlier run or message of the thread"
+            self._faults.add("LIFE-15", what, self._place, severity="warning", what=f"{kind} {name}")
+        self._fresh[name] = kind
+
+    def close(self) -> None:
+        """Count the ids of the last run as taken, for the streams behind this one."""
+        self._taken |= self._fresh
+
     def fail_at_end(self, error: ProtocolError) -> None:
         """Note the fault with which the source of the events ended; nothing comes behind it."""
         self._place = self._end
@@ -235,6 +272,21 @@ class StreamCheck:
         if (is_of_state and not self._knows_state) or (rule in _ABOUT_MESSAGES and not self._knows_messages):
             return
         self._faults.add(rule, message, self._place, severity="warning", path=path)
+
+
+_BEGINNINGS: Mapping[type[Any], tuple[str, str]] = {
+    TextMessageStartEvent: ("message_id", "text message"),
+    ReasoningMessageStartEvent: ("message_id", "reasoning message"),
+    ToolCallStartEvent: ("tool_call_id", "tool call"),
+    ToolCallResultEvent: ("message_id", "tool result"),
+}
+"""The events that begin something with an id of its own, each with the member and the name of what begins."""
+
+
+def _ids_of(messages: Iterable[Message]) -> dict[str, str]:
+    """Return the ids of messages and of their tool calls, each with what it names."""
+    named = {message.id: f"a message of the {message.role}" for message in messages}
+    return named | {call.id: "a tool call" for _, call in tool_calls_in(messages)}
 
 
 class _Warnings(WarningLog):
@@ -337,7 +389,10 @@ def read_stream(
     """
     content = _content(source)
     if isinstance(content, Recording):
-        return sum(_read_exchange(faults, each, strict=strict, null_fields=null_fields) for each in content.exchanges)
+        taken: dict[str, dict[str, str]] = {}
+        return sum(
+            _read_exchange(faults, each, taken, strict=strict, null_fields=null_fields) for each in content.exchanges
+        )
     check = StreamCheck(faults, input, strict=strict, null_fields=null_fields)
     try:
         for item in content:
@@ -351,16 +406,22 @@ def read_stream(
     return check.events
 
 
-def _read_exchange(faults: Faults, exchange: Exchange, *, strict: bool, null_fields: NullFields) -> int:
+def _read_exchange(
+    faults: Faults, exchange: Exchange, taken: dict[str, dict[str, str]], *, strict: bool, null_fields: NullFields
+) -> int:
+    """Take in the answer to one request of a recording; `taken` has the ids of earlier ones by their threads."""
     try:
         input = exchange.input
     except UsageError:  # it was not written down whole
         input = None
     is_replay = exchange.request.verb == "connect"
     key = exchange.request.request
-    check = StreamCheck(faults, input, request=key, is_replay=is_replay, strict=strict, null_fields=null_fields)
+    of_thread = taken.setdefault(str(exchange.request.input.get("threadId")), {})
+    settings: Any = {"strict": strict, "null_fields": null_fields, "taken": of_thread}
+    check = StreamCheck(faults, input, request=key, is_replay=is_replay, **settings)
     for line in exchange.events:
         check.feed(line.event)
+    check.close()
     end = exchange.end
     # A stream that was left here has no end, and a request that was refused no stream.
     if end is not None and (end.reason == "ended" or (end.reason == "failed" and exchange.events)):

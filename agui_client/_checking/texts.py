@@ -16,8 +16,9 @@ import json
 import re
 from codecs import BOM_UTF8
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from agui_client._core.protocol.plain_json import object_in
 from agui_client._core.protocol.schema import is_text
 from agui_client._core.transport.sse import Framer
 from agui_client.errors import DecodeError, ProtocolError
@@ -47,6 +48,8 @@ class Piece:
     """Whether the text ends inside of it, so that it counts only if it is whole."""
     error: ProtocolError | None = None
     """The reason why it has no content."""
+    is_joined: bool = False
+    """Whether no blank line stands between this event and the one before it."""
 
 
 def pieces(text: bytes) -> Iterator[Piece]:
@@ -84,11 +87,37 @@ def _frames(text: bytes) -> Iterator[Piece]:
         # A framer of its own for each frame: one that has met a fault reads no further.
         framer = Framer(len(block))
         try:
-            yield from (Piece(data, at, byte) for data in framer.feed(block))
-            yield from (Piece(data, at, byte, is_cut=True) for data in framer.finish())
+            for data in framer.feed(block):
+                yield from _apart(Piece(data, at, byte))
+            for data in framer.finish():
+                yield from _apart(Piece(data, at, byte, is_cut=True))
         except ProtocolError as error:
             yield Piece("", at, byte, error=error)
         line += len(_LINE_END.findall(block))
+
+
+def _apart(piece: Piece) -> Iterator[Piece]:
+    """Yield the events of a frame: several if no blank line stands between them, each on a line of its own."""
+    lines = joined_events(piece.content)
+    if not lines:
+        yield piece
+        return
+    for number, line in enumerate(lines):
+        yield replace(piece, content=line, line=piece.line + number, is_joined=number > 0)
+
+
+def joined_events(content: str) -> list[str]:
+    """Return the events of a frame that has several, each on a line of its own; an empty list for any other frame.
+
+    Args:
+        content: The content of the frame, its data lines joined.
+    """
+    lines = [line for line in content.split("\n") if line.strip()] if "\n" in content else []
+    if len(lines) < 2:
+        return []
+    # Only the last one may be cut off.
+    whole = lines[:-1] if len(lines) > 2 else lines
+    return lines if all(isinstance(object_in(line).get("type"), str) for line in whole) else []
 
 
 def _values(text: bytes) -> Iterator[Piece]:

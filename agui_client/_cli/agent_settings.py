@@ -159,7 +159,7 @@ def read_run_settings(
     if prompt == state == "-":
         raise click.UsageError("PROMPT and --state cannot both be read from stdin")
     text = _read("PROMPT", "-").strip() if prompt == "-" else prompt
-    return RunSettings(AgentSettings(state=_read_json(state), **fields), text, attached)
+    return RunSettings(AgentSettings(state=read_json("--state", state), **fields), text, attached)
 
 
 def read_agent_settings(*, state: str | None, **fields: Any) -> AgentSettings:
@@ -170,7 +170,7 @@ def read_agent_settings(*, state: str | None, **fields: Any) -> AgentSettings:
     """
     if state == "-":
         raise click.UsageError("--state cannot be read from stdin, where the conversation comes from")
-    return AgentSettings(state=_read_json(state), **fields)
+    return AgentSettings(state=read_json("--state", state), **fields)
 
 
 def _declared(command: CommandT, *declarations: Callable[[CommandT], CommandT]) -> CommandT:
@@ -179,16 +179,25 @@ def _declared(command: CommandT, *declarations: Callable[[CommandT], CommandT]) 
     return command
 
 
-def _read_json(path: str | None) -> Any:
+def read_json(option: str, path: str | None) -> Any:
+    """Read the JSON in the file that an option names; None without one.
+
+    Args:
+        option: The name of the option, for errors.
+        path: The file; "-" is stdin.
+
+    Raises:
+        click.UsageError: It cannot be read, or is not JSON.
+    """
     if path is None:
         return None
     from agui_client._core.protocol.patch import parse_json
 
-    text = _read(f"--state {path}", path)
+    text = _read(f"{option} {path}", path)
     try:
         return parse_json(text)
     except ValueError as error:
-        raise click.UsageError(f"--state {path} is not JSON: {error}") from error
+        raise click.UsageError(f"{option} {path} is not JSON: {error}") from error
 
 
 def _read(what: str, path: str) -> str:

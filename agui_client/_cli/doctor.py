@@ -16,6 +16,7 @@ from agui_client._cli.agent_settings import (
     doctor_arguments,
     needed_url,
     read_agent_settings,
+    read_json,
 )
 from agui_client._cli.exit_codes import ExitCode, reason_of
 from agui_client.errors import UsageError
@@ -61,6 +62,11 @@ def _report(name: str, what: str) -> Callable[[CommandT], CommandT]:
     metavar="PROBE",
     help="Make only this probe: hello, again, newer, tools, parallel, leave, interrupt, error or malformed; may be "
     "repeated.",
+)
+@click.option(
+    "--tool",
+    metavar="FILE",
+    help="The tool to offer, as JSON: name, description, parameters, result; for agents that know only their own.",
 )
 @click.option("--connect-url", metavar="URL", help="The address that sends threads again, to see runs go on there.")
 @click.option("--skip", multiple=True, metavar="PROBE", help="Leave this probe out; may be repeated.")
@@ -116,6 +122,7 @@ def _examine(
     fail_on: Severity,
     *,
     prompts: Sequence[str],
+    tool: str | None,
     **given: Any,
 ) -> int:
     # Loaded here: the other commands need no doctor.
@@ -123,7 +130,8 @@ def _examine(
     from agui_client._rendering.story import counted
     from agui_client.doctor._examination import Examination, Setup
 
-    setup = Setup(prompts=_named(prompts), state=settings.state, **given)
+    offered = None if tool is None else read_json("--tool", tool)
+    setup = Setup(prompts=_named(prompts), state=settings.state, tool=offered, **given)
     agent = HttpAgent(settings.url, headers=settings.headers, connect_url=connect_url)
     examination = Examination(agent, setup, _show_progress)
     usual, most = examination.runs

@@ -53,6 +53,8 @@ class Setup:
     """The prompts of probes by name, besides those that are there."""
     state: Any = None
     """A state that the server knows; None if it is not known."""
+    tool: Mapping[str, Any] | None = None
+    """The tool that is offered: name, description, parameters and result; None for one that tells the weather."""
     only: Collection[str] = ()
     """The probes to make; all if empty."""
     skip: Collection[str] = ()
@@ -76,6 +78,8 @@ class Setup:
                 raise UsageError(f"there is no prompt {given!r}; there are {', '.join(sorted(PROMPTS))}")
             if not is_a(prompt, str) or not prompt.strip():
                 raise UsageError(f"the prompt {given!r} is no text")
+        if self.tool is not None and (not is_a(self.tool, Mapping) or not is_a(self.tool.get("name"), str)):
+            raise UsageError("the tool is a JSON object with a name, and maybe description, parameters and result")
         for name in ("timeout", "silence", "slow", "pause"):
             check_seconds(f"{name}=", getattr(self, name))
 
@@ -104,7 +108,8 @@ class Examination:
         """The reason for which no further probe makes sense; empty if there is none."""
         self.tap: Capture = Capture()
         """The exchanges so far."""
-        names = tool_names()
+        given_tool = self.setup.tool
+        names = tool_names() if given_tool is None else iter([str(given_tool["name"])])
         self.tool_name: str = next(names)
         """The name of the tool that is offered."""
         self._tool_names = names
@@ -373,6 +378,7 @@ async def diagnose(
     *,
     prompts: Mapping[str, str] | None = None,
     state: Any = None,
+    tool: Mapping[str, Any] | None = None,
     only: Collection[str] = (),
     skip: Collection[str] = (),
     timeout: float = 60.0,
@@ -388,6 +394,8 @@ async def diagnose(
             prompts for language models, but none for "interrupt" and "error", which are left out without one. {tool} in
             a prompt is the name of the tool that is offered.
         state: A state that the server knows. Members of it that the server drops are findings.
+        tool: The tool that is offered, for agents that call their own tools only: its name, and maybe description,
+            parameters (a JSON Schema) and result. Without it, a tool of a random name tells the weather.
         only: The probes to make; all if empty.
         skip: The probes to leave out.
         timeout: The longest wait for the connection, the first event, and between events, in seconds; a call has twice
@@ -399,5 +407,14 @@ async def diagnose(
     Raises:
         UsageError: An option has a value that it does not take.
     """
-    setup = Setup(prompts=prompts or {}, state=state, only=only, skip=skip, timeout=timeout, silence=silence, slow=slow)
+    setup = Setup(
+        prompts=prompts or {},
+        state=state,
+        tool=tool,
+        only=only,
+        skip=skip,
+        timeout=timeout,
+        silence=silence,
+        slow=slow,
+    )
     return await Examination(agent, setup, progress).run()

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from agui_client._core.protocol.plain_json import object_in
 from agui_client._core.protocol.warnings import without_positions
 from agui_client.doctor._evidence import frame_text
 from agui_client.errors import (
@@ -128,7 +129,11 @@ def symptoms(seen: Seen) -> Iterator[Symptom]:
     Args:
         seen: The call.
     """
-    if seen.error is not None and (symptom := _of_error(seen.error, seen)) is not None:
+    joined = _of_joined(seen.last)
+    if joined is not None:
+        yield joined
+    # Of events that no blank line ends, no client reads the end of the run: that is not another fault.
+    elif seen.error is not None and (symptom := _of_error(seen.error, seen)) is not None:
         yield symptom
     warnings = seen.result.warnings if seen.result else []
     # A producer that says that it is newer may send what this client does not know.
@@ -216,6 +221,16 @@ def _reaction(warning: ProtocolWarning) -> str:
     return "" if warning.reaction is None else _REACTIONS[warning.reaction]
 
 
+def _of_joined(exchange: ProbeExchange | None) -> Symptom | None:
+    """Return the fault of a response whose events follow each other without blank lines; None without it."""
+    found = None if exchange is None or exchange.status != 200 else _JOINED.search(exchange.content)
+    if found is None:
+        return None
+    shown = bytes(found.group()[:400]).decode("utf-8", "replace")
+    problem = "no blank line stands between two events, so that clients read neither"
+    return Symptom("SSE-4", problem, True, exchange, detail=shown, kind="joined")
+
+
 def _of_bytes(exchange: ProbeExchange, *, is_cut: bool) -> Iterator[Symptom]:
     if exchange.status != 200 or not exchange.frames:
         return
@@ -243,6 +258,30 @@ def _of_events(exchange: ProbeExchange) -> Iterator[Symptom]:
             first = found.get(symptom.kind) or replace(symptom, exchange=exchange, event=index, count=0)
             found[symptom.kind] = replace(first, count=first.count + 1)
     yield from found.values()
+    yield from _of_arguments(exchange)
+
+
+def _of_arguments(exchange: ProbeExchange) -> Iterator[Symptom]:
+    """Yield a fault for tool calls whose arguments are no JSON object."""
+    pieces: dict[str, list[str]] = {}
+    last: dict[str, int] = {}
+    current = ""
+    for index, event in enumerate(exchange.events):
+        if event.get("type") in ("TOOL_CALL_START", "TOOL_CALL_ARGS", "TOOL_CALL_CHUNK"):
+            current = str(event.get("toolCallId") or current)
+            pieces.setdefault(current, []).append(str(event.get("delta") or ""))
+            last[current] = index
+    if exchange.is_cut or not any(event.get("type") == "RUN_FINISHED" for event in exchange.events):
+        return
+    for name, parts in pieces.items():
+        text = "".join(parts)
+        if text.strip() and not object_in(text) and text.strip() != "{}":
+            problem = f"the arguments of tool call {name!r} are no JSON object: {text[:80]!r}"
+            yield Symptom("TOOL-2", problem, exchange=exchange, event=last[name], severity="warning", kind="arguments")
+
+
+_JOINED = re.compile(rb"(?m)^data: ?\{[^\n]*\}\r?\n(?:(?:id|event|retry):[^\n]*\n)*data: ?\{[^\n]*")
+"""Two data lines, each with an object, and no blank line between them."""
 
 
 def _of_event(event: Mapping[str, Any]) -> Symptom | None:

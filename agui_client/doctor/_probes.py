@@ -18,7 +18,7 @@ import anyio
 from ag_ui.core import ResumeEntry
 
 from agui_client._core.protocol.schema import is_object
-from agui_client._core.tools.function import tool
+from agui_client._core.tools.function import FunctionTool, tool
 from agui_client._core.tools.interrupts import Cancel
 from agui_client._core.transport.retry import BUSY_STATUSES
 from agui_client.doctor._judging import Seen, Symptom, is_found
@@ -29,7 +29,6 @@ from agui_client.errors import (
 )
 
 if TYPE_CHECKING:
-    from agui_client._core.tools.function import FunctionTool
     from agui_client.doctor._examination import Examination
     from agui_client.doctor._exchanges import ProbeAgent, ProbeExchange
 
@@ -112,6 +111,20 @@ def _weather_tool(name: str) -> FunctionTool[[str], str]:
     return look_up
 
 
+def _given_tool(definition: Mapping[str, Any]) -> FunctionTool[..., Any]:
+    """Make the tool that the caller describes; it answers as the weather does unless a result is given."""
+    result: Any = definition.get("result", f"{_WEATHER} in Oslo")
+    parameters = definition.get("parameters") or {"type": "object"}
+    description = str(definition.get("description") or "")
+
+    async def call(**arguments: Any) -> Any:
+        """Return the result that is given, whatever the arguments."""
+        return result
+
+    name = str(definition["name"])
+    return FunctionTool[..., Any](call, name=name, parameters=parameters, description=description)
+
+
 async def _hello(doctor: Examination) -> None:
     """Ask for a plain run."""
     seen = await doctor.ask(doctor.agent(), doctor.prompt("hello"))
@@ -182,6 +195,12 @@ async def _first_run(doctor: Examination) -> tuple[ProbeAgent, Seen]:
     return agent, seen
 
 
+def _lost(before: Mapping[str, Any], after: Any) -> list[str]:
+    """Return the names of the members of a state that another has no value for."""
+    kept = after if is_object(after) else {}
+    return [name for name, value in before.items() if value is not None and kept.get(name) is None]
+
+
 def _judge_state(doctor: Examination, before: Any, agent: ProbeAgent, seen: Seen) -> None:
     """Look for the members of a state that a run was sent, after a run that was to leave them alone."""
     snapshots = [
@@ -193,8 +212,7 @@ def _judge_state(doctor: Examination, before: Any, agent: ProbeAgent, seen: Seen
     if not snapshots or not is_object(before) or not before:
         doctor.note("keeps a state that it is sent", None, "it sent no snapshot of it")
         return
-    after = agent.state if is_object(agent.state) else {}
-    lost = [name for name, value in before.items() if value is not None and after.get(name) is None]
+    lost = _lost(before, agent.state)
     if doctor.setup.state is None:
         detail = "also members that it does not know" if not lost else "but members that it does not know are dropped"
         doctor.note("keeps a state that it is sent", None if lost else True, detail)
@@ -273,7 +291,9 @@ async def _round_trip(doctor: Examination, name: str) -> int:
 
 
 async def _offer(doctor: Examination, name: str) -> Seen:
-    return await doctor.ask(doctor.agent(tools=[_weather_tool(doctor.tool_name)]), doctor.prompt(name))
+    given = doctor.setup.tool
+    offered = _weather_tool(doctor.tool_name) if given is None else _given_tool(given)
+    return await doctor.ask(doctor.agent(tools=[offered]), doctor.prompt(name))
 
 
 async def _leave(doctor: Examination) -> None:
@@ -327,9 +347,11 @@ def _last_text(agent: ProbeAgent) -> str:
 
 async def _interrupt(doctor: Examination) -> None:
     """Make the server ask, cancel all questions, and send the same answers again."""
-    agent = doctor.agent()
+    given = doctor.setup.state
+    agent = doctor.agent(state=given)
     asked = await doctor.ask(agent, doctor.prompt("interrupt"))
     _note_events(doctor, asked)
+    before = agent.state
     questions = agent.pending_interrupts
     if not questions:
         raise SkippedError("the run ended without an interrupt")
@@ -343,6 +365,12 @@ async def _interrupt(doctor: Examination) -> None:
     elif repeated:
         problem = "the run that answers the interrupts ends with the same interrupts again"
         doctor.find(Symptom("INT-1", problem, exchange=resumed.last))
+    if given is not None and not (resumed.is_refused or repeated) and is_object(before):
+        lost = _lost(before, agent.state)
+        if lost:
+            problem = f"the run that answers the interrupts loses members of the state: {', '.join(lost)}"
+            doctor.find(Symptom("STATE-1", problem, exchange=resumed.last, kind="resume"))
+        doctor.note("keeps the state over an interrupt", not lost, f"lost: {', '.join(lost)}" if lost else "")
     doctor.note("answers to interrupts", not (resumed.is_refused or repeated), resumed.reason or "all were cancelled")
     if resumed.is_refused or agent.pending_interrupts:
         return

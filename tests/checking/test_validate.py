@@ -19,6 +19,7 @@ from ag_ui.core import (
     RunFinishedEvent,
     RunStartedEvent,
     TextMessageContentEvent,
+    UserMessage,
 )
 
 import agui_client
@@ -438,3 +439,63 @@ def test_a_test_fails_with_every_rule_event_and_remedy() -> None:
         "the stream breaks the protocol",
         *(str(fault).splitlines()[0] for fault in validate(SPOILED)),
     ]
+
+
+def test_an_id_of_an_earlier_run_or_message_is_named(tmp_path: Path) -> None:
+    def run(number: int, *events: dict[str, Any]) -> list[dict[str, Any]]:
+        ids = {"threadId": "t", "runId": f"r{number}"}
+        return [{"type": "RUN_STARTED", **ids}, *events, {"type": "RUN_FINISHED", **ids}]
+
+    def said(name: str) -> list[dict[str, Any]]:
+        return [
+            {"type": "TEXT_MESSAGE_START", "messageId": name, "role": "assistant"},
+            {"type": "TEXT_MESSAGE_CONTENT", "messageId": name, "delta": "Hi"},
+            {"type": "TEXT_MESSAGE_END", "messageId": name},
+        ]
+
+    def called(name: str) -> list[dict[str, Any]]:
+        start = {"type": "TOOL_CALL_START", "toolCallId": name, "toolCallName": "look", "parentMessageId": f"of {name}"}
+        result = {"type": "TOOL_CALL_RESULT", "toolCallId": name, "messageId": f"result {name}", "content": "1"}
+        return [start, {"type": "TOOL_CALL_END", "toolCallId": name}, result]
+
+    def found(*events: dict[str, Any], **options: Any) -> list[tuple[str, str, int | None]]:
+        faults = validate([*events], **options)
+        return [(each.rule, each.problem.split(" has the id of ")[0], each.event_index) for each in faults]
+
+    assert found(*run(1, *said("a"), *called("c")), *run(2, *said("b"), *called("d"))) == []
+    # A message that a tool call began is continued by its text in the same run.
+    assert found(*run(1, *called("c"), *said("of c"))) == []
+    again = [*run(1, *said("a"), *called("c")), *run(2, *said("a"), *called("c"))]
+    assert found(*again) == [
+        ("LIFE-15", "text message 'a'", 9),
+        ("LIFE-15", "tool call 'c'", 12),
+        ("LIFE-15", "tool result 'result c'", 14),
+    ]
+    asked = RunAgentInput(thread_id="t", run_id="r1", messages=[UserMessage(id="u", content="Hi")])
+    (fault,) = validate(run(1, *said("u")), input=asked)
+    assert (fault.rule, fault.severity) == ("LIFE-15", "warning")
+    assert fault.problem.endswith("has the id of a message of the user of an earlier run or message of the thread")
+    chunk = {"type": "TEXT_MESSAGE_CHUNK", "messageId": "u", "delta": "Hi"}
+    assert found(*run(1, chunk), input=asked) == [("LIFE-15", "text message 'u'", 1)]
+
+
+def test_a_recording_names_ids_that_come_again_in_a_later_answer(tmp_path: Path) -> None:
+    agent = ScriptedAgent(turn(text("one", message_id="m")), turn(text("two", message_id="m")))
+    recorded = agent.use(record(tmp_path / "x.jsonl"))
+    for prompt in ("Hi", "Bye"):
+        recorded.run_agent_sync(prompt)
+        recorded.set_messages([])  # as a client that sends the latest prompt only
+    (fault,) = validate(tmp_path / "x.jsonl")
+    assert (fault.rule, fault.request is None) == ("LIFE-15", False)
+
+
+def test_events_without_a_blank_line_between_them_are_read_and_named() -> None:
+    stream = sse(turn(text("Hello"))).decode()
+    joined = stream.replace("\n\n", "\n")
+    for spoiled in (joined, f"{joined}\n", joined.replace("\n", "\r\n")):
+        (fault,) = validate(spoiled)
+        assert (fault.rule, fault.severity, fault.line) == ("SSE-4", "error", 2)
+        assert fault.count == stream.count("data: ") - 1
+        assert "end each frame with a blank line" in fault.mend
+    # Lines of one event are one event.
+    assert validate(stream.replace('"type"', '\ndata: "type"', 1)) == []

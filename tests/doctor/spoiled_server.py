@@ -304,6 +304,30 @@ def unterminated_last_frame(server: Server) -> None:
 
 
 @fault
+def frames_without_blank_lines(server: Server) -> None:
+    server.write = lambda events: (frame.rstrip() + b"\n" for frame in frames(events))
+
+
+@fault
+def arguments_that_are_no_json(server: Server) -> None:
+    def change(events: Events, request: Request) -> Events:
+        return [{**each, "delta": "{'city':"} if each["type"] == "TOOL_CALL_ARGS" else each for each in events]
+
+    server.change = change
+
+
+@fault
+def state_lost_over_an_interrupt(server: Server) -> None:
+    def change(events: Events, request: Request) -> Events:
+        return [
+            {**each, "snapshot": {}} if each["type"] == "STATE_SNAPSHOT" and request.get("resume") else each
+            for each in events
+        ]
+
+    server.change = change
+
+
+@fault
 def cut_stream(server: Server) -> None:
     server.change = _without("RUN_FINISHED")
 

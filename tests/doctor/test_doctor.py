@@ -42,6 +42,9 @@ RULES = {
     "collected_by_gzip": "DOC-2",
     "content_length": "DOC-2",
     "unterminated_last_frame": "SSE-12",
+    "frames_without_blank_lines": "SSE-4",
+    "arguments_that_are_no_json": "TOOL-2",
+    "state_lost_over_an_interrupt": "STATE-1",
     "cut_stream": "TRUNC-1",
     "cut_frame": "TRUNC-1",
     "server_error_page": "SSE-8",
@@ -88,6 +91,8 @@ def anyio_backend() -> str:
 
 PROBES = {
     "ids_that_come_again": ["again"],
+    "arguments_that_are_no_json": ["tools"],
+    "state_lost_over_an_interrupt": ["interrupt"],
     "unclosed_tool_call": ["tools"],
     "state_that_does_not_come_back": ["again"],
     "state_refused": ["again"],
@@ -158,6 +163,7 @@ def test_a_good_server_passes_all_probes_and_has_a_profile(backend: str) -> None
         "thread after a run that was left": "yes",
         "run after it was left": "unknown",
         "interrupts": "yes",
+        "keeps the state over an interrupt": "yes",
         "answers to interrupts": "yes",
         "ignores stray answers": "yes",
         "goes on without answers": "yes",
@@ -429,3 +435,35 @@ async def test_a_server_that_never_answers_is_given_up() -> None:
 async def test_wrong_options_are_refused_before_anything_is_sent(options: dict[str, Any], complaint: str) -> None:
     with pytest.raises(UsageError, match=complaint):
         await diagnose("http://127.0.0.1:1/", **options)
+
+
+async def test_frames_without_blank_lines_have_their_own_remedy() -> None:
+    server = Server("frames_without_blank_lines")
+    diagnosis = await examined(server, only=["hello"])
+    assert [each.rule for each in diagnosis.findings] == ["SSE-4"]
+    assert "end each frame with a blank line" in diagnosis.findings[0].mend
+
+
+async def test_a_state_that_is_lost_over_an_interrupt_is_a_finding() -> None:
+    server = Server("state_lost_over_an_interrupt")
+    diagnosis = await examined(server, only=["interrupt"], state={"cart": ["tea"]}, prompts={"interrupt": "ask"})
+    assert [(each.rule, each.probe) for each in diagnosis.findings] == [("STATE-1", "interrupt")]
+    assert "loses members of the state: cart" in diagnosis.findings[0].problem
+    good = await examined(Server(), only=["interrupt"], state={"cart": ["tea"]}, prompts={"interrupt": "ask"})
+    assert good.findings == []
+
+
+async def test_a_given_tool_is_offered_in_place_of_one_with_a_random_name() -> None:
+    offered: list[Any] = []
+    server = Server()
+    refuse = server.refuse
+
+    def note(request: Request) -> int | None:
+        offered.extend(each["name"] for each in request.get("tools") or ())
+        return refuse(request)
+
+    server.refuse = note
+    await examined(server, only=["tools"], tool={"name": "search_flights", "parameters": {"type": "object"}})
+    assert set(offered) == {"search_flights"}
+    with pytest.raises(UsageError, match="the tool is a JSON object with a name"):
+        await examined(server, tool={"parameters": {}})

@@ -85,6 +85,7 @@ _RULES: dict[str, Rule] = {
         "warning", "base each patch on the state that the client has: of the input, and of the events so far"
     ),
     "SSE-3": Rule("error", "answer the POST of a run with 200 and Content-Type: text/event-stream"),
+    "SSE-4": Rule("error", "end each frame with a blank line, also that between two events: one event is one frame"),
     "SSE-7": Rule("error", r"end lines with \n: clients may split frames at \n\n only, as the TypeScript client does"),
     "SSE-8": Rule(
         "error", "accept a conforming RunAgentInput; refuse with 4xx what you cannot serve, and say why in JSON"
