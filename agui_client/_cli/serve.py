@@ -30,7 +30,7 @@ from agui_client._cli.own_names import TrustedHosts, is_loopback
 from agui_client._cli.tool_loading import load_tools
 from agui_client._core.agent.agent import AbstractAgent
 from agui_client._core.agent.function_agent import FunctionAgent
-from agui_client._core.verbs.signer import key_of
+from agui_client._core.verbs.signer import keys_of
 from agui_client.asgi import AgentApp, agent_app
 from agui_client.asgi._uvicorn import BackgroundServer
 from agui_client.errors import UsageError
@@ -141,7 +141,7 @@ def _secret() -> bytes | None:
     """
     given = os.environ.get(_SECRET_VARIABLE)
     try:
-        return None if given is None else key_of(os.fsencode(given))
+        return None if given is None else keys_of(os.fsencode(given))[0]
     except UsageError as wrong:
         raise click.UsageError(f"{_SECRET_VARIABLE}: {wrong}") from None
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from secrets import token_bytes
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ag_ui.core import Interrupt, ToolMessage
 
@@ -30,15 +30,17 @@ from agui_client._core.protocol.message_text import tool_calls_in
 from agui_client._core.protocol.open_items import quoted
 from agui_client._core.protocol.outcome import branch_left
 from agui_client._core.protocol.patch import is_same_json
-from agui_client._core.protocol.placeholders import NO_RESULT, marked, without_mark
+from agui_client._core.protocol.placeholders import NO_RESULT, is_placeholder, marked, without_mark
 from agui_client._core.protocol.schema import is_object
+from agui_client._core.protocol.thread_state import with_free_ids
 from agui_client._core.run.continuing import StoredBeginning
-from agui_client._core.run.subagents import NO_JOURNAL, has_journal, with_journal_of
+from agui_client._core.run.subagents import NO_JOURNAL, has_journal, with_journal_of, without_journal
 from agui_client._core.run.turn_input import RequestSource, TurnInput
 from agui_client._core.tools.approval import Deny
 from agui_client._core.tools.toolset import Toolset, chooses_tools, tool_list
 from agui_client._core.verbs.caller_interrupts import ResumeAnswers
 from agui_client._core.verbs.signer import SignedInterrupts
+from agui_client._core.verbs.team_journals import TeamJournals
 from agui_client._serving.caller_state import merged_state
 from agui_client._serving.divergence import COMPARED, check_on_divergence, kept_count
 from agui_client._serving.repetition import refuse_answered, refuse_approvals_of_answered_calls, refuse_repeated_run
@@ -56,10 +58,13 @@ if TYPE_CHECKING:
     from agui_client._core.run.options import RunOptions
     from agui_client._core.tools.toolset import CallTools, ToolSource
     from agui_client._core.verbs.async_run import AgentRun
-    from agui_client._core.verbs.signer import Signer
+    from agui_client._core.verbs.signer import Secret, Signer
     from agui_client._core.verbs.sync_run import SyncAgentRun
+    from agui_client._core.verbs.team_journals import JournalPlace
     from agui_client._serving.divergence import OnDivergence
 
+_PROCESS_JOURNALS = TeamJournals()
+"""The journals of teams that are served without an app."""
 _PROCESS_KEY = token_bytes(32)
 """The key that signs interrupts where the application gives none; processes that are forked from this one have it."""
 
@@ -72,7 +77,7 @@ def served_run(
     agent: AbstractAgent,
     input: RunAgentInput,
     *,
-    secret: str | bytes | None = None,
+    secret: Secret | None = None,
     trust_caller: bool = False,
     owner: str = "",
     on_divergence: OnDivergence = "append",
@@ -86,7 +91,7 @@ def served_run(
     Args:
         agent: The agent; it is left as it is unless it has the caller's thread.
         input: The input that the caller sent.
-        secret: The key that signs interrupts, as for `agent_app`.
+        secret: The key that signs interrupts, or several, as for `agent_app`.
         trust_caller: Whether to take all that the caller sends for true, as for `agent_app`.
         owner: The user of this request: what was signed for one owner counts for no other.
         on_divergence: What becomes of an input that leaves a stored thread, as for `agent_app`.
@@ -96,18 +101,19 @@ def served_run(
         then.
 
     Raises:
-        UsageError: The input has an answer or a team's journal that was not signed here, or the secret cannot be one.
+        UsageError: The input has an answer that was not signed here, or the secret cannot be one.
+        RequestExpiredError: The input answers what a team has asked, and nothing of its run is kept here any more.
     """
-    signing = SignedInterrupts(secret, _PROCESS_KEY, is_caller_trusted=trust_caller, owner=owner)
+    signing = _signing(secret, owner, is_caller_trusted=trust_caller)
     check_on_divergence(on_divergence)
-    return answering_run(agent, input, signing, on_divergence)
+    return answering_run(agent, of_caller(input), signing, on_divergence)
 
 
 def served_run_sync(
     agent: AbstractAgent,
     input: RunAgentInput,
     *,
-    secret: str | bytes | None = None,
+    secret: Secret | None = None,
     trust_caller: bool = False,
     owner: str = "",
     on_divergence: OnDivergence = "append",
@@ -117,7 +123,7 @@ def served_run_sync(
     Args:
         agent: The agent; it is left as it is unless it has the caller's thread.
         input: The input that the caller sent.
-        secret: The key that signs interrupts, as for `agent_app`.
+        secret: The key that signs interrupts, or several, as for `agent_app`.
         trust_caller: Whether to take all that the caller sends for true, as for `agent_app`.
         owner: The user of this request: what was signed for one owner counts for no other.
         on_divergence: What becomes of an input that leaves a stored thread, as for `agent_app`.
@@ -126,24 +132,43 @@ def served_run_sync(
         The run, not entered yet; send its `sse()` on.
 
     Raises:
-        UsageError: The input has an answer or a team's journal that was not signed here, or the secret cannot be one.
+        UsageError: The input has an answer that was not signed here, or the secret cannot be one.
+        RequestExpiredError: The input answers what a team has asked, and nothing of its run is kept here any more.
     """
-    signing = SignedInterrupts(secret, _PROCESS_KEY, is_caller_trusted=trust_caller, owner=owner)
+    signing = _signing(secret, owner, is_caller_trusted=trust_caller)
     check_on_divergence(on_divergence)
-    agent, prompt, options, signer = _answering(agent, input, signing, on_divergence)
-    run = agent.stream_sync(prompt, **options)
-    run.signer = signer
+    answering = _answering(agent, of_caller(input), signing, on_divergence)
+    run = answering.agent.stream_sync(answering.prompt, **answering.options)
+    run.signer, run.journal_place = answering.signer, answering.journal_place
     return run
+
+
+def _signing(secret: Secret | None, owner: str, *, is_caller_trusted: bool) -> SignedInterrupts:
+    return SignedInterrupts(
+        secret, _PROCESS_KEY, is_caller_trusted=is_caller_trusted, owner=owner, journals=_PROCESS_JOURNALS
+    )
 
 
 def answering_run(
     agent: AbstractAgent, input: RunAgentInput, signing: SignedInterrupts, on_divergence: OnDivergence = "append"
 ) -> AgentRun:
     """Return the run of an agent that answers a caller's input: see `served_run`."""
-    agent, prompt, options, signer = _answering(agent, input, signing, on_divergence)
-    run = agent.stream(prompt, **options)
-    run.signer = signer
+    answering = _answering(agent, input, signing, on_divergence)
+    run = answering.agent.stream(answering.prompt, **answering.options)
+    run.signer, run.journal_place = answering.signer, answering.journal_place
     return run
+
+
+def of_caller(input: RunAgentInput) -> RunAgentInput:
+    """Return an input without the journal of a team that its caller may have written: journals stay here."""
+    if not has_journal(input.state):
+        return input
+    return input.model_copy(update={"state": without_journal(input.state)})
+
+
+def _journal_place(agent: AbstractAgent, signing: SignedInterrupts, thread_id: str) -> JournalPlace | None:
+    """Return the place for the journal of a thread that is not stored; None for an input of this program's own."""
+    return signing.journal_of(agent.name or type(agent).__name__, thread_id)
 
 
 def trusted_run(agent: AbstractAgent, input: RunAgentInput, given: RunOptions | None = None) -> AgentRun:
@@ -154,9 +179,9 @@ def trusted_run(agent: AbstractAgent, input: RunAgentInput, given: RunOptions | 
         input: The input.
         given: Keywords of the run that are not part of an input, such as its tools; None if there are none.
     """
-    agent, prompt, options, _ = _answering(agent, input, TRUSTING, None)
-    all_options: RunOptions = {**options, **(given or {})}
-    return agent.stream(prompt, **all_options)
+    answering = _answering(agent, input, TRUSTING, None)
+    options: RunOptions = {**answering.options, **(given or {})}
+    return answering.agent.stream(answering.prompt, **options)
 
 
 class ResumedRun:
@@ -202,21 +227,40 @@ def continued_run(agent: AbstractAgent, input: RunAgentInput, cut: Continuation,
     prompt: Any = cut  # no prompt of an application, so that the verbs do not name it
     run = agent.stream(prompt, **_options(agent, input, split_base(input.forwarded_props)[1]))
     run.signer = signing.signer(input.thread_id, is_stored=is_owner)
+    run.journal_place = None if is_owner else _journal_place(agent, signing, input.thread_id)
     return run
+
+
+class _Answering(NamedTuple):
+    """The agent that answers an input, and its run."""
+
+    agent: AbstractAgent
+    """The agent, or a clone with the conversation of the input."""
+    prompt: Any
+    """A `CallerInput` or None; no application gives one, so that the verbs do not name it."""
+    options: RunOptions
+    """The keywords of the run."""
+    signer: Signer | None
+    """The signer of its interrupts; None if they are not signed."""
+    journal_place: JournalPlace | None
+    """The place for the journal of a team; None if its thread has it."""
 
 
 def _answering(
     agent: AbstractAgent, input: RunAgentInput, signing: SignedInterrupts, on_divergence: OnDivergence | None
-) -> tuple[AbstractAgent, Any, RunOptions, Signer | None]:
-    """Return the agent that answers an input, and the prompt, the keywords and the signer of its run.
-
-    The prompt is a `CallerInput` or None; no application gives one, so that the verbs do not name it.
-    """
+) -> _Answering:
+    """Return the agent that answers an input, and its run."""
     resume, is_owner = input.resume or [], agent.thread_id == input.thread_id
+    if agent.is_team and signing is not TRUSTING:
+        input = input.model_copy(update={"messages": _without_last_placeholders(input.messages)})
     if not signing.is_caller_trusted:
         # Only this side makes placeholders, which a late result replaces.
         own = [without_mark(each) if each.role == "tool" else each for each in input.messages]
         input = input.model_copy(update={"messages": own})
+    place = None if is_owner else _journal_place(agent, signing, input.thread_id)
+    if place is not None:
+        # Before the signatures, which another process cannot verify either.
+        input = _with_journal(agent, input, place)
     # The interrupts that wait in a stored thread were asked by this side: its conversation is the proof.
     signer = signing.signer(input.thread_id, is_stored=is_owner)
     if signer is not None:
@@ -226,16 +270,39 @@ def _answering(
     if is_owner:
         is_trusted = signing.is_caller_trusted
         caller = CallerInput(agent, input, resume, base, is_trusted=is_trusted, on_divergence=on_divergence)
-        return agent, caller, options, signer
+        return _Answering(agent, caller, options, signer, place)
     refuse_approvals_of_answered_calls(input.messages, resume)
-    if signer is not None and signer.journal is not None:
-        input = input.model_copy(update={"state": signer.journal.opened(input.state, input.messages)})
     # Most inputs answer nothing, and may have thousands of messages.
     calls = tool_calls_in(input.messages if resume else ())
     answers = ResumeAnswers(resume, {call.id: call for _, call in calls})
     if agent.is_team and answers.entries and not has_journal(input.state):
         raise UsageError(NO_JOURNAL)
-    return clone_for(agent, input, answers), None, {**options, **answers.options}, signer
+    return _Answering(clone_for(agent, input, answers), None, {**options, **answers.options}, signer, place)
+
+
+def _without_last_placeholders(messages: Sequence[Message]) -> list[Message]:
+    """Return messages without the placeholders behind the last prompt: members of a team answer what they left open.
+
+    A client that goes on without a prompt cannot tell, as it does not have the journal.
+    """
+    begin = next((at for at in range(len(messages), 0, -1) if messages[at - 1].role == "user"), 0)
+    behind = (each for each in messages[begin:] if each.role != "tool" or not is_placeholder(each))
+    return [*messages[:begin], *behind]
+
+
+def _with_journal(agent: AbstractAgent, input: RunAgentInput, place: JournalPlace) -> RunAgentInput:
+    """Return an input with the journal that is kept of its thread; one that has a journal is of a stored run.
+
+    Raises:
+        RequestExpiredError: The input answers what a team has asked, and no journal is kept.
+        UsageError: A call that waits is another one in the input.
+    """
+    if has_journal(input.state):
+        return input
+    last = input.messages[-1] if input.messages else None
+    is_result = last is not None and last.role == "tool" and agent.is_of_member(last)
+    state = place.opened(input.state, input.messages, is_needed=agent.is_team and (bool(input.resume) or is_result))
+    return input if state is input.state else input.model_copy(update={"state": state})
 
 
 def _options(agent: AbstractAgent, input: RunAgentInput, forwarded_props: Any) -> RunOptions:
@@ -570,7 +637,7 @@ def clone_for(agent: AbstractAgent, input: RunAgentInput, answers: ResumeAnswers
     agent.set_messages([])
     members: dict[str, Any] = {
         "thread_id": input.thread_id,
-        "messages": input.messages,
+        "messages": with_free_ids(input.messages),
         "state": {} if input.state is None else input.state,
         # Of the interrupts that the caller answers, the agent needs no more than their ids.
         "pending_interrupts": [Interrupt(id=entry.interrupt_id, reason="") for entry in answers.entries],

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from agui_client._core.conversation.state_base import state_hash
 from agui_client._core.conversation.state_merging import ABSENT, merge, our_side
+from agui_client._core.run.subagents import without_journal
 
 if TYPE_CHECKING:
     from agui_client._core.conversation.conversation import Conversation
@@ -36,9 +37,9 @@ def merged_state(conversation: Conversation, sent: Any, base: str | None) -> Any
         base: The hash of the state that the caller's began with; None if the caller does not say.
     """
     stored = conversation.state
-    found = (
-        ABSENT if base is None else next((each for each in _states(conversation) if state_hash(each) == base), ABSENT)
-    )
+    # The caller never had the journal of a team.
+    known = () if base is None else _states(conversation)
+    found = next((each for each in known if state_hash(without_journal(each)) == base), ABSENT)
     if found is not ABSENT:
         return merge(found, sent, stored, our_side).merged
     if not conversation.messages or stored in (None, {}):

@@ -20,6 +20,7 @@ from ag_ui.core import (
 from agui_client._core.agent.agent import AbstractAgent
 from agui_client._core.conversation.state_base import split_base
 from agui_client._core.protocol.outcome import ThreadFacts
+from agui_client._core.run.subagents import without_journal
 from agui_client._core.tools.toolset import known_functions
 from agui_client._core.transport.client import CONNECT_HEADER
 from agui_client._core.verbs.caller_interrupts import stored_interrupts
@@ -108,7 +109,7 @@ class _StoredThread(AbstractAgent):
         interrupts = stored_interrupts(self._document, self._functions, self._signer)
         yield RunStartedEvent(thread_id=thread_id, run_id=run_id)
         yield MessagesSnapshotEvent(messages=self._document.messages, metadata=self._facts.metadata)
-        yield StateSnapshotEvent(snapshot=self._document.state)
+        yield StateSnapshotEvent(snapshot=without_journal(self._document.state))
         outcome = RunFinishedInterruptOutcome(interrupts=interrupts) if interrupts else None
         yield RunFinishedEvent(thread_id=thread_id, run_id=run_id, outcome=outcome)
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agui_client._core.protocol.message_text import answered_ids
 from agui_client._core.protocol.open_items import quoted
 from agui_client._core.tools.interrupts import is_expired
 from agui_client._core.verbs.caller_interrupts import APPROVAL, PASSED_ON, QUESTION, approved_call, unpacked
@@ -113,6 +112,8 @@ def answered_before(conversation: Conversation, interrupt_ids: Iterable[str]) ->
 def refuse_approvals_of_answered_calls(messages: Sequence[Message], resume: Iterable[ResumeEntry]) -> None:
     """Refuse decisions about calls that have their results in the caller's own messages.
 
+    An agent may use the id of a call again once that has its result: then the last call of the id counts.
+
     Args:
         messages: The conversation of the input.
         resume: The caller's answers, with the ids that the agent gave.
@@ -120,10 +121,21 @@ def refuse_approvals_of_answered_calls(messages: Sequence[Message], resume: Iter
     Raises:
         RequestRepeatedError: One of them is about a call that has a result.
     """
-    answered = answered_ids(messages if resume else ())
+    answered = _answered_calls(messages if resume else ())
     for entry in resume:
         if entry.interrupt_id.startswith(APPROVAL) and approved_call(entry.interrupt_id)[0] in answered:
             raise _answered(entry.interrupt_id)
+
+
+def _answered_calls(messages: Iterable[Message]) -> set[str]:
+    """Return the ids of the calls that have a result behind the last call of the id."""
+    answered: set[str] = set()
+    for message in messages:
+        if message.role == "tool":
+            answered.add(message.tool_call_id)
+        elif message.role == "assistant":
+            answered.difference_update(each.id for each in message.tool_calls or ())
+    return answered
 
 
 def _answered(interrupt_id: str) -> RequestRepeatedError:

@@ -28,22 +28,24 @@ from agui_client._core.agent.agent import AbstractAgent
 from agui_client._core.conversation.state_base import STATE_BASE_HEADER
 from agui_client._core.ground.concurrency import whole
 from agui_client._core.plugs import INCOMING_TRACES
+from agui_client._core.protocol.open_items import quoted
 from agui_client._core.protocol.schema import is_a
 from agui_client._core.run.hooks import takes_two
 from agui_client._core.transport.client import RUNS_HEADER
 from agui_client._core.transport.in_process import Receive, Send
 from agui_client._core.transport.timeouts import check_number, check_seconds
 from agui_client._core.verbs.caller_run import caller_events
-from agui_client._core.verbs.signed_journal import UnverifiedError
-from agui_client._core.verbs.signer import SignedInterrupts
+from agui_client._core.verbs.signer import SignedInterrupts, UnverifiedError
 from agui_client._core.verbs.sse import KEEP_ALIVE, frame_of, frames_of, sse_headers
-from agui_client._serving.caller_input import ResumedRun, answering_run, continued_run
+from agui_client._core.verbs.team_journals import TeamJournals
+from agui_client._serving.caller_input import ResumedRun, answering_run, continued_run, of_caller
 from agui_client._serving.connecting import check_wants_run, connected_run, replayed_events
 from agui_client._serving.divergence import check_on_divergence
 from agui_client._serving.served_request import RequestRefusedError, ServedRequest
 from agui_client._serving.stopping import SHUTTING_DOWN, STOP_WITHIN, Stopping, on_signals
 from agui_client.asgi._request_body import check_length, input_of, is_large, read_body
 from agui_client.errors import (
+    RequestExpiredError,
     RequestRepeatedError,
     RunInProgressError,
     ThreadBusyError,
@@ -57,6 +59,7 @@ if TYPE_CHECKING:
     from agui_client._core.agent.run_records import OnCrash, WhenLeft
     from agui_client._core.protocol.events import WireEvent
     from agui_client._core.verbs.async_run import AgentRun
+    from agui_client._core.verbs.signer import Secret
     from agui_client._serving.divergence import OnDivergence
     from agui_client.asgi._run_addresses import Command, RunAddresses
     from agui_client.store import Store
@@ -66,8 +69,8 @@ DEFAULT_BODY_TIMEOUT = 20.0
 _LAST_SECONDS = 1.0
 # One sentence for all that is signed, whatever was wrong with it.
 _UNVERIFIED = (
-    "an answer or the notes of a team cannot be verified: they were signed with another secret, or for another caller "
-    "or thread, or were changed since; what was asked before has to be asked again"
+    "an answer cannot be verified: it was signed with another secret, or for another caller or thread, or was changed "
+    "since; what was asked before has to be asked again"
 )
 """The time that a caller has to read the end of a response that the server has cancelled."""
 _CONNECT = "/connect"
@@ -109,10 +112,10 @@ class AgentApp:
         body_timeout: Seconds that a request body may take to arrive; None for no limit.
         expose_errors: Whether callers get the class and the text of exceptions; otherwise they get a code, and the
             log has the rest.
-        secret: A key of at least 16 bytes, with which the ids of interrupts and the notes of teams are signed, so that
-            callers can approve and answer only what this app asked them in that thread. Give all processes of a server
-            the same one, and another app another one. Without it, the app makes one, which lasts as long as the
-            process; threads that are stored here need none.
+        secret: A key of at least 16 bytes, with which the ids of interrupts are signed, so that callers can approve and
+            answer only what this app asked them in that thread; or a list, of which the first signs, and all verify.
+            Give all processes of a server the same, and another app another. Without it, the app makes a key, which
+            lasts as long as the process; threads that are stored here need none.
         trust_caller: Whether all that callers send is taken for true, for proxies and programs of your own: a stored
             thread then takes assistant, system and tool messages from them, and their answers need no signature
             unless there is a secret. A caller that others can reach through must not be trusted.
@@ -159,7 +162,7 @@ class AgentApp:
         max_body_bytes: int = DEFAULT_MAX_BODY_BYTES,
         body_timeout: float | None = DEFAULT_BODY_TIMEOUT,
         expose_errors: bool = False,
-        secret: str | bytes | None = None,
+        secret: Secret | None = None,
         trust_caller: bool = False,
         on_divergence: OnDivergence = "append",
         store: Store | None = None,
@@ -188,10 +191,9 @@ class AgentApp:
         self.is_signing: bool = secret is not None
         """Whether interrupts are signed with a key that the application gave."""
         # A key of the app's own, as an answer to another app's question must not be taken for one to its own.
-        self._agent, self._signing = (
-            agent,
-            SignedInterrupts(secret, token_bytes(32), is_caller_trusted=trust_caller, app=name),
-        )
+        key, journals = token_bytes(32), TeamJournals()
+        self._agent, self._has_warned = agent, False
+        self._signing = SignedInterrupts(secret, key, is_caller_trusted=trust_caller, app=name, journals=journals)
         self._keep_alive, self._expose_errors, self._coalesce = keep_alive, expose_errors, coalesce
         self._owner_of, self._store, self._has_stored_threads = owner_of, store, store is not None and threads == "kept"
         self._authorize, self._body_timeout = authorize, body_timeout
@@ -201,6 +203,8 @@ class AgentApp:
         self._stop_within, self._stopping = stop_within, Stopping(stop_within)
         self._addresses: RunAddresses | None = None
         self._commands: Mapping[str, Command] = {}
+        if not callable(self._agent):
+            self._note_team(self._agent)
         if store is not None:
             # Loaded here: many servers keep nothing.
             from agui_client._core.agent.run_records import StoredRequest, check_on_crash
@@ -290,7 +294,8 @@ class AgentApp:
             if command is not None:
                 await _send_json(send, 200, await command(request, body), self._own_headers)
             else:
-                await self._respond(request, await input_of(body, max_bytes=self.max_body_bytes), receive, send)
+                input = await input_of(body, max_bytes=self.max_body_bytes)
+                await self._respond(request, of_caller(input), receive, send)
         except RequestRefusedError as refused:
             # A server would go on to read the rest of the body, however long that takes; HTTP/2 has no such header.
             is_last = not is_read and scope.get("http_version", "1.1").startswith("1")
@@ -466,6 +471,8 @@ class AgentApp:
             return await stack.enter_async_context(run)
         except (RunInProgressError, ThreadBusyError) as error:
             raise RequestRefusedError(409, "a run is going on in this thread", _retry_after(error)) from error
+        except RequestExpiredError as error:
+            raise RequestRefusedError(410, str(error)) from error
         except RequestRepeatedError as error:
             raise RequestRefusedError(409, str(error)) from error
         except ThreadStoreUnavailableError as error:
@@ -507,12 +514,26 @@ class AgentApp:
 
     async def choose(self, request: ServedRequest, input: RunAgentInput, stack: AsyncExitStack) -> AbstractAgent:
         """Return the agent for a request, with its stored thread; blocks that it comes in are left with the stack."""
-        agent = await self._chosen(self._agent, request, input, stack) if callable(self._agent) else self._agent
+        agent = self._agent
+        if callable(agent):
+            agent = await self._chosen(agent, request, input, stack)
+            self._note_team(agent)
         if self._store is None or not self._has_stored_threads or agent.is_stored:
             return agent
         from agui_client.store._threads.opened import enter_for_call
 
         return await enter_for_call(self._store.threads.open(input.thread_id, agent, owner=request.owner), stack)
+
+    def _note_team(self, agent: AbstractAgent) -> None:
+        """Log, once, that what teams ask is in the memory of this process."""
+        if agent.is_team and self._store is None and not agent.is_stored and not self._has_warned:
+            self._has_warned = True
+            _logger.warning(
+                "app %s serves a team and has no store: what its members ask and have done is kept in the memory of "
+                "this process for an hour, so other workers and restarts lose questions; agent_app(store=Store(URL)) "
+                "keeps it",
+                quoted(self._signing.app),
+            )
 
     async def _chosen(
         self, choose: Chooser, request: ServedRequest, input: RunAgentInput, stack: AsyncExitStack

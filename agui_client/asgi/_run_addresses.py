@@ -47,7 +47,9 @@ from agui_client._core.agent.run_records import (
 from agui_client._core.protocol.fail_fast import failing_fast
 from agui_client._core.protocol.open_items import quoted
 from agui_client._core.run.continuing import READS_ONLY
+from agui_client._core.run.subagents import JOURNAL, has_journal
 from agui_client._core.verbs.sse import frames_of
+from agui_client._core.verbs.team_journals import open_calls, state_with
 from agui_client._serving.connecting import check_wants_run
 from agui_client._serving.served_request import RequestRefusedError, ServedRequest
 from agui_client.asgi._request_body import parsed
@@ -197,6 +199,7 @@ class RunAddresses:
     async def _begin(self, key: RunKey, request: ServedRequest, input: RunAgentInput) -> ServerRun:
         how, reenter = self._how, self._reenter(request)
         if self.kept.keeper.is_durable:
+            input = await self._with_journal(request, input)
             dumped = _dumped(input)
             about = {"path": request.path, "caller": request.caller, "owner": request.owner}
             how = replace(how, about=about, input=dumped, asked=_asked(dumped))
@@ -221,6 +224,27 @@ class RunAddresses:
             raise _refusal_of(error) from error
         except RequestRepeatedError as error:
             raise _refusal_of(error) from error
+
+    async def _with_journal(self, request: ServedRequest, input: RunAgentInput) -> RunAgentInput:
+        """Return an input with the journal of the team's run that it answers, which any process may have carried out.
+
+        Raises:
+            RequestRefusedError: A call that waits is another one in the input.
+        """
+        is_answer = bool(input.resume) or (bool(input.messages) and input.messages[-1].role == "tool")
+        latest = await self.kept.keeper.latest(request.owner, input.thread_id) if is_answer else None
+        left = None if latest is None else latest.log.left_input
+        state: Any = None if left is None else left.state
+        if latest is None or left is None or not has_journal(state):
+            return input
+        by = latest.stored_request
+        if by is None or (by.agent, by.about.get("path")) != (self._how.agent, request.path):
+            return input
+        try:
+            state = state_with(state[JOURNAL], open_calls(left.messages), input.state, input.messages)
+        except UsageError as error:
+            raise _refusal_of(error) from error
+        return input.model_copy(update={"state": state})
 
     async def _beginning(
         self, request: ServedRequest, input: RunAgentInput, run_id: str

@@ -30,7 +30,7 @@ from pydantic_core import to_json
 
 from agui_client._core.conversation.ledger import ToolCallRecord
 from agui_client._core.protocol.schema import is_object
-from agui_client._core.run.subagents import JOURNAL, SIGNED, SubagentResult
+from agui_client._core.run.subagents import JOURNAL, SubagentResult
 from agui_client._core.tools.decisions import for_any_caller
 from agui_client.errors import UsageError
 from agui_client.teams._id_scope import as_pointer, invocation_id, owner_key, split_invocation
@@ -222,8 +222,6 @@ def journal_in(state: Any) -> JournalDocument | None:
     """
     if not is_object(state) or JOURNAL not in state:
         return None
-    if is_object(state[JOURNAL]) and SIGNED in state[JOURNAL]:
-        raise UsageError(f"the member {JOURNAL!r} of the state is signed: only the server that sent it goes on with it")
     try:
         return JournalDocument.model_validate(state[JOURNAL])
     except ValidationError as error:

@@ -21,11 +21,10 @@ from agui_client._core.conversation.state_merging import ABSENT, Conflict, merge
 from agui_client._core.protocol.json_difference import difference
 from agui_client._core.protocol.reduce import Change, Reducer
 from agui_client._core.protocol.schema import is_object
-from agui_client._core.run.subagents import JOURNAL, without_journal
+from agui_client._core.run.subagents import JOURNAL, is_wrapped, with_journal, without_journal
 from agui_client.teams._id_scope import changed, state_patch
 
 StateEvent: TypeAlias = StateSnapshotEvent | StateDeltaEvent
-_WRAPPED = "outer_state"
 
 
 class StateView:
@@ -56,12 +55,12 @@ class TeamState:
     def __init__(self, reducer: Reducer) -> None:
         self._reducer = reducer
         self._changes: Counter[str] = Counter()
-        self._is_wrapped = not is_object(reducer.state) or _wraps(reducer.state)
+        self._is_wrapped = not is_object(reducer.state) or is_wrapped(reducer.state)
 
     @property
     def own(self) -> Any:
         """The state without the journal; to be read only."""
-        return _without_journal(self._reducer.state)
+        return without_journal(self._reducer.state)
 
     def view(self, place: str, placed: Any) -> StateView:
         """Return the state as a call of a member begins with it.
@@ -83,7 +82,7 @@ class TeamState:
         own = self.own
         if has_state and is_object(self._reducer.state) and not self._is_wrapped:
             return self._fed(StateDeltaEvent(delta=state_patch({"op": "add", "path": f"/{JOURNAL}", "value": journal})))
-        return self._fed(StateSnapshotEvent(snapshot=_with_journal(own, journal)))
+        return self._fed(StateSnapshotEvent(snapshot=with_journal(own, journal)))
 
     def write(self, operations: Sequence[dict[str, Any]]) -> Event:
         """Change the journal.
@@ -143,12 +142,12 @@ class TeamState:
                 return None
             event = _snapshot(reducer.state, event)
         journal: Any = self._reducer.state[JOURNAL]
-        return changed(event, snapshot=_with_journal(event.snapshot, journal))
+        return changed(event, snapshot=with_journal(event.snapshot, journal))
 
     def _fed(self, event: StateEvent) -> Event:
         self._reducer.feed(event)
         if isinstance(event, StateSnapshotEvent):
-            self._is_wrapped = not is_object(event.snapshot) or _wraps(event.snapshot)
+            self._is_wrapped = not is_object(event.snapshot) or is_wrapped(event.snapshot)
         return event
 
 
@@ -170,26 +169,6 @@ def _event_between(before: Any, after: Any, event: StateEvent) -> StateEvent:
 def _snapshot(state: Any, event: StateEvent) -> StateSnapshotEvent:
     snapshot = StateSnapshotEvent(snapshot=state, subagent_run_id=event.subagent_run_id)
     return changed(snapshot, timestamp=event.timestamp, metadata=event.metadata)
-
-
-def _without_journal(state: Any) -> Any:
-    return state[JOURNAL][_WRAPPED] if _wraps(state) else without_journal(state)
-
-
-def _with_journal(state: Any, journal: dict[str, Any]) -> dict[str, Any]:
-    plain = {name: value for name, value in journal.items() if name != _WRAPPED}
-    if is_object(state):
-        return {**state, JOURNAL: plain}
-    return {JOURNAL: {**plain, _WRAPPED: state}}
-
-
-def _wraps(state: Any) -> bool:
-    """Return whether a state is no object, and is in the journal therefore.
-
-    A caller could write an object there, with a journal in it that would become the team's.
-    """
-    is_there = is_object(state) and is_object(journal := state.get(JOURNAL)) and _WRAPPED in journal
-    return is_there and not is_object(state[JOURNAL][_WRAPPED])
 
 
 def _is_whole(operation: Any) -> bool:

@@ -44,7 +44,7 @@ from agui_client._core.protocol.placeholders import EXTENSION, without_mark
 from agui_client._core.run.scope import CURRENT_SCOPE
 from agui_client._core.run.subagents import SubagentResult, name_member, usage_of
 from agui_client._core.verbs.caller_run import caller_end
-from agui_client._serving.caller_input import TRUSTING, continued_run, served_run
+from agui_client._serving.caller_input import TRUSTING, answering_run, continued_run
 from agui_client.errors import ParseError, RunFailedError
 from agui_client.teams._event_forwarder import (
     EventForwarder,
@@ -381,7 +381,7 @@ class SubagentRun:
     def _entered(self, agent: AbstractAgent) -> AgentRun:
         """Return the run of the agent: of what it is shown, or the one that was cut while its tools were at work."""
         if self._cut is None:
-            return served_run(agent, self._inner, trust_caller=True)
+            return answering_run(agent, self._inner, TRUSTING)
         return continued_run(agent, self._inner, self._cut, TRUSTING)
 
     # --- meanwhile

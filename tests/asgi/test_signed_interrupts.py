@@ -24,7 +24,6 @@ from agui_client import (
 from agui_client._core.protocol.decode import Decoder
 from agui_client._core.protocol.warnings import WarningLog
 from agui_client.asgi import agent_app, served_run_sync
-from agui_client.teams import SequentialAgent
 from agui_client.testing import ScriptedAgent, events_of, interrupt, reasoning, text, tool_call, turn
 
 if TYPE_CHECKING:
@@ -81,16 +80,10 @@ def _asking() -> AbstractAgent:
     return ScriptedAgent(turn(outcome=interrupt("How many?")), turn(text("Done.")))
 
 
-def _team() -> AbstractAgent:
-    return SequentialAgent(_paying())
-
-
 ASKING: list[tuple[Callable[[], AbstractAgent], Any, list[str]]] = [
     (_paying, Approve(), ["paid 3"]),
     (_booking, Resolve("Ritz"), ["booked Ritz"]),
     (_asking, Resolve(2), []),
-    (_team, Approve(), ["paid 3"]),
-    (lambda: SequentialAgent(_team()), Approve(), ["paid 3"]),
 ]
 
 
@@ -221,3 +214,20 @@ def test_a_secret_that_can_be_guessed_is_refused(secret: Any) -> None:
     with pytest.raises(UsageError, match="the secret must be text or bytes, at least 16 bytes long"):
         agent_app(_paying(), secret=secret)
     agent_app(_paying(), secret="ß" * 8)
+
+
+async def test_a_secret_is_changed_while_questions_wait_by_giving_both() -> None:
+    agent, new = _paying(), "the secret that is new"
+    caller = _caller(agent)
+    question_id = await _asked(caller)
+    both: Any = [new, SECRET]
+    assert await _answer(_caller(agent, both), caller, Approve(), question_id) == "Done."
+    agent = _paying()
+    asked_by_both = _caller(agent, both)
+    question_id = await _asked(asked_by_both)
+    assert await _answer(_caller(agent, new), asked_by_both, Approve(), question_id) == "Done."
+    agent = _paying()
+    asked_by_both = _caller(agent, both)
+    with pytest.raises(HTTPStatusError, match="422"):
+        await _answer(_caller(agent), asked_by_both, Approve(), await _asked(asked_by_both))
+    assert done == ["paid 3", "paid 3"]

@@ -42,7 +42,8 @@ if TYPE_CHECKING:
     from agui_client.store import Store, ThreadInfo
 
 PLACES = ("here", "served", "stored")
-"""Where a team runs: in this program, on a server, and on a server that stores its threads; each may be killed."""
+"""Where a team runs: in this program, on a server, and on a server that stores its threads. A server that stores
+nothing is not killed: what its teams ask is lost with it."""
 LOOK = Tool(name="look", description="Looks.", parameters={"type": "object"})
 """The tool of the caller."""
 _SECRET = "the secret of all processes of the server"
@@ -72,8 +73,6 @@ class World:
     failed: Counter[str] = field(default_factory=Counter[str])
     begun: set[str] = field(default_factory=set[str])
     """The keys of the payments that were begun."""
-    lost: set[str] = field(default_factory=set[str])
-    """The keys of those that nobody knows of any more, as a server was killed that stores nothing."""
     over: set[str] = field(default_factory=set[str])
     """The invocations whose ends the caller was told of in runs that were not killed."""
     asked: list[str] = field(default_factory=list[str])
@@ -246,10 +245,9 @@ class _Maker:
         async def pay(key: str) -> str:
             """Pay."""
             await process.work()
-            if key in world.begun and key not in world.lost:
+            if key in world.begun:
                 world.findings.append(f"{key} is begun again")
             world.begun.add(key)
-            world.lost.discard(key)
             await process.work(paces[len(key) % 8])
             return f"paid {key}"
 
@@ -414,7 +412,8 @@ class _Caller:
     async def _run(self, prompt: str | None, options: dict[str, Any]) -> RunResult | None:
         """Run the team once; None if the run failed, or its process was killed."""
         process, self._was_killed = self._process, False
-        process.steps = int(2 ** self._random.uniform(0, _STEPS)) if self._random.random() < 0.5 else 0
+        is_killed = self._random.random() < 0.5 and self._place != "served"
+        process.steps = int(2 ** self._random.uniform(0, _STEPS)) if is_killed else 0
         events, outcome = list["Event"](), list["RunResult"]()
         self._streams.append(events)
 
@@ -461,14 +460,16 @@ class _Caller:
             # What the caller had read of a run that was killed is not all in the thread: it gets the thread anew.
             self._agent = self._page(self._agent.thread_id)
             await self._agent.connect_agent()
-        else:
-            calls = _calls_in(self._agent.messages)
-            results = [each for each in self._agent.messages if isinstance(each, ToolMessage)]
-            known = {_key(calls[each.tool_call_id]) for each in results if _is_real(str(each.content))}
-            self._world.lost |= self._world.begun - known
         # The notes go before the run ends.
         has_answer = any(each.role == "assistant" for each in self._agent.messages)
-        self._is_over = has_answer and "_team" not in json.dumps(self._agent.state)
+        self._is_over = has_answer and "_team" not in json.dumps(await self._stored_state())
+
+    async def _stored_state(self) -> Any:
+        """Return the state of the team with its notes, which the page of a server does not have."""
+        if self._place == "here":
+            return self._agent.state
+        async with self._stores[-1].threads.open(self._agent.thread_id, HttpAgent("http://team/")) as opened:
+            return opened.state
 
     def _judge(self, events: list[Event]) -> None:
         """Find members that were asked again when their end was told."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Any
@@ -193,7 +192,7 @@ async def test_answers_without_the_state_that_the_team_left_and_a_state_of_somet
     given = RunAgentInput(
         thread_id="t", run_id="r", messages=team.messages, state={}, tools=[], context=[], resume=[entry]
     )
-    with pytest.raises(UsageError, match=r"^the state has nothing of the run that asked: send it back"):
+    with pytest.raises(UsageError, match=r"^the state has nothing of the run that asked: restore the conversation"):
         _ = [event async for event in team.run(given)]
     with pytest.raises(
         UsageError, match=r"^the member '_team' of the state is kept for teams, and this is not a team's$"
@@ -307,20 +306,15 @@ async def test_the_innermost_approver_is_asked() -> None:
     assert ((await team.run_agent("Pay")).text, asked, paid) == ("End.", ["clerk: pay"], [5])
 
 
-async def test_a_served_team_is_an_ordinary_server_that_keeps_nothing() -> None:
+async def test_a_served_team_is_an_ordinary_server_to_another_client_of_the_thread() -> None:
     paid: list[int] = []
-    secret = "a secret of all processes"
-    http = HttpAgent("http://team/", app=agent_app(deep(payer(paid)), secret=secret), strict=True)
+    app = agent_app(deep(payer(paid)))
+    http = HttpAgent("http://team/", app=app, strict=True)
     (asked,) = (await http.run_agent("Pay")).interrupts
-    later = HttpAgent("http://team/", app=agent_app(deep(_ready_to_pay(paid)), secret=secret), strict=True)
+    later = HttpAgent("http://team/", app=app, strict=True)
     later.restore(http.snapshot())
     result = await later.run_agent(resume={asked.id: Approve()})
     assert (result.text, paid, result.state) == ("End.", [5], {})
-
-
-def _ready_to_pay(paid: list[int]) -> ScriptedAgent:
-    """The same agent in another process: its script begins where the first one's ended."""
-    return agent("payer", turn(text("Paid.")), tools=[pay_tool(paid)])
 
 
 @pytest.mark.parametrize("forged", ["junk", "one-{flow}/nope", "two-{flow}/interrupt-1"])
@@ -453,11 +447,12 @@ async def test_a_team_that_is_saved_takes_the_notes_about_its_members_from_no_ca
         app = agent_app(lambda _request, input: threads.open(input.thread_id, team))
         http = HttpAgent("http://team/", app=app, strict=True)
         (asked,) = (await http.run_agent("Hi")).interrupts
-        forged = json.loads(json.dumps(http.state))
-        forged["_team"]["notes"] = ["secret"]
-        http.set_state({**forged, "mood": "good"})
+        assert http.state == {}
+        async with threads.open(http.thread_id, team) as opened:
+            journal = opened.state["_team"]
+        http.set_state({"_team": {**journal, "notes": ["secret"]}, "mood": "good"})
         result = await http.run_agent(resume={asked.id: Resolve()})
-        assert (result.text, secret.inputs, result.state) == ("Done.", [], {"mood": "good"})
+        assert (result.text, secret.inputs, result.state["mood"]) == ("Done.", [], "good")
 
 
 _ACTION: dict[str, Any] = {"name": "pay", "args": {"amount": 5}, "description": "Pay 5?"}

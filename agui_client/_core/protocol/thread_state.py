@@ -389,7 +389,7 @@ class Thread:
         # Further messages of that id begin where the last one ended.
         found, number = taken_id, self._numbers.get(taken_id, 2)
         while found in self.slots:
-            found, number = str(uuid5(NAMESPACE_OID, f"{taken_id}/{number}")), number + 1
+            found, number = _further_id(taken_id, number), number + 1
         self._numbers[taken_id], self._numbered[found] = number, (taken_id, number - 1)
         return found
 
@@ -676,3 +676,28 @@ def joined(pieces: list[str]) -> str:
         _reserved[0] = _FACTOR * size
         bytes(min(_reserved[0], _LARGEST))
     return "".join(pieces)
+
+
+def with_free_ids(messages: Sequence[Message]) -> Sequence[Message]:
+    """Return messages in which each id stands once: clients that make ids of those of calls may have one twice.
+
+    Args:
+        messages: The messages of a caller.
+    """
+    taken = {each.id for each in messages}
+    if len(taken) == len(messages):
+        return messages
+    seen, found = set[str](), list["Message"]()
+    for message in messages:
+        new_id, number = message.id, 2
+        while new_id in seen or (new_id != message.id and new_id in taken):
+            new_id, number = _further_id(message.id, number), number + 1
+        seen.add(new_id)
+        found.append(message if new_id == message.id else message.model_copy(update={"id": new_id}))
+    return found
+
+
+def _further_id(taken_id: str, number: int) -> str:
+    """Return another id: that of a member of a team keeps its prefix, and is the member's own behind that."""
+    head, slash, own_id = taken_id.rpartition("/")
+    return f"{head}{slash}{uuid5(NAMESPACE_OID, f'{own_id}/{number}')}"

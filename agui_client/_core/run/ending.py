@@ -33,7 +33,7 @@ from agui_client._core.ground.plain_text import printable
 from agui_client._core.protocol.open_items import listed, quoted
 from agui_client._core.protocol.warnings import WarningLog
 from agui_client._core.run.result import pending_calls
-from agui_client._core.run.subagents import has_journal
+from agui_client._core.run.subagents import has_journal, is_of_subagent
 from agui_client.errors import (
     AGUIError,
     ConnectError,
@@ -168,21 +168,28 @@ def adopt_pending(call: Call, conversation: Conversation, warnings: WarningLog) 
         warnings: The log that gets the waiting calls that the run changed.
     """
     run, offered = call.round, call.tools.offered
-    # The members of a team answer their own calls, whose tools nobody has offered here.
-    others = AnsweredBy.AGENT if has_journal(conversation.agent_state) else AnsweredBy.CALLER
-    sides = {each.id: _answered_by(offered.get(each.function.name), others) for each in pending_calls(run)}
+    is_team = has_journal(conversation.agent_state)
+    sides = {
+        each.id: _answered_by(offered.get(each.function.name), is_of_member=is_team or _is_of_member(run, each.id))
+        for each in pending_calls(run)
+    }
     settle_conversation(conversation, run.outcome, run.pipeline.verifier, sides, warnings, run_id=run.input.run_id)
 
 
-def _answered_by(tool: OfferedTool | None, others: AnsweredBy) -> AnsweredBy:
+def _is_of_member(run: Run, tool_call_id: str) -> bool:
+    """Return whether a call is one of a subagent, and was not named to the caller; a team's server has its journal."""
+    return tool_call_id not in (run.outcome.named_pending or ()) and is_of_subagent(run.conversation, tool_call_id)
+
+
+def _answered_by(tool: OfferedTool | None, *, is_of_member: bool) -> AnsweredBy:
     """Return the side that answers a call of a tool which a run left.
 
     Args:
         tool: The tool; None for one that was not offered.
-        others: The side that answers calls of those.
+        is_of_member: Whether a member of a team made the call, whose own tools nobody has offered here.
     """
     if tool is None:
-        return others
+        return AnsweredBy.AGENT if is_of_member else AnsweredBy.CALLER
     return AnsweredBy.CALLER if tool.toolset is None else AnsweredBy.APPLICATION
 
 

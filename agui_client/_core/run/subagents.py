@@ -40,10 +40,10 @@ if TYPE_CHECKING:
 
 JOURNAL = "_team"
 """The member of a team's state that says, until the team's run has finished, how far the members have come."""
-SIGNED = "signed"
-"""The member of a journal that a server has signed, with the texts that only that server reads."""
-NO_JOURNAL = "the state has nothing of the run that asked: send it back as it was received"
+NO_JOURNAL = "the state has nothing of the run that asked: restore the conversation as it was saved"
 """The problem with answers to a team without a journal."""
+_WRAPPED = "outer_state"
+"""The member of a journal with the state of a team that is no object."""
 _USAGE = TypeAdapter(list[TokenUsage])
 T = TypeVar("T")
 
@@ -140,21 +140,46 @@ _ENDS = (SubagentFinishedEvent, SubagentErrorEvent)
 
 
 def has_journal(state: Any) -> bool:
-    """Return whether a state has the journal of a team, signed or not; an application may use the name otherwise."""
-    return is_object(state) and is_object(found := state.get(JOURNAL)) and ("flow" in found or SIGNED in found)
+    """Return whether a state has the journal of a team; an application may use the name otherwise."""
+    return is_object(state) and is_object(found := state.get(JOURNAL)) and "flow" in found
 
 
 def without_journal(state: Any) -> Any:
     """Return a state without the notes of a team: a member is not given them, and does not bring them out."""
+    if is_wrapped(state):
+        return state[JOURNAL][_WRAPPED]
     if is_object(state) and JOURNAL in state:
         return {name: value for name, value in state.items() if name != JOURNAL}
     return state
+
+
+def with_journal(state: Any, journal: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a state with the notes of a team; one that is no object is in them."""
+    plain = {name: value for name, value in journal.items() if name != _WRAPPED}
+    if is_object(state):
+        return {**state, JOURNAL: plain}
+    return {JOURNAL: {**plain, _WRAPPED: state}}
+
+
+def is_wrapped(state: Any) -> bool:
+    """Return whether a state is no object, and is in the notes therefore.
+
+    A caller could write an object there, with notes in it that would become the team's.
+    """
+    is_there = is_object(state) and is_object(journal := state.get(JOURNAL)) and _WRAPPED in journal
+    return is_there and not is_object(state[JOURNAL][_WRAPPED])
 
 
 def with_journal_of(other: Any, state: Mapping[str, Any]) -> dict[str, Any]:
     """Return a state with the notes of a team that another state has; without notes if that has none."""
     own = {JOURNAL: other[JOURNAL]} if is_object(other) and JOURNAL in other else {}
     return {**without_journal(state), **own}
+
+
+def is_of_subagent(conversation: Conversation, tool_call_id: str) -> bool:
+    """Return whether a subagent made a call, by the owner of its message."""
+    place = conversation.place_of_call(tool_call_id)
+    return place is not None and place[0].subagent_run_id is not None
 
 
 def is_of_a_member(event: object) -> bool:

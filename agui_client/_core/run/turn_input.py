@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ from agui_client._core.protocol.placeholders import NO_RESULT, UNKNOWN_RESULT, m
 from agui_client._core.protocol.prompts import content_of, prompt_messages
 from agui_client._core.protocol.schema import is_a
 from agui_client._core.run.options import IN_INPUT
-from agui_client._core.run.subagents import has_journal
+from agui_client._core.run.subagents import has_journal, is_of_subagent
 from agui_client._core.tools.approval import Approve, Deny, ToolDecision
 from agui_client._core.tools.context import BoundCall
 from agui_client._core.tools.interrupts import answers_for_tools
@@ -99,7 +99,7 @@ class TurnInput:
             for each in conversation.open_records
         }
         # The members of a team that goes on make or answer the calls that they have left open.
-        is_of_team = has_journal(conversation.state) and not prompts
+        is_of_team = not prompts and (has_journal(conversation.state) or _is_of_served_team(conversation, unanswered))
         brought = Brought(
             goes_on=bool(prompts) or not results,
             resumes=bool(entries or (self._asks and conversation.pending_interrupts)),
@@ -312,6 +312,13 @@ async def request_of(
     if isinstance(prompt, RunAgentInput):
         return WholeInput(conversation, prompt, options)
     return TurnInput(conversation, prompt_messages(prompt), options, can_answer=can_answer)
+
+
+def _is_of_served_team(conversation: Conversation, unanswered: Iterable[str]) -> bool:
+    """Return whether members of a team wait that is served elsewhere: its journal is there, and they own what waits."""
+    asked = (*conversation.pending_interrupts, *conversation.answered_interrupts)
+    is_asked = any(each.subagent_run_id is not None for each in asked)
+    return is_asked or any(is_of_subagent(conversation, each) for each in unanswered)
 
 
 def _repeated(

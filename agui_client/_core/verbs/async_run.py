@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from agui_client._core.run.result import RunResult
     from agui_client._core.tools.context import ToolExecution
     from agui_client._core.verbs.signer import Signer
+    from agui_client._core.verbs.team_journals import JournalPlace
 
 SYNC_CALLER: ContextVar[Thread | None] = ContextVar("SYNC_CALLER", default=None)
 """The thread that waits for the work that is going on; None if the work is awaited."""
@@ -66,6 +67,8 @@ class RunView(Generic[StateT]):
     def __init__(self, start: Start, connect: Start | None) -> None:
         self.signer: Signer | None = None
         """The signer of the interrupts that a caller of a served agent gets; None if they are not signed."""
+        self.journal_place: JournalPlace | None = None
+        """The place for the journal of a team that a caller does not get; None if its thread has it."""
         self._start, self._connect = start, connect
         self._entered: Engine | None = None
         self._tool_calls: ToolCalls | None = None

@@ -35,9 +35,11 @@ from agui_client._core.protocol.outcome import LEFT_BRANCH
 from agui_client._core.protocol.patch import is_same_json
 from agui_client._core.protocol.placeholders import EXTENSION
 from agui_client._core.protocol.traits import STATE_EVENTS
+from agui_client._core.run.subagents import without_journal
 from agui_client._core.run.turn_input import event_of_result
 from agui_client._core.verbs.caller_interrupts import interrupts_of
 from agui_client._core.verbs.one_run import MergedRun
+from agui_client._core.verbs.team_journals import WithoutJournal
 from agui_client.errors import (
     ConnectTimeoutError,
     HTTPStatusError,
@@ -55,7 +57,6 @@ if TYPE_CHECKING:
     from ag_ui.core import Event, Message, TokenUsage
 
     from agui_client._core.verbs.async_run import AgentRun
-    from agui_client._core.verbs.signed_journal import SignedJournal
 
 Failure = TypeVar("Failure", bound=RunErrorEvent | SubagentErrorEvent)
 
@@ -234,7 +235,7 @@ async def _in_one_run(run: AgentRun, one: MergedRun) -> AsyncGenerator[Event]:
     """
     known, questions, has_begun = run.call.conversation.messages, list["Event"](), False
     has_answerer = run.call.agent_options.get("answer") is not None
-    async with aclosing(_signed_events(run)) as events:
+    async with aclosing(_shown_events(run)) as events:
         async for event in events:
             is_start = type(event) is RunStartedEvent
             if is_start:
@@ -274,17 +275,21 @@ def _beginning(run: AgentRun, one: MergedRun, event: Event, known: Sequence[Mess
     return [MessagesSnapshotEvent(messages=one.messages(run.call.conversation.messages))] if echoed else []
 
 
-def _signed_events(run: AgentRun) -> AsyncGenerator[Event]:
-    """Iterate a run, with a journal of a team as a caller gets it who holds the conversation."""
-    return _with_state(run) if run.signer is None or run.signer.journal is None else _signed(run, run.signer.journal)
-
-
-async def _signed(run: AgentRun, journal: SignedJournal) -> AsyncGenerator[Event]:
+async def _shown_events(run: AgentRun) -> AsyncGenerator[Event]:
+    """Iterate a run without the journal of a team, which stays here: in the thread, or in the memory of the app."""
     conversation = run.call.conversation
-    journal.begin(run.state, conversation)
-    async with aclosing(_with_state(run)) as events:
-        async for event in events:
-            yield journal.signed(event, conversation)
+    journal = WithoutJournal(conversation.state)
+    try:
+        async with aclosing(_with_state(run)) as events:
+            async for event in events:
+                if type(event) not in STATE_EVENTS:
+                    yield event
+                elif (shown := journal.shown(event, conversation.state)) is not None:
+                    yield shown
+    finally:
+        # However the run ends: members that are done are not asked again.
+        if run.journal_place is not None:
+            run.journal_place.keep(conversation.state, conversation.messages)
 
 
 async def _with_state(run: AgentRun) -> AsyncGenerator[Event]:
@@ -307,12 +312,13 @@ async def _with_state(run: AgentRun) -> AsyncGenerator[Event]:
                 yield end
             left_open = []
         if is_stored and type(event) in STATE_EVENTS:
-            known = conversation.agent_state
+            known = without_journal(conversation.agent_state)
         yield event
-        if is_stored and type(event) is RunStartedEvent and not is_same_json(known, conversation.state):
-            yield StateSnapshotEvent(snapshot=(known := conversation.state))
-    if is_stored and not is_same_json(known, conversation.state):
-        yield StateSnapshotEvent(snapshot=conversation.state)
+        is_start = type(event) is RunStartedEvent
+        if is_stored and is_start and not is_same_json(known, state := without_journal(conversation.state)):
+            yield StateSnapshotEvent(snapshot=(known := state))
+    if is_stored and not is_same_json(known, state := without_journal(conversation.state)):
+        yield StateSnapshotEvent(snapshot=state)
 
 
 def _is_cut(run: AgentRun) -> bool:

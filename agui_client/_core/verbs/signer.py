@@ -1,4 +1,4 @@
-"""Signatures of a served agent, so that no caller answers what was never asked, or says what a team has done.
+"""Signatures of the interrupts of a served agent, so that no caller answers what was never asked.
 
 To change
 
@@ -12,25 +12,33 @@ from __future__ import annotations
 import hmac
 import json
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import cache
+from typing import TypeAlias, cast
 
 from agui_client._core.ground.field_docs import Record
 from agui_client._core.protocol.open_items import quoted
-from agui_client._core.verbs.signed_journal import SignedJournal, UnverifiedError
+from agui_client._core.verbs.team_journals import JournalPlace, TeamJournals
 from agui_client.errors import UsageError
 
+Secret: TypeAlias = "str | bytes | Sequence[str | bytes]"
+"""The key that signs interrupts; or several, to change them: the first signs, and all are accepted."""
 _SHORTEST = 16
 """The bytes of the shortest key."""
 _logger = logging.getLogger("agui_client.asgi")
+
+
+class UnverifiedError(UsageError):
+    """An answer was not signed here for this caller and thread."""
 
 
 @dataclass(frozen=True, slots=True)
 class SignedInterrupts(Record):
     """The proof of an app that stores no thread that it asked what a caller answers."""
 
-    secret: str | bytes | None = field(repr=False)
-    """The key that the application gave; None if it gave none."""
+    secret: Secret | None = field(repr=False)
+    """The keys that the application gave; None if it gave none."""
     process_key: bytes = field(repr=False)
     """The key of this process, which signs without a secret where no thread is stored."""
     is_caller_trusted: bool = False
@@ -41,10 +49,12 @@ class SignedInterrupts(Record):
     """The path of the request where it may choose the agent; empty where the app has one agent."""
     owner: str = ""
     """The owner of the thread, such as the id of a user; empty where callers are not told apart."""
+    journals: TeamJournals | None = None
+    """The memory for the journals of teams; None for inputs of this program's own, which have them."""
 
     def __post_init__(self) -> None:
         if self.secret is not None:
-            key_of(self.secret)
+            keys_of(self.secret)
 
     def signer(self, thread_id: str, *, is_stored: bool) -> Signer | None:
         """Return what signs for the caller of a thread; None where nothing is signed.
@@ -53,32 +63,39 @@ class SignedInterrupts(Record):
             thread_id: The thread.
             is_stored: Whether the thread is stored here.
         """
-        is_proven = is_stored or self.is_caller_trusted
-        if self.secret is None and is_proven:
+        if self.secret is None and (is_stored or self.is_caller_trusted):
             return None
-        key = self.process_key if self.secret is None else key_of(self.secret)
+        keys = (self.process_key,) if self.secret is None else keys_of(self.secret)
         scope = (self.app, self.path, self.owner, thread_id)
-        return Signer(key, scope, is_of_process=self.secret is None, has_journal=not is_proven)
+        return Signer(keys, scope, is_of_process=self.secret is None)
+
+    def journal_of(self, agent_name: str, thread_id: str) -> JournalPlace | None:
+        """Return the place for the journal of a thread that is not stored; None for inputs that have it.
+
+        Args:
+            agent_name: The name of the agent.
+            thread_id: The thread.
+        """
+        if self.journals is None:
+            return None
+        return JournalPlace(self.journals, (self.app, self.path, agent_name, self.owner, thread_id))
 
 
 class Signer:
-    """Signs the ids of interrupts, and the journal of a team, with a key that the caller does not know.
+    """Signs the ids of interrupts with a key that the caller does not know.
 
     Args:
-        key: The key.
+        keys: The keys: the first signs, and what any of them has signed is verified.
         scope: The name of the app, the path, the owner of the thread, and the thread, which all signatures are for.
         is_of_process: Whether only this process has the key.
-        has_journal: Whether the caller holds the journals of teams.
     """
 
-    def __init__(self, key: bytes, scope: tuple[str, ...], *, is_of_process: bool, has_journal: bool) -> None:
-        self._key, self._scope, self._is_of_process = key, scope, is_of_process
-        self.journal: SignedJournal | None = SignedJournal(partial(self._signature, "journal")) if has_journal else None
-        """The journal of the run for its caller; None if the caller gets it as it is."""
+    def __init__(self, keys: Sequence[bytes], scope: tuple[str, ...], *, is_of_process: bool) -> None:
+        self._keys, self._scope, self._is_of_process = keys, scope, is_of_process
 
     def sign(self, interrupt_id: str) -> str:
         """Return the id under which the caller gets an interrupt."""
-        return f"{interrupt_id}.{self._signature('interrupt', _encoded(interrupt_id)).hex()}"
+        return self._signed(interrupt_id, self._keys[0])
 
     def verified(self, answered_id: str) -> str:
         """Return the id of the interrupt that a caller answers.
@@ -86,25 +103,26 @@ class Signer:
         Raises:
             UnverifiedError: It was never signed.
         """
-        interrupt_id = answered_id.rpartition(".")[0]
-        if not hmac.compare_digest(_encoded(self.sign(interrupt_id)), _encoded(answered_id)):
+        interrupt_id, given = answered_id.rpartition(".")[0], _encoded(answered_id)
+        if not any(hmac.compare_digest(_encoded(self._signed(interrupt_id, key)), given) for key in self._keys):
             how = "; processes of one server need the same secret=" if self._is_of_process else ""
             raise UnverifiedError(f"resume answers {quoted(answered_id)}, which was not asked in this thread{how}")
         return interrupt_id
 
-    def _signature(self, kind: str, signed: bytes) -> bytes:
-        """Return the signature of something of a kind, which counts for no other kind, app, owner and thread."""
+    def _signed(self, interrupt_id: str, key: bytes) -> str:
+        """Return an id with its signature, which counts for no other app, owner and thread."""
         if self._is_of_process:
             _warn_of_process_key()
-        return hmac.digest(self._key, json.dumps([kind, *self._scope]).encode() + b"\n" + signed, "sha256")
+        signed = json.dumps(["interrupt", *self._scope]).encode() + b"\n" + _encoded(interrupt_id)
+        return f"{interrupt_id}.{hmac.digest(key, signed, 'sha256').hex()}"
 
 
 @cache
 def _warn_of_process_key() -> None:
     """Log, once in a process, that other processes will refuse the answers to the interrupts of this one."""
     _logger.warning(
-        "interrupts and the notes of teams are signed with a key of this process: after a restart, and in other "
-        "processes, they are refused; give all processes of a server the same agent_app(..., secret=)"
+        "interrupts are signed with a key of this process: after a restart, and in other processes, answers to them "
+        "are refused; give all processes of a server the same agent_app(..., secret=)"
     )
 
 
@@ -113,15 +131,17 @@ def _encoded(text: str) -> bytes:
     return text.encode(errors="surrogatepass")
 
 
-def key_of(secret: object) -> bytes:
-    """Return the key of the `secret=` option as bytes.
+def keys_of(secret: object) -> tuple[bytes, ...]:
+    """Return the keys of the `secret=` option, the one that signs first.
 
     Raises:
-        UsageError: It is neither text nor bytes, or so short that it can be guessed.
+        UsageError: One is neither text nor bytes, or so short that it can be guessed; or there is none.
     """
-    key = secret.encode() if isinstance(secret, str) else secret
-    if not isinstance(key, bytes) or len(key) < _SHORTEST:
+    given = cast("Sequence[object]", secret) if isinstance(secret, list | tuple) else [secret]
+    keys = tuple(each.encode() if isinstance(each, str) else each for each in given)
+    if not keys or not all(isinstance(each, bytes) and len(each) >= _SHORTEST for each in keys):
         raise UsageError(
-            f"the secret must be text or bytes, at least {_SHORTEST} bytes long; secrets.token_urlsafe() makes one"
+            f"the secret must be text or bytes, at least {_SHORTEST} bytes long, or a list of them, of which the first "
+            "signs; secrets.token_urlsafe() makes one"
         )
-    return key
+    return cast("tuple[bytes, ...]", keys)

@@ -148,7 +148,7 @@ class SyncAgentRun(RunView[StateT]):
         if self._entered is not None:
             raise UsageError("sse() enters the run itself: call it on a new run, outside a block")
         run: AgentRun = AgentRun(self._start, self._connect)
-        run.signer = self.signer
+        run.signer, run.journal_place = self.signer, self.journal_place
         yield from iterated(run.sse(keep_alive=keep_alive, expose_errors=expose_errors))
 
     @property

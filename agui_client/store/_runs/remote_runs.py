@@ -17,6 +17,7 @@ from pydantic import TypeAdapter
 
 from agui_client._core.agent.run_records import Place, RunFilter, RunInfo, RunStatus, RunsUnavailableError
 from agui_client._core.protocol.outcome import ThreadFacts
+from agui_client._core.run.subagents import without_journal
 from agui_client.store._runs.run_log import LogPhase, RunLog
 from agui_client.store._runs.server_run import ServerRun
 
@@ -240,5 +241,5 @@ def go_back(log: RunLog, row: StoredRun, cut: ResumedRun) -> int:
         taken_back.difference_update(each.id for each in shown[0])
         metadata = ThreadFacts(cut_ids, sorted(taken_back)).metadata
         log.append(MessagesSnapshotEvent(messages=[*shown[0]], metadata=metadata))
-        log.append(StateSnapshotEvent(snapshot=shown[1]))
+        log.append(StateSnapshotEvent(snapshot=without_journal(shown[1])))
     return position

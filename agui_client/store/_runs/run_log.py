@@ -35,6 +35,7 @@ from pydantic_core import to_json
 from agui_client._core.agent.run_records import Place, RunInfo, RunKey, RunsClosedError, RunStatus
 from agui_client._core.protocol.events import WireEvent
 from agui_client._core.protocol.outcome import ThreadFacts
+from agui_client._core.run.subagents import without_journal
 from agui_client._core.verbs.sse import event_of, frame_of
 from agui_client.errors import UsageError
 from agui_client.store._runs.earlier_attempts import EarlierAttempts
@@ -349,7 +350,7 @@ class RunLog:
         missing = [each.id for each in theirs if each.id not in known and to_json(each.id) not in frames]
         metadata = ThreadFacts((), missing).metadata
         shown = frame_of(MessagesSnapshotEvent(messages=list(messages), metadata=metadata))
-        return first[0][1], shown, frame_of(StateSnapshotEvent(snapshot=state))
+        return first[0][1], shown, frame_of(StateSnapshotEvent(snapshot=without_journal(state)))
 
     # --- inside
 

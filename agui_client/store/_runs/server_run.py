@@ -30,6 +30,7 @@ from ag_ui.core import (
 from agui_client._core.agent.run_records import RunStatus, StoredRequest, WhenLeft
 from agui_client._core.plugs import counted
 from agui_client._core.protocol.open_items import quoted
+from agui_client._core.run.subagents import without_journal
 from agui_client._core.tools.interrupts import expires_before
 from agui_client._core.verbs.caller_run import beginning_of, caller_events, failure_event
 from agui_client._serving.caller_input import StoredThreadRequest
@@ -375,8 +376,7 @@ def _taken(answered_ids: frozenset[str], run: AgentRun) -> frozenset[str]:
 
 def _state_of_caller(run: AgentRun) -> object:
     """Return the state of a run as its caller has it."""
-    journal = None if run.signer is None else run.signer.journal
-    return run.state if journal is None else journal.state_of(run.state, run.call.conversation)
+    return without_journal(run.state)
 
 
 def _left(input: RunAgentInput, run: AgentRun) -> RunAgentInput:
@@ -387,5 +387,5 @@ def _left(input: RunAgentInput, run: AgentRun) -> RunAgentInput:
         run: The run.
     """
     is_stored = isinstance(run.call.request, StoredThreadRequest)
-    messages, state = ([], None) if is_stored else (run.messages, _state_of_caller(run))
+    messages, state = ([], None) if is_stored else (run.messages, run.state)
     return input.model_copy(update={"messages": messages, "state": state, "resume": None, "parent_run_id": None})
