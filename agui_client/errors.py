@@ -35,7 +35,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
-from agui_client._core.ground.plain_text import brief_traceback, printable, sendable
+from agui_client._core.ground.plain_text import brief_traceback, printable, retry_after_in, sendable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -333,6 +333,11 @@ class RunFailedError(AGUIError):
     def code(self) -> str | None:
         """The agent's machine-readable code; None when it gave none."""
         return self.event.code
+
+    @property
+    def retry_after(self) -> float | None:
+        """The seconds after which a server behind the agent may be asked again; None if it did not say."""
+        return retry_after_in(self.event.metadata)
 
 
 class ToolRoundsExceededError(AGUIError):

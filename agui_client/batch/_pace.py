@@ -17,7 +17,7 @@ import anyio
 from agui_client._core.ground.field_docs import Record
 from agui_client._core.transport.retry import BUSY_STATUSES, pause_before, retry_after
 from agui_client._core.transport.timeouts import check_number
-from agui_client.errors import HTTPStatusError, IncompleteRunError, TransportError, UsageError
+from agui_client.errors import HTTPStatusError, IncompleteRunError, RunFailedError, TransportError, UsageError
 
 Kinds: TypeAlias = Literal["unsent", "transport", "any"]
 """Kinds of errors: those before the agent began, also broken transport, and all that may go away by themselves."""
@@ -70,7 +70,7 @@ class RowRetry(Record):
         """
         if repetition > self.times or not self._covers(error):
             return None
-        if isinstance(error, HTTPStatusError) and (seconds := retry_after(error)) is not None:
+        if (seconds := _retry_after(error)) is not None:
             return seconds if seconds <= self.max_wait else None
         return pause_before(repetition, self.first_wait, self.max_wait)
 
@@ -152,3 +152,10 @@ class Pace:
 def is_refusal(error: Exception) -> bool:
     """Return whether a server asks its caller to come back later."""
     return isinstance(error, HTTPStatusError) and error.status_code in BUSY_STATUSES
+
+
+def _retry_after(error: Exception) -> float | None:
+    """Return the seconds after which a server wants to be asked again; None if it did not say."""
+    if isinstance(error, RunFailedError):
+        return error.retry_after
+    return retry_after(error) if isinstance(error, HTTPStatusError) else None

@@ -10,7 +10,7 @@ import anyio.to_thread
 
 from agui_client._serving.stopping import STOP_WITHIN
 from agui_client.errors import UsageError
-from agui_client.store._runs.kept_runs import RunBounds, RunService
+from agui_client.store._runs.kept_runs import AT_ONCE_PER_OWNER, RunBounds, RunService
 from agui_client.store._runs.runs import Runs
 from agui_client.store._sql.times import StoreTimes
 from agui_client.store._threads.memory import MemoryStore
@@ -61,7 +61,8 @@ class Store:
         at_once: The runs that go on in this process at one time; further ones wait for their turn, in the order in
             which they were asked for. None for no limit. A run that waits for a person's answer has ended, and takes
             no turn.
-        at_once_per_owner: The same for the runs of one owner, so that one with many runs leaves turns to others.
+        at_once_per_owner: The same for the runs of one owner, so that one with many runs leaves turns to others; None
+            for no limit. Runs without an owner have none.
         answer_within: Seconds in which a run that waits for a person has to be answered; its interrupts have that time
             as `expires_at`. After it, tool calls that wait for approval are denied, and the run that says so to the
             thread ends cancelled, without its agent. None for no limit.
@@ -86,7 +87,7 @@ class Store:
         keep: float | None = None,
         max_bytes: int = _BOUNDS.max_bytes,
         at_once: int | None = None,
-        at_once_per_owner: int | None = None,
+        at_once_per_owner: int | None = AT_ONCE_PER_OWNER,
         answer_within: float | None = None,
         title: Titler = first_prompt,
     ) -> None:

@@ -567,6 +567,9 @@ _WHOLE = sse(turn(text("Hello")))
         (faults.unanswered(end="stall"), "upstream_timeout"),
         (faults.stall(_WHOLE, events=2), "upstream_timeout"),
         (faults.status(401), "upstream_refused"),
+        (faults.status(429), "upstream_429"),
+        (faults.status(500), "upstream_500"),
+        (faults.status(503), "upstream_503"),
         (faults.unanswered(), "upstream_unreachable"),
         (faults.ended(_WHOLE, events=2), "upstream_incomplete"),
         (faults.html_page(), "upstream_invalid"),
@@ -586,6 +589,18 @@ async def test_a_caller_learns_the_cause_of_a_failure_behind_the_server_by_its_c
     assert (caught.value.code, caught.value.event.message) == (code, message)
     assert "failed" in caplog.text
     assert ("swordfish" in caplog.text) is (code == "full")
+
+
+async def test_a_caller_learns_through_servers_when_the_one_behind_them_may_be_asked_again() -> None:
+    with serve_bytes(faults.status(429, retry_after=7), faults.status(503)) as server, anyio.fail_after(_SECONDS):
+        app = agent_app(HttpAgent(server.url))
+        for _ in range(2):
+            app = agent_app(HttpAgent("http://inner/", app=app))
+        caller = HttpAgent("http://app/", app=app)
+        for code, seconds in (("upstream_429", 7), ("upstream_503", None)):
+            with pytest.raises(RunFailedError) as caught:
+                await caller.run_agent("hello")
+            assert (caught.value.code, caught.value.retry_after) == (code, seconds)
 
 
 @pytest.mark.parametrize("is_exposed", [False, True])

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from traceback import StackSummary, TracebackException
+from typing import Any, cast
 
 _PASSING_ON = frozenset({"agui_client", "IPython", "asyncio", "anyio", "httpx", "httpcore", "aiohttp"})
 """Packages whose frames say nothing about where the application went wrong."""
 _LONGEST_MESSAGE = 4000
+_EXTENSION, _RETRY_AFTER = "agui-client", "retryAfter"
+"""The place in a RUN_ERROR's metadata for the seconds after which a server may be asked again."""
 
 
 def cut_short(text: str, longest: int) -> str:
@@ -43,3 +47,15 @@ def brief_traceback(error: BaseException) -> list[str]:
     frames = [each for each in shown.stack if _PASSING_ON.isdisjoint(Path(each.filename).parts)]
     shown.stack = StackSummary.from_list(frames)
     return "".join(shown.format()).splitlines()
+
+
+def metadata_with_retry_after(seconds: float | None) -> dict[str, Any] | None:
+    """Return the metadata of a RUN_ERROR that says when a server may be asked again; None if nobody knows."""
+    return None if seconds is None else {_EXTENSION: {_RETRY_AFTER: seconds}}
+
+
+def retry_after_in(metadata: Mapping[str, Any] | None) -> float | None:
+    """Return the seconds after which a server may be asked again, by the metadata of a RUN_ERROR; None if not said."""
+    said: object = (metadata or {}).get(_EXTENSION)
+    seconds = cast("Mapping[str, object]", said).get(_RETRY_AFTER) if isinstance(said, Mapping) else None
+    return float(seconds) if isinstance(seconds, int | float) and not isinstance(seconds, bool) else None

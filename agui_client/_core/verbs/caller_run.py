@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ag_ui.core import (
@@ -28,7 +29,7 @@ from ag_ui.core import (
 )
 
 from agui_client._core.conversation.state_merging import ABSENT
-from agui_client._core.ground.plain_text import printable
+from agui_client._core.ground.plain_text import metadata_with_retry_after, printable, retry_after_in
 from agui_client._core.protocol.custom_interrupts import ON_INTERRUPT
 from agui_client._core.protocol.open_items import quoted
 from agui_client._core.protocol.outcome import LEFT_BRANCH
@@ -37,6 +38,7 @@ from agui_client._core.protocol.placeholders import EXTENSION
 from agui_client._core.protocol.traits import STATE_EVENTS
 from agui_client._core.run.subagents import without_journal
 from agui_client._core.run.turn_input import event_of_result
+from agui_client._core.transport.retry import retry_after
 from agui_client._core.verbs.caller_interrupts import interrupts_of
 from agui_client._core.verbs.one_run import MergedRun
 from agui_client._core.verbs.team_journals import WithoutJournal
@@ -75,6 +77,8 @@ _CODES: Mapping[type[Exception], str] = {
     ProtocolError: "upstream_invalid",
 }
 """The codes by which callers and alerts tell failures apart, narrower classes first; see docs/serving-reference.md."""
+_STATUSES_OF_CODES = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.INTERNAL_SERVER_ERROR, HTTPStatus.SERVICE_UNAVAILABLE)
+"""The statuses of a server behind the app that a caller is told: what it does about them differs."""
 _logger = logging.getLogger("agui_client.sse")
 
 
@@ -180,7 +184,7 @@ def reported_error(event: Failure, run: AgentRun, *, expose_errors: bool) -> Fai
     _logger.error("run %s of thread %s failed: %s", quoted(run.run_id), quoted(run.thread_id), printable(event.message))
     # What a team adds about a member stays, the rest of what a server has said does not.
     keeps = run.call.agent.is_local and isinstance(event, SubagentErrorEvent)
-    about = event.metadata if keeps else None
+    about = event.metadata if keeps else metadata_with_retry_after(retry_after_in(event.metadata))
     changes: Mapping[str, object] = {
         "message": _FAILED,
         "code": event.code or "upstream_failed",
@@ -203,7 +207,12 @@ def failure_event(error: Exception, run_id: str, thread_id: str, *, expose_error
     _logger.error("run %s of thread %s failed", quoted(run_id), quoted(thread_id), exc_info=error)
     raised = (error.raised if isinstance(error, RunFailedError) else None) or error
     code = next((code for kind, code in _CODES.items() if isinstance(raised, kind)), "agent_failed")
-    return RunErrorEvent(message=f"{type(raised).__name__}: {raised}" if expose_errors else _FAILED, code=code)
+    seconds = raised.retry_after if isinstance(raised, RunFailedError) else None
+    if isinstance(raised, HTTPStatusError):
+        seconds = retry_after(raised)
+        code = f"upstream_{raised.status_code}" if raised.status_code in _STATUSES_OF_CODES else code
+    message = f"{type(raised).__name__}: {raised}" if expose_errors else _FAILED
+    return RunErrorEvent(message=message, code=code, metadata=metadata_with_retry_after(seconds))
 
 
 def beginning_of(run: AgentRun, first: Event | None = None) -> list[Event]:

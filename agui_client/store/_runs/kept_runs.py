@@ -73,6 +73,10 @@ _KEEP_REMOTE = 60.0
 """The seconds for which a process has the events of an ended run at hand that are in a database."""
 
 
+AT_ONCE_PER_OWNER = 8
+"""The runs of one owner that go on in a process at one time, if the application does not say."""
+
+
 class RunBounds(NamedTuple):
     """The bounds of the runs of a process, which `Store` explains."""
 
@@ -82,8 +86,8 @@ class RunBounds(NamedTuple):
     """The bytes that all logs may take."""
     at_once: int | None = None
     """The runs that go on in this process at one time; None for no limit."""
-    at_once_per_owner: int | None = None
-    """The same of each owner."""
+    at_once_per_owner: int | None = AT_ONCE_PER_OWNER
+    """The same of each owner; runs without an owner have no limit of their own."""
     answer_within: float | None = None
     """Seconds in which a run that waits for a person has to be answered; None for no limit."""
 
@@ -370,7 +374,7 @@ class RunService:
 
     def _turns_of(self, owner: str) -> Sequence[anyio.CapacityLimiter]:
         """Return the limits of the runs of an owner: one that waits for its owner's turn takes none of others."""
-        if self._at_once_per_owner is None:
+        if self._at_once_per_owner is None or not owner:
             return self._turns
         if (own := self._turns_by_owner.get(owner)) is None:
             own = self._turns_by_owner[owner] = anyio.CapacityLimiter(self._at_once_per_owner)

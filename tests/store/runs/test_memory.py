@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections import Counter
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from functools import partial
@@ -506,6 +507,21 @@ async def test_an_owner_with_many_runs_takes_no_turns_of_others() -> None:
             gate.open()
         ends += [[each async for _, each in store.runs.follow(f"a{number}")] for number in range(5)]
     assert (len(begun), [each[-1].type for each in ends]) == (2, ["RUN_FINISHED"] * 6)
+
+
+async def test_an_owner_has_eight_turns_unless_the_application_says_otherwise_and_no_owner_any_number() -> None:
+    store, gate, begun = Store(), Gate(), Counter[str]()
+    with anyio.fail_after(_SECONDS):
+        async with anyio.create_task_group() as tasks:
+            for owner in ("ann", ""):
+                for number in range(12):
+                    start = partial(store.runs.start, _gated(gate), "Hi", run_id=f"{owner}{number}", owner=owner)
+                    tasks.start_soon(start)
+            while sum(each.event_count > 0 for each in await store.runs.list()) < 8 + 12:
+                await anyio.lowlevel.checkpoint()
+            begun = Counter(each.owner for each in await store.runs.list() if each.event_count)
+            gate.open()
+    assert begun == {"ann": 8, "": 12}
 
 
 async def test_the_owner_who_takes_most_memory_loses_runs_and_questions_go_last() -> None:
