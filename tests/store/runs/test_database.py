@@ -18,10 +18,12 @@ from ag_ui.core import Event, RunAgentInput, RunStartedEvent, TextMessageContent
 from sqlalchemy import event, exc
 
 from agui_client import FunctionAgent, HttpAgent, ThreadStoreError, UsageError, tool
+from agui_client._core.agent.run_records import Place
 from agui_client.asgi import agent_app
 from agui_client.store import Store
 from agui_client.store._sql import versions
 from agui_client.store._sql.database import Database, url_of
+from agui_client.store._sql.run_rows import EventGroup
 from agui_client.store._sql.runs import ClaimedRun, RunDatabase, RunLostError
 from agui_client.store._sql.times import StoreTimes
 from agui_client.testing import Gate, ScriptedAgent, text, tool_call, turn
@@ -408,8 +410,12 @@ async def test_who_has_lost_a_run_changes_nothing_of_its_row(tmp_path: Path) -> 
         change(url, f"update agui_runs set process_id = '{process_id}', attempt = {attempt + (process_id != 'other')}")
         with pytest.raises(RunLostError):
             await runs.store(ClaimedRun(row_id, attempt), None, {"event_count": 99})
+        late = EventGroup(row_id, Place(99, attempt), [b"data: {}\n\n"], None, is_end=False)
+        with pytest.raises(RunLostError):
+            await runs.store(ClaimedRun(row_id, attempt), late, {})
         assert not await runs.withdraw(ClaimedRun(row_id, attempt))
     assert 99 not in read(url, "select event_count from agui_runs")
+    assert 99 not in read(url, "select position from agui_run_events")
     database.close()
 
 
