@@ -20,6 +20,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
+from agui_client._core.conversation.ledger import CallStatus
 from agui_client._core.protocol.message_text import tool_calls_in
 from agui_client._core.protocol.open_items import quoted
 from agui_client._core.run.next_step import Able, Ask, Send, Stop, Work, next_step, role_of
@@ -33,7 +34,7 @@ from agui_client._core.tools.interrupts import answer_interrupts, answer_questio
 from agui_client.errors import ToolRoundsExceededError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from ag_ui.core import ResumeEntry, RunAgentInput, ToolCall, ToolMessage
 
@@ -232,9 +233,21 @@ class Between:
             conversation.keep_answers(run.input.resume)
             self._has_kept = True
         messages = await _execute(self._call, self._saving.save, calls)
-        self._tried |= {each.id for each in calls} - {each.tool_call_id for each in messages}
+        left = {each.id for each in calls} - {each.tool_call_id for each in messages}
+        if left and run.approve is None and not self._call.has_caller:
+            self._warn_of_approvals([each for each in calls if each.id in left])
+        self._tried |= left
         self._is_due = True
         return messages
+
+    def _warn_of_approvals(self, calls: Iterable[ToolCall]) -> None:
+        """Warn of calls that wait for an approval which nobody is asked for."""
+        for each in calls:
+            record = self._call.conversation.ledger.get(each.id)
+            if record is not None and record.status is CallStatus.WAITING:
+                what = f"tool call {quoted(each.id)} of {quoted(each.function.name)} waits for approval"
+                how = "nobody is asked without approve=; give it, or run_agent(tool_results={call.id: Approve()})"
+                self._call.warnings.add("TOOL-11", f"{what}: {how}")
 
     # --- the next run
 

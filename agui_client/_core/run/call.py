@@ -130,6 +130,8 @@ class Call:
     """The functions at work, and what becomes of the call when the process is about to end."""
     people_time: PeopleTime = field(default_factory=_people_time, init=False)
     """The time in which people are asked."""
+    has_caller: bool = field(default_factory=lambda: CURRENT_SCOPE.get() is not None, init=False)
+    """Whether the call answers a request or another call, whose caller gets what nobody decides here."""
     is_detached: bool = field(default=False, init=False)
     """Whether the call was left so that the server goes on with its run."""
     steering: Steering = field(default_factory=Steering, init=False)

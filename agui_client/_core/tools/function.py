@@ -26,6 +26,7 @@ from agui_client._core.ground.concurrency import call_aside
 from agui_client._core.protocol.schema import is_object
 from agui_client._core.tools.approval import ApprovalQuestion, ApprovalRule, check_question, question_text
 from agui_client._core.tools.context import BoundCall, ToolContext
+from agui_client._core.tools.docstrings import read_docstring
 from agui_client._core.tools.json_schema import bound_by_schema
 from agui_client._core.tools.parameters import Parameters, takes_context
 from agui_client._core.transport.timeouts import check_seconds
@@ -36,8 +37,6 @@ Q = ParamSpec("Q")
 R = TypeVar("R")
 
 _logger = logging.getLogger("agui_client.tools")
-_SECTION = re.compile(r"^[ \t]*(?::\w|-{3,}[ \t]*$|\w[\w ]*:[ \t]*$)", re.MULTILINE)
-"""The beginning of a section: `:param` (Sphinx), a ruled line (NumPy), `Args:` (Google)."""
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 LEFT_IN_THREAD = "the %s was left in its thread, where nobody waits for it any more"
 """The warning about a thread that does not belong to a tool."""
@@ -101,7 +100,8 @@ class FunctionTool(Generic[P, R]):
     ) -> None:
         own_name = _checked_name(function)
         _check_options(own_name if name is None else name, approval, timeout)
-        prose, descriptions = _documentation(function)
+        names = inspect.signature(function).parameters
+        prose, descriptions = read_docstring(inspect.getdoc(function) or "", names)
         functools.update_wrapper(self, function)
         self._parameters = Parameters.of(function, own_name, descriptions) if parameters is None else None
         self._takes_context = takes_context(function) if self._parameters is None else self._parameters.has_context
@@ -233,8 +233,9 @@ def tool(**options: Unpack[NamedToolOptions]) -> Callable[[Callable[P, R]], Func
 def tool(function: Callable[..., Any] | None = None, /, **options: Unpack[NamedToolOptions]) -> object:
     """Make a function a tool: `@tool`, `@tool(approval="always")`, or `tool(shop.order)`.
 
-    The agent is offered the function's name, the prose of its docstring, and a schema made from its type hints, with
-    the docstring's descriptions of the arguments. A first parameter `ctx: ToolContext` is not offered.
+    The agent is offered the function's name, its docstring, and a schema made from its type hints. What the docstring
+    says of a parameter becomes the description of that parameter, unless `Annotated[str, "..."]`, `Doc("...")` or
+    `Field(description="...")` has one. A first parameter `ctx: ToolContext` is not offered.
 
     Args:
         function: A function, a coroutine function or a bound method.
@@ -279,32 +280,6 @@ def _watch_left(name: str, warning: str, outcome: Future[object]) -> None:
         _logger.warning("%s, which had been left in its thread, has %s; that is dropped", name, how)
 
     outcome.add_done_callback(note_end)
-
-
-def _documentation(function: Callable[..., object]) -> tuple[str, dict[str, str]]:
-    """Read a function's docstring, in the style of Google, NumPy or Sphinx, whichever it looks like.
-
-    Args:
-        function: The function.
-
-    Returns:
-        The prose, without sections such as Returns or Raises, and the descriptions of parameters, by name.
-    """
-    text = inspect.getdoc(function) or ""
-    if not _SECTION.search(text):
-        return text, {}
-    # Loaded when a docstring has sections: the import takes longer than all of pydantic's models here.
-    import griffe
-
-    prose: list[str] = []
-    parameters: dict[str, str] = {}
-    quiet = griffe.PerStyleOptions(google={"warnings": False}, numpy={"warnings": False}, sphinx={"warnings": False})
-    for section in griffe.parse_auto(griffe.Docstring(text), per_style_options=quiet):
-        if isinstance(section, griffe.DocstringSectionText):
-            prose.append(section.value)
-        elif isinstance(section, griffe.DocstringSectionParameters | griffe.DocstringSectionOtherParameters):
-            parameters |= {each.name: each.description for each in section.value}
-    return "\n\n".join(prose), parameters
 
 
 def _checked_name(function: object) -> str:

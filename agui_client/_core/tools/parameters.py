@@ -53,7 +53,7 @@ class Parameters:
         Args:
             function: The function, or a bound method.
             tool_name: The tool's name in errors.
-            descriptions: The docstring's descriptions of parameters, by name.
+            descriptions: The docstring's descriptions of parameters, by name; those of annotations come first.
 
         Raises:
             UsageError: The function cannot be offered to an agent.
@@ -69,6 +69,7 @@ class Parameters:
         except UsageError as unfit:
             raise UsageError(f"{tool_name!r} cannot be a tool: {unfit}") from unfit.__cause__
         names = dict(zip(schema["properties"], (each.name for each in arguments), strict=True))
+        descriptions = {**descriptions, **{each.name: text for each in arguments if (text := _annotated(each))}}
         for offered, name in names.items():
             if description := descriptions.get(name):
                 # Field(description=...) comes first.
@@ -115,6 +116,13 @@ def takes_context(function: Callable[..., object]) -> bool:
 
 def _is_context(parameter: Parameter) -> bool:
     return parameter.annotation is ToolContext and parameter.kind <= Parameter.POSITIONAL_OR_KEYWORD
+
+
+def _annotated(parameter: Parameter) -> str | None:
+    """Return the description in `Annotated[str, "..."]` or `Annotated[str, Doc("...")]` (PEP 727); None without one."""
+    metadata: Sequence[object] = getattr(parameter.annotation, "__metadata__", ())
+    said = (getattr(each, "documentation", each) for each in metadata)
+    return next((each for each in said if isinstance(each, str)), None)
 
 
 def _check(parameter: Parameter) -> None:

@@ -244,6 +244,7 @@ async def _in_one_run(run: AgentRun, one: MergedRun) -> AsyncGenerator[Event]:
     """
     known, questions, has_begun = run.call.conversation.messages, list["Event"](), False
     has_answerer = run.call.agent_options.get("answer") is not None
+    run.call.has_caller = True
     async with aclosing(_shown_events(run)) as events:
         async for event in events:
             is_start = type(event) is RunStartedEvent

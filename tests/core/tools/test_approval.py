@@ -604,10 +604,10 @@ print(json.dumps([result.text, agent.snapshot().pending_tool_call_ids]))
 """
 
 
-def program(source: str, *arguments: str, given: str = "") -> str:
-    """What a Python program prints that takes every warning for an error."""
+def program(source: str, *arguments: str, given: str = "", logged: str = "") -> str:
+    """What a Python program prints that takes every warning for an error, and logs nothing but one thing."""
     printed, complaints, code = run_program("-c", source, *arguments, flags=STRICT, given=given)
-    assert (code, complaints) == (0, "")
+    assert (code, complaints.partition(":")[0]) == (0, logged)
     return printed
 
 
@@ -615,7 +615,7 @@ def program(source: str, *arguments: str, given: str = "") -> str:
 def saved() -> str:
     """A conversation that a process saved while a call waited for approval."""
     with serve(ScriptedAgent(CALL)) as server:
-        return program(ASKING, server.url)
+        return program(ASKING, server.url, logged="tool call 'c1' of 'pay' waits for approval")
 
 
 @pytest.mark.parametrize(
@@ -633,6 +633,27 @@ def test_it_is_answered_by_another_process_from_the_saved_conversation(
     assert json.loads(ended) == ["Done.", []]
     assert results_sent(producer) == [[("c1", *told)]]
     assert producer.inputs[0].thread_id == json.loads(saved)["thread_id"]
+
+
+@pytest.mark.parametrize("where", ["alone", "served", "with approve=", "of another tool"])
+def test_an_approval_that_nobody_is_asked_for_is_warned_of_with_the_remedy(
+    where: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    options: dict[str, Any] = {"approve": lambda _: True} if where == "with approve=" else {}
+    agent = ScriptedAgent(CALL, DONE, tools=[Till().tool], **options)
+    if where == "of another tool":
+        agent = ScriptedAgent(turn(tool_call("look", tool_call_id="c1")), tools=[Till().tool])
+    if where == "served":
+        with serve(agent) as server:
+            assert [each.tool_call_id for each in HttpAgent(server.url).run_agent_sync("Pay").interrupts] == ["c1"]
+        assert "approval" not in caplog.text
+        return
+    warned = agent.run_agent_sync("Pay").warnings
+    expected = "tool call 'c1' of 'pay' waits for approval: nobody is asked without approve=; give it, or "
+    if where == "alone":
+        assert [each.message for each in warned] == [expected + "run_agent(tool_results={call.id: Approve()})"]
+    else:
+        assert [each for each in warned if "approv" in each.message] == []
 
 
 def test_a_saved_conversation_does_not_hold_what_was_never_said() -> None:

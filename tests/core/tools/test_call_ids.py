@@ -208,7 +208,7 @@ def test_a_hook_that_trims_the_history_takes_the_calls_in_it_along() -> None:
     agent.run_agent_sync("Pay 1")
     with agent.subscribe(Trimming()):
         result = agent.run_agent_sync("Pay 900")
-    assert ([each.rule for each in result.warnings], agent.unknown_tool_calls) == (["TOOL-10"], [])
+    assert ([each.rule for each in result.warnings], agent.unknown_tool_calls) == (["TOOL-10", "TOOL-11"], [])
     agent.run_agent_sync(tool_results={"call_0": Approve()})
     assert searched == ["paid 900"]
 
