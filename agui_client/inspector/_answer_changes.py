@@ -197,6 +197,7 @@ class _Conversation:
         self._texts: dict[str, _Path] = {}
         self._arguments: dict[str, _Path] = {}
         self._sizes: dict[str, int] = {}
+        self._has_moved = False
         # The page has these deltas, by the path of their text; they are joined at the next look.
         self._deltas: defaultdict[_Path, list[str]] = defaultdict(list)
         self._find_texts(range(len(self.written)))
@@ -265,6 +266,7 @@ class _Conversation:
 
     def _appended_to(self, event: _Delta) -> _Path | None:
         """Return the path of the text that a delta was appended to; None if it was replaced, or may have been."""
+        self._find_moved()
         if not isinstance(event, core.ToolCallArgsEvent):
             return self._texts.get(event.message_id)
         # The arguments of a call that starts again are replaced.
@@ -282,8 +284,8 @@ class _Conversation:
         if len(after) < len(before) or any(before[at].id != after[at].id for at in changed):
             yield from self._replaced(before, after)
             changed = list(compress(count(), map(is_not, self._messages, after)))
-            self._texts, self._arguments, self._sizes = {}, {}, {}
-            found = [*range(len(after))]
+            # All places are found at the next delta: results that come one by one move thousands of messages each.
+            self._has_moved, found = True, list[int]()
         else:
             new = [_written(message) for message in after[len(before) :]]
             yield from ({"op": "add", "path": "/messages/-", "value": each} for each in new)
@@ -313,6 +315,12 @@ class _Conversation:
         for (_, at, *rest), pieces in self._deltas.items():
             self.written[int(at)] = _appended(self.written[int(at)], rest, "".join(pieces))
         self._deltas.clear()
+
+    def _find_moved(self) -> None:
+        if self._has_moved:
+            self._has_moved = False
+            self._texts, self._arguments, self._sizes = {}, {}, {}
+            self._find_texts(range(len(self.written)))
 
     def _find_texts(self, places: Iterable[int]) -> None:
         """Find the paths of the texts that deltas append to; of several messages with one id, the first."""

@@ -149,7 +149,8 @@ def no_answer(
     if not candidates:
         return UnrecordedRequestError(f"the recording {name} has no answer to any request of this kind")
     lengths = [abs(len(candidate["messages"]) - len(asked["messages"])) for candidate in candidates]
-    near = [place for place, length in enumerate(lengths) if length == min(lengths)]
+    least = min(lengths)
+    near = [place for place, length in enumerate(lengths) if length == least]
     found = {place: list(differences(candidates[place], asked)) for place in near}
     nearest = min(near, key=lambda place: len(found[place]))
     lines = found[nearest] or ["match= refused the same question"]

@@ -55,7 +55,6 @@ _MINTED = re.compile(r"[0-9a-f]{32}|[0-9a-f]{8}-[0-9a-f-]{27}")
 _SECONDS = 900.0
 _BATCH = 50
 """The teams that are killed before the other client reads their streams, in one process of node."""
-_CHUNKED_RESULT = "a result ends the chunks of its call here, so the END comes before it (CHUNK-10)"
 
 
 @dataclass(frozen=True)
@@ -348,10 +347,6 @@ def _refuses(words: str, *, beside: str = "") -> Callable[[Sequence[str], Readin
     )
 
 
-def _has_half_a_character(frames: Sequence[str], ours: Reading, _theirs: Reading) -> bool:
-    return ours.rule == "PROC-12" and re.search(r"\\u[dD][89a-fA-F]", "".join(frames)) is not None
-
-
 def _has_an_empty_frame(frames: Sequence[str], ours: Reading, theirs: Reading) -> bool:
     return ours.error is None and theirs.error is not None and "" in frames
 
@@ -397,11 +392,6 @@ _VERDICTS = (
         "an operation of a patch without an op is taken there (SNAP-3)",
         _refuses(r"/(patch|delta)/\d+ should have a string as its op"),
         [_STARTED, json.dumps({"type": "STATE_DELTA", "delta": [{"path": "/a", "value": 1}]}), _FINISHED],
-    ),
-    _Excuse(
-        "half a character is taken there (PROC-12)",
-        _has_half_a_character,
-        [_STARTED, json.dumps({"type": "CUSTOM", "name": "half", "value": "\ud800"}), _FINISHED],
     ),
     _Excuse(
         "a number that no float can hold is taken there",
@@ -538,15 +528,6 @@ def _without_calls(messages: list[Json], calls: set[str]) -> list[Json]:
 def _of_events(ours: list[Json], theirs: list[Json], *, is_rejected: bool) -> str:
     if ours == theirs:
         return "a chunk with an empty delta is a content event there"
-    if sorted(map(_text, ours)) == sorted(map(_text, theirs)):
-        return _CHUNKED_RESULT
-    surplus = Counter(map(_text, ours)) - Counter(map(_text, theirs))
-    if (
-        surplus
-        and all('"type": "TOOL_CALL_' in each for each in surplus)
-        and len(ours) - len(theirs) == surplus.total()
-    ):
-        return _CHUNKED_RESULT
     return "other events before a rejection" if is_rejected else "EVENTS"
 
 

@@ -28,6 +28,7 @@ from agui_client import (
 )
 from agui_client._core.protocol.message_text import tool_calls_in
 from agui_client._core.tools.approval import ApprovalRule
+from agui_client.asgi import agent_app
 from agui_client.testing import Gate, ScriptedAgent, serve, text, tool_call, turn
 from support.leaks import nothing_left_behind
 from support.programs import STRICT, run_program
@@ -644,8 +645,8 @@ def test_an_approval_that_nobody_is_asked_for_is_warned_of_with_the_remedy(
     if where == "of another tool":
         agent = ScriptedAgent(turn(tool_call("look", tool_call_id="c1")), tools=[Till().tool])
     if where == "served":
-        with serve(agent) as server:
-            assert [each.tool_call_id for each in HttpAgent(server.url).run_agent_sync("Pay").interrupts] == ["c1"]
+        caller = HttpAgent("http://app/", app=agent_app(agent))
+        assert [each.tool_call_id for each in caller.run_agent_sync("Pay").interrupts] == ["c1"]
         assert "approval" not in caplog.text
         return
     warned = agent.run_agent_sync("Pay").warnings
