@@ -6,7 +6,7 @@ Where the run is saved, the journal also has the tools that a member has begun, 
 
 To change
 
-- what a team knows when it is taken up again: `CallRecord` and `TeamJournal` here; `MemberCalls` in
+- what a team knows when it is taken up again: `CallRecord` and `TeamJournal` here, and `_call_ends`; `MemberCalls` in
   `teams/_member_calls.py` decides whether a run is taken up, and drops the words of an attempt that failed. The journal
   of an inner team is in the record of its call: `TeamJournal.keep` removes it with the end of that, `CallRecord.cut`
   says what becomes of a call that is cut, and `SubagentRun.fail` tells what a cut team has done and nobody has read.
@@ -21,7 +21,6 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ag_ui.core import FunctionCall, Interrupt, Message, ResumeEntry, RunErrorEvent, TokenUsage
@@ -31,13 +30,11 @@ from pydantic_core import to_json
 from agui_client._core.conversation.ledger import ToolCallRecord
 from agui_client._core.protocol.schema import is_object
 from agui_client._core.run.subagents import JOURNAL, SubagentResult
-from agui_client._core.tools.decisions import for_any_caller
 from agui_client.errors import UsageError
 from agui_client.teams._id_scope import as_pointer, invocation_id, owner_key, split_invocation
 
 if TYPE_CHECKING:
     from agui_client._core.protocol.prompts import Part
-    from agui_client.teams._subagent_run import SubagentRun
 
 Operation: TypeAlias = dict[str, Any]
 """An operation of a JSON Patch on the journal."""
@@ -172,7 +169,7 @@ class CallRecord(BaseModel):
             "seen": self.seen,
             "begin": self.begin,
             "text": self.text,
-            **_used(self),
+            **used_by(self),
         }
         if self.answers:
             of_answers = [each for each in self.interrupts if each not in self.unanswered]
@@ -414,57 +411,8 @@ def digest_of(prompt: str | list[Part] | None) -> str | None:
     return hashlib.sha256(written).hexdigest()[:16]
 
 
-def ended_record(
-    before: CallRecord, run: SubagentRun, chosen: list[FunctionCall], over: int, *, is_raised: bool
-) -> CallRecord:
-    """Return the record of a call that is over: without the text of exceptions, as the team's caller can read it.
-
-    Args:
-        before: The record when the call began.
-        run: The invocation.
-        chosen: The calls of the team's tools that the member made.
-        over: The place of the call among those that are over.
-        is_raised: Whether its failure is raised.
-    """
-    result = run.result if run.failure is None else replace(run.result, error=run.failure.message)
-    end: dict[str, Any] = {
-        "result": result,
-        "chosen": chosen,
-        "over": over,
-    }
-    if is_raised:
-        # The call may be made again, from where it was.
-        return before.model_copy(update={**end, "failure": run.failure, "is_cut": False})
-    used = _used(before if run.error is not None else before.model_copy(update={"usage": []}))
-    end["last"] = last_id(run.messages)
-    return CallRecord(prompt=before.prompt, is_apart=before.is_apart, answered=before.answered, **end, **used)
-
-
-def waiting_record(before: CallRecord, run: SubagentRun, chosen: list[FunctionCall]) -> CallRecord:
-    """Return the record of a member that waits.
-
-    Args:
-        before: The record when the call began.
-        run: The invocation.
-        chosen: The calls of the team's tools that the member made.
-    """
-    return CallRecord(
-        prompt=before.prompt,
-        is_apart=before.is_apart,
-        interrupts=[for_any_caller(each) for each in run.interrupts],
-        waiting=[call.id for call in run.pending_tool_calls],
-        chosen=chosen,
-        answered=before.answered,
-        seen=before.seen,
-        begin=before.begin,
-        text=run.text_id,
-        last=last_id(run.messages),
-        state=run.state if run.member.state == "dropped" else None,
-        **_used(before),
-    )
-
-
-def _used(record: CallRecord) -> dict[str, Any]:
+def used_by(record: CallRecord) -> dict[str, Any]:
+    """Return the fields of a record that say what its call has used, for the record that takes its place."""
     return {"calls": record.calls, "tokens": record.tokens, "usage": record.usage}
 
 

@@ -38,6 +38,7 @@ from agui_client._core.run.subagents import JOURNAL, NO_JOURNAL
 from agui_client._core.tools.decisions import in_agents_words
 from agui_client._core.tools.people import WorkingTime
 from agui_client.errors import RunFailedError, UsageError
+from agui_client.teams._call_ends import ended_record, waiting_record
 from agui_client.teams._call_journal import (
     CallRecord,
     JournalDocument,
@@ -45,11 +46,9 @@ from agui_client.teams._call_journal import (
     TeamJournal,
     begun_in,
     document_as_json,
-    ended_record,
     has_new_prompt,
     journal_in,
     last_id,
-    waiting_record,
 )
 from agui_client.teams._event_forwarder import ItemOwners, is_partial
 from agui_client.teams._id_scope import IdMap, as_pointer, changed, flow_of, split_interrupt_id, split_invocation

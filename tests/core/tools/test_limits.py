@@ -63,6 +63,19 @@ def test_the_calls_of_a_stopped_loop_can_be_answered_by_hand(verb: Verb) -> None
     assert results_sent(agent)[2] == [("call-1", "seen map", None), ("call-2", "nothing", None)]
 
 
+@every_result_verb
+def test_the_next_call_goes_on_with_the_calls_of_a_stopped_loop_and_has_rounds_of_its_own(verb: Verb) -> None:
+    ran = Ran()
+    agent = ScriptedAgent(_asking_anew, tools=ran.tools, tool_limits=ToolLimits(rounds=2))
+    stopped(verb, agent)
+    again = verb(agent).error
+    assert isinstance(again, ToolRoundsExceededError)
+    # No call is left out or made twice, and nothing is sent before the call that waited has its result.
+    assert ran.calls == [f"look place {number}" for number in range(5)]
+    assert [len(results) for results in results_sent(agent)] == [0, 1, 2, 3, 4, 5]
+    assert [call.id for call in agent.pending_tool_calls] == ["call-6"]
+
+
 def test_ten_rounds_are_the_limit_unless_another_is_set() -> None:
     for limits, most in ((ToolLimits(), 10), (ToolLimits(rounds=12), 12)):
         ran = Ran()
