@@ -38,21 +38,23 @@ class Surface:
 
     Args:
         surface_id: The id of the surface.
+        look: A function that takes in what the agent has sent since.
         when_entered: A function that is called when a person entered a value.
     """
 
-    def __init__(self, surface_id: str, when_entered: Callable[[Surface], None] | None = None) -> None:
+    def __init__(self, surface_id: str, look: Callable[[], None], when_entered: Callable[[Surface], None]) -> None:
         self.id = surface_id
         """The id of the surface."""
         self.catalog_id = BASIC_CATALOG
         """The id of the catalog that the components are of."""
         self.theme: Mapping[str, Any] = {}
         """The colours and names that the agent wishes; it may claim any name."""
-        self.status: Status = "ready"
-        """How far the agent is with it."""
+        self._status: Status = "ready"
         self.message_ids: list[str] = []
         """The ids of the messages that created and changed it, in order."""
-        self._when_entered = when_entered
+        self.carried_by: list[str] = []
+        """The ids of those messages, and of calls in them."""
+        self._look, self._when_entered = look, when_entered
         self._data: Any = {}
         # What a person entered, by path, with what the agent had there.
         self._entered: dict[str, Entered] = {}
@@ -61,18 +63,31 @@ class Surface:
         self._drawing: tuple[Drawn, Evaluation] | None = None
 
     def __repr__(self) -> str:
-        return f"<Surface {self.id!r}: {self.status}, {len(self._components)} components>"
+        return f"<Surface {self.id!r}: {self._status}, {len(self._components)} components>"
 
     # --- what there is
 
     @property
+    def status(self) -> Status:
+        """How far the agent is with it."""
+        self._look()
+        return self._status
+
+    @status.setter
+    def status(self, status: Status) -> None:
+        """Note how far the agent is."""
+        self._status = status
+
+    @property
     def data(self) -> Any:
         """The data, with what a person entered; to be read only."""
+        self._look()
         return self._data
 
     @property
     def entered(self) -> Mapping[str, Any]:
         """What a person entered and the agent has not replaced, by path."""
+        self._look()
         return {path: entered.value for path, entered in self._entered.items()}
 
     @property
@@ -83,7 +98,8 @@ class Surface:
     @property
     def problems(self) -> list[str]:
         """What could not be drawn as the agent sent it, as sentences."""
-        return [*self._problems, *self._drawn()[1].problems]
+        evaluation = self._drawn()[1]
+        return [*self._problems, *evaluation.problems]
 
     @property
     def unknown(self) -> list[str]:
@@ -116,14 +132,15 @@ class Surface:
         Raises:
             UsageError: There is none, or there are several.
         """
-        found = [each for each in self.tree.walk() if each.id == component_id and each.component]
-        chosen = found if at is None else [each for each in found if each.at == at]
-        if len(chosen) == 1:
-            return chosen[0]
+        # A component that stands twice at one place has the same values there.
+        found = {each.at: each for each in self.tree.walk() if each.id == component_id and each.component}
         if not found:
             raise UsageError(f"the surface {self.id!r} draws no component {component_id!r}")
-        places = ", ".join(repr(each.at) for each in found[:5])
-        raise UsageError(f"{component_id!r} is drawn at {places}: say which with at=, such as at={found[0].at!r}")
+        first = next(iter(found))
+        if at in found or (at is None and len(found) == 1):
+            return found[first if at is None else at]
+        places = ", ".join(map(repr, list(found)[:5]))
+        raise UsageError(f"{component_id!r} is drawn at {places}: say which with at=, such as at={first!r}")
 
     # --- what a person does
 
@@ -144,8 +161,7 @@ class Surface:
         if (path := node.paths.get("value")) is None:
             raise UsageError(f"the value of {component_id!r} is not bound to data, so the agent would never see it")
         self.enter({path: checked_value(node, value)})
-        if self._when_entered is not None:
-            self._when_entered(self)
+        self._when_entered(self)
 
     def press(self, component_id: str, *, at: str | None = None) -> Action:
         """Press a button, and return what the agent is to be told: `await agent.run_agent(**action.run_options())`.
@@ -233,7 +249,7 @@ class Surface:
 
     def reset(self) -> None:
         """Forget everything but the id."""
-        vars(self).update(vars(Surface(self.id, self._when_entered)))
+        vars(self).update(vars(Surface(self.id, self._look, self._when_entered)))
 
     def note(self, problem: str) -> None:
         """Note a problem."""
@@ -241,9 +257,9 @@ class Surface:
             self._problems[problem] = None
 
     def _create(self, body: Mapping[str, Any]) -> None:
-        message_ids = self.message_ids
+        came_in = self.message_ids, self.carried_by
         self.reset()
-        self.message_ids = message_ids
+        self.message_ids, self.carried_by = came_in
         self.catalog_id = str(body.get("catalogId") or BASIC_CATALOG)
         if self.catalog_id not in BASIC_CATALOGS:
             self.note(
@@ -278,6 +294,7 @@ class Surface:
         return True
 
     def _drawn(self) -> tuple[Drawn, Evaluation]:
+        self._look()
         if self._drawing is None:
             evaluation = Evaluation(self._data)
             self._drawing = draw(self._components, evaluation), evaluation

@@ -48,35 +48,58 @@ class Surfaces(Mapping[str, Surface]):
 
     Args:
         messages: The messages of the conversation.
+        source: A function that returns the messages of a conversation that changes, at each look; None once
+            there is none any more.
         keep: A function that keeps what a person entered: it gets the id of the surface, and JSON. Without it that
             lives as long as this object.
     """
 
     def __init__(
-        self, messages: Sequence[Message] = (), *, keep: Callable[[str, Mapping[str, Any]], None] | None = None
+        self,
+        messages: Sequence[Message] = (),
+        *,
+        source: Callable[[], Sequence[Message] | None] | None = None,
+        keep: Callable[[str, Mapping[str, Any]], None] | None = None,
     ) -> None:
-        self.progress: list[Progress] = []
-        """The surfaces that are not there yet, and those that the agent gave up, in order."""
-        self.problems: list[str] = []
-        """What was sent and belongs to no surface, as sentences."""
-        self._keep = keep
+        self._keep, self._source = keep, source
+        self._problems: list[str] = []
         self._surfaces: dict[str, Surface] = {}
         self._carried: list[Carried] = []
+        self._kept: dict[str, Mapping[str, Any]] = {}
         self.looked_at: tuple[Message, ...] = ()
         """The messages that were taken in last."""
         self.update(messages)
 
     def __getitem__(self, surface_id: str) -> Surface:
+        self._look()
         return self._surfaces[surface_id]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._surfaces)
+        self._look()
+        return iter([*self._surfaces])
 
     def __len__(self) -> int:
+        self._look()
         return len(self._surfaces)
 
     def __repr__(self) -> str:
         return f"<Surfaces: {', '.join(map(repr, self._surfaces)) or 'none'}>"
+
+    @property
+    def progress(self) -> list[Progress]:
+        """The surfaces that are not there yet, and those that the agent gave up, in order."""
+        self._look()
+        return [_progress(each) for each in self._carried if str(each.lifecycle.get("status")) in _STATUSES]
+
+    @property
+    def problems(self) -> list[str]:
+        """What was sent and belongs to no surface, as sentences."""
+        self._look()
+        return list(self._problems)
+
+    def _look(self) -> None:
+        if self._source is not None and (messages := self._source()) is not None:
+            self.update(messages)
 
     def update(self, messages: Sequence[Message]) -> None:
         """Take in the messages of the conversation as they are now.
@@ -88,10 +111,11 @@ class Surfaces(Mapping[str, Surface]):
         if len(looked_at) == len(self.looked_at) and all(map(_is_same, looked_at, self.looked_at)):
             return
         self.looked_at = looked_at
-        carried = carried_in(messages)
-        known = self._carried
+        carried, kept = carried_in(messages), dict(entered_in(messages))
+        known, known_kept, self._kept = self._carried, self._kept, kept
         is_longer = [each.key for each in known] == [each.key for each in carried[: len(known)]]
-        if is_longer:
+        # Another conversation may have come in its place, in which a person entered something else.
+        if is_longer and kept == known_kept:
             for before, after in zip(known, carried, strict=False):
                 if before != after:
                     self._continue(before, after)
@@ -101,17 +125,16 @@ class Surfaces(Mapping[str, Surface]):
         else:
             self._restart(carried)
         self._carried = carried
-        self.progress = [_progress(each) for each in carried if str(each.lifecycle.get("status")) in _STATUSES]
 
     # --- carrying out
 
     def _restart(self, carried: Sequence[Carried]) -> None:
-        former, self._surfaces, self.problems = self._surfaces, {}, []
+        former, self._surfaces, self._problems = self._surfaces, {}, []
         entered = {surface_id: surface.entered_now() for surface_id, surface in former.items()}
         for each in carried:
             self._carry_out(each, each.operations, former)
             self._enter_kept(each.key)
-        for surface_id, surface in self._surfaces.items():
+        for surface_id, surface in self._surfaces.items() if self._keep is None else ():
             surface.enter_again(entered.get(surface_id, {}))
 
     def _continue(self, before: Carried, after: Carried) -> None:
@@ -128,9 +151,13 @@ class Surfaces(Mapping[str, Surface]):
             same += 1
         entered = {surface_id: surface.entered_now() for surface_id, surface in self._surfaces.items()}
         self._carry_out(after, after.operations[same:])
+        # Operations that are appended, rather than written anew, mean the paths that they name.
+        is_appended = same == len(before.operations)
+        meant = _named_paths(after.operations[same:]) if is_appended else set[tuple[str, str]]()
         for surface_id, values in entered.items():
             if surface_id in self._surfaces:
-                self._surfaces[surface_id].enter_again(values)
+                again = {path: each for path, each in values.items() if (surface_id, path) not in meant}
+                self._surfaces[surface_id].enter_again(again)
 
     def _carry_out(
         self, carried: Carried, operations: Sequence[Any], former: Mapping[str, Surface] | None = None
@@ -147,13 +174,14 @@ class Surfaces(Mapping[str, Surface]):
                 surface = self._surfaces[surface_id]
                 surface.apply(operation)
                 surface.status = "ready"
-                if carried.message_id not in surface.message_ids[-1:]:
+                if carried.key not in surface.carried_by[-1:]:
+                    surface.carried_by.append(carried.key)
                     surface.message_ids.append(carried.message_id)
 
     def _opened(self, surface_id: str, former: Mapping[str, Surface]) -> Surface:
         # The same object, which the application may have in its hands.
         if (surface := former.get(surface_id)) is None:
-            return Surface(surface_id, self._when_entered)
+            return Surface(surface_id, self._look, self._when_entered)
         surface.reset()
         return surface
 
@@ -161,14 +189,14 @@ class Surfaces(Mapping[str, Surface]):
         of_message = [each for each in self._surfaces.values() if carried.message_id in each.message_ids[-1:]]
         for surface in of_message:
             surface.note(problem)
-        if not of_message and problem not in self.problems:
-            self.problems.append(problem)
+        if not of_message and problem not in self._problems:
+            self._problems.append(problem)
 
     # --- what a person entered
 
     def _enter_kept(self, key: str) -> None:
         """Enter what a person had entered after this message came, as the conversation has it."""
-        for surface_id, entered in entered_in(self.looked_at):
+        for surface_id, entered in self._kept.items():
             values = entered.get(key)
             if surface_id in self._surfaces and is_object(values):
                 self._surfaces[surface_id].enter(values)
@@ -179,8 +207,15 @@ class Surfaces(Mapping[str, Surface]):
         # By the message that the value was entered after: what the agent sends later comes after it again.
         by_message: dict[str, dict[str, Any]] = defaultdict(dict)
         for path, value in surface.entered_to_keep().items():
-            by_message[surface.message_ids[-1]][path] = value
+            by_message[surface.carried_by[-1]][path] = value
+        self._kept = {**self._kept, surface.id: dict(by_message)}
         self._keep(surface.id, {"surfaceId": surface.id, "entered": dict(by_message)})
+
+
+def _named_paths(operations: Sequence[Any]) -> set[tuple[str, str]]:
+    """Return the surfaces and paths of data that operations name, apart from those of all data."""
+    updates = [each for each in operations_in(operations) if each.kind == "updateDataModel"]
+    return {(each.surface_id, str(each.body.get("path"))) for each in updates}
 
 
 def _is_same(message: Message, before: Message) -> bool:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from agui_client._core.protocol.reduce import OWN_ACTIVITIES
+
 ACTIVITY_TYPE = "a2ui-surface"
 """The type of the activities that carry surfaces."""
-TYPED_ACTIVITY_TYPE = "agui-client/a2ui-typed"
+TYPED_ACTIVITY_TYPE = f"{OWN_ACTIVITIES}a2ui-typed"
 """The type of the activities in which this client keeps what a person entered; activities are never sent."""
 OPERATIONS = "a2ui_operations"
 RENDER_TOOL = "render_a2ui"

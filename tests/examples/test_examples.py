@@ -222,6 +222,14 @@ def test_interrupts_are_approved_in_one_conversation_cancelled_in_its_clone_and_
     assert lines[-3] == "Buy two ferry tickets for 94 NOK? ['approved']: no"
 
 
+def test_surfaces_are_filled_in_and_pressed() -> None:
+    assert _output("surfaces.py").splitlines() == [
+        "not yet: 'book' cannot be pressed yet: Who is going?",
+        "book: {'name': 'Ann', 'ferry': 'dawn'}",
+        "Booked dawn for Ann.",
+    ]
+
+
 def test_tools_are_shown_while_they_are_called_and_carried_out() -> None:
     lines = printed("tools")
     assert lines[:6] == [

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from agui_client._core.conversation.state_merging import ConflictPolicy
     from agui_client._core.run.continuing import StoredBeginning, StoredCall, ThreadLog
     from agui_client._core.run.ending import Checkpoint, Save
+    from agui_client.a2ui import Surfaces
 
 
 class ThreadView(Displayed, ABC, Generic[StateT]):
@@ -101,6 +102,16 @@ class ThreadView(Displayed, ABC, Generic[StateT]):
         from agui_client._core.agent.state_edits import StateEdit
 
         return StateEdit(self._conversation, self._state_model, self._on_conflict)
+
+    @property
+    def surfaces(self) -> Surfaces:
+        """The user interfaces that the agent sent as A2UI, by their ids, with what a person entered.
+
+        They are live, the same objects at each look; what a person entered is part of `snapshot()`.
+        """
+        from agui_client.a2ui._live import surfaces_of
+
+        return surfaces_of(self._conversation)
 
     @property
     def pending_interrupts(self) -> list[Interrupt]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from ag_ui.core import Message, ToolMessage
+    from ag_ui.core import ActivityMessage, Message, ToolMessage
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,4 +56,16 @@ class StateReplaced:
     """Whether edits that the agent does not have yet are shown over it."""
 
 
-ConversationChange: TypeAlias = MessagesReplaced | MessagesAdded | ResultsAdded | StateReplaced
+@dataclass(frozen=True, slots=True)
+class ActivityStored:
+    """An activity of this client's own stands in the place of the one with its id, or behind all messages.
+
+    Activities are never sent, and no snapshot of a server drops one whose type begins with `OWN_ACTIVITIES`: a feature
+    can keep in it what is saved with the conversation.
+    """
+
+    activity: ActivityMessage
+    """The activity."""
+
+
+ConversationChange: TypeAlias = MessagesReplaced | MessagesAdded | ResultsAdded | StateReplaced | ActivityStored

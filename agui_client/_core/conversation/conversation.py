@@ -10,9 +10,10 @@ from threading import get_ident
 from typing import TYPE_CHECKING, Any, Protocol, cast
 from uuid import uuid4
 
-from ag_ui.core import Interrupt, Message, ResumeEntry, ToolCall, ToolMessage
+from ag_ui.core import ActivityMessage, Interrupt, Message, ResumeEntry, ToolCall, ToolMessage
 
 from agui_client._core.conversation.changes import (
+    ActivityStored,
     ConversationChange,
     MessagesAdded,
     MessagesReplaced,
@@ -194,6 +195,8 @@ class Conversation:
                 self._note_unreceived(messages)
             case ResultsAdded(results, are_own):
                 self._insert_results(results, are_own=are_own)
+            case ActivityStored(activity):
+                self._reducer.store_activity(activity)
             case StateReplaced(state, keeps_edits):
                 self.overlay = self.overlay if keeps_edits else None
                 self._reducer.set_state(state)
@@ -231,6 +234,10 @@ class Conversation:
         """
         if results:
             self.notify(self.apply(ResultsAdded(results, are_own)))
+
+    def store_activity(self, activity: ActivityMessage) -> None:
+        """Store an activity of this client's own, in the place of the one with its id."""
+        self.notify(self.apply(ActivityStored(activity)))
 
     def set_messages(self, messages: Iterable[MessageLike]) -> None:
         """Replace all messages, and forget the records of the calls that are no longer among them."""

@@ -72,6 +72,8 @@ def text_end(thread: Thread, event: _TextEnd) -> Change:
     return thread.merge(slot, event)
 
 
+OWN_ACTIVITIES = "agui-client/"
+"""The beginning of the types of activities that are this client's own: a server neither knows nor drops them."""
 _ANOTHER = ", which has its result, and is taken for another call"
 
 
@@ -317,8 +319,14 @@ def _drop_what_is_missing(thread: Thread, incoming: dict[str, core.Message]) -> 
         for slot in list(slots):
             message_id = slot.model.id
             is_restated = message_id in incoming and thread.slots.get(message_id) is slot
+            if _is_own(slot.model):
+                continue
             if not (is_restated or message_id in thread.kept or message_id in thread.unsent):
                 thread.remove(slot)
+
+
+def _is_own(message: core.Message) -> bool:
+    return isinstance(message, core.ActivityMessage) and message.activity_type.startswith(OWN_ACTIVITIES)
 
 
 def run_started(thread: Thread, event: core.RunStartedEvent) -> Change:
@@ -523,6 +531,14 @@ class Reducer:
         """
         for message in _checked(messages):
             self.thread.append(message)
+
+    def store_activity(self, activity: core.ActivityMessage) -> None:
+        """Put an activity in the place of the one with its id, or at the end."""
+        slot = self.thread.slots.get(activity.id)
+        if slot is None:
+            self.thread.append(activity)
+        else:
+            self.thread.replace(slot, activity)
 
     def set_state(self, state: Any) -> None:
         """Store this state instead of the present one: any JSON value, which is neither copied nor changed."""

@@ -38,12 +38,14 @@ if TYPE_CHECKING:
 
     from ag_ui.core import CustomEvent, Event, Message, ToolCall
 
+    from agui_client._core.conversation.conversation import Conversation
     from agui_client._core.protocol.warnings import ProtocolWarning
     from agui_client._core.run.call import Call
     from agui_client._core.run.round import Run
     from agui_client._core.tools.interrupts import AnsweredInterrupt
     from agui_client._core.transport.client import Attempt
     from agui_client._core.transport.response import ResponseInfo
+    from agui_client.a2ui import Surfaces
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -120,10 +122,11 @@ class Inspectable(TypedState[StateT]):
     """The base of the results of calls, of which observers may have kept every event."""
 
     # No fields, as above: a copy or a pickle has no events.
-    __slots__ = ("_failure", "_kept")
+    __slots__ = ("_failure", "_kept", "_thread")
 
     if TYPE_CHECKING:
         _failure: str
+        _thread: Conversation
         _kept: Sequence[Callable[[], Sequence[Any]]]
 
     @property
@@ -137,6 +140,11 @@ class Inspectable(TypedState[StateT]):
         cause: Exception = getattr(error, "raised", None) or error
         message = next(iter(cause.args), None) if isinstance(cause, AGUIError) else None
         object.__setattr__(self, "_failure", failure_text(type(cause).__name__, message))
+
+    def of_thread(self, thread: Conversation) -> Self:
+        """Take the conversation, whose surfaces are live."""
+        object.__setattr__(self, "_thread", thread)
+        return self
 
     def keep(self, kept: Sequence[Callable[[], Sequence[Any]]]) -> Self:
         """Take the functions that read what was kept of the call; the first that finds something counts."""
@@ -226,6 +234,18 @@ class RunResult(Inspectable[StateT], RunContent, Displayed):
             f"RunResult({outcome}, text={cut_short(self.text, _SHOWN)!r}{waiting}, "
             f"new_messages={len(self.new_messages)}, warnings={len(self.warnings)}, run_id={self.run_id!r})"
         )
+
+    @property
+    def surfaces(self) -> Surfaces:
+        """The user interfaces of the conversation that the agent sent as A2UI, by their ids.
+
+        They are those of `AbstractAgent.surfaces`, and live; those of a copy of the result are of its `messages`.
+        """
+        from agui_client.a2ui import Surfaces
+        from agui_client.a2ui._live import surfaces_of
+
+        thread: Conversation | None = getattr(self, "_thread", None)
+        return Surfaces(self.messages) if thread is None else surfaces_of(thread)
 
     @property
     def reconnects(self) -> int:
@@ -336,7 +356,7 @@ def build_result(call: Call, *, is_over: bool = False) -> RunResult:
         detached=state.is_aborted and call.is_detached,
     )
     kept = [each.kept(call.rounds[0]) for each in call.observers.keepers]
-    return result.read_with(call.read_state).keep(kept)
+    return result.read_with(call.read_state).of_thread(conversation).keep(kept)
 
 
 def annotate(failure: Exception | None, result: RunResult, *, may_have_started: bool = True) -> None:

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from agui_client._core.tools.context import ToolExecution
     from agui_client._core.verbs.signer import Signer
     from agui_client._core.verbs.team_journals import JournalPlace
+    from agui_client.a2ui import Surfaces
 
 SYNC_CALLER: ContextVar[Thread | None] = ContextVar("SYNC_CALLER", default=None)
 """The thread that waits for the work that is going on; None if the work is awaited."""
@@ -95,6 +96,13 @@ class RunView(Generic[StateT]):
         """The state so far, any JSON value; treat it as read-only."""
         call = self.call
         return call.result().state if call.state.has_ended else call.conversation.state
+
+    @property
+    def surfaces(self) -> Surfaces:
+        """The user interfaces that the agent sent so far, as A2UI, by their ids; see `AbstractAgent.surfaces`."""
+        from agui_client.a2ui._live import surfaces_of
+
+        return surfaces_of(self.call.conversation)
 
     @property
     def typed_state(self) -> StateT:
