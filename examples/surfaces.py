@@ -5,31 +5,22 @@ The program fills the form in itself, where an application would draw it. Nothin
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 from ag_ui.core import Event, RunAgentInput, RunFinishedEvent, RunFinishedSuccessOutcome, RunStartedEvent
 
 from agui_client import FunctionAgent, UsageError
 from agui_client.a2ui import A2UI, action_in, change_surface, show_surface
 
-FORM = [
+CONTEXT = {"name": {"path": "/name"}, "ferry": {"path": "/ferry/0"}}
+NEEDED = {"condition": {"call": "required", "args": {"value": {"path": "/name"}}}, "message": "Who is going?"}
+FERRIES = [{"label": "At dawn", "value": "dawn"}, {"label": "At dusk", "value": "dusk"}]
+ACTION = {"event": {"name": "book", "context": CONTEXT}}
+FORM: list[dict[str, Any]] = [
     {"id": "root", "component": "Column", "children": ["name", "ferry", "book", "said"]},
     {"id": "name", "component": "TextField", "label": "Name", "value": {"path": "/name"}},
-    {
-        "id": "ferry",
-        "component": "ChoicePicker",
-        "label": "Ferry",
-        "options": [{"label": "At dawn", "value": "dawn"}, {"label": "At dusk", "value": "dusk"}],
-        "value": {"path": "/ferry"},
-    },
-    {
-        "id": "book",
-        "component": "Button",
-        "child": "label",
-        "action": {"event": {"name": "book", "context": {"name": {"path": "/name"}, "ferry": {"path": "/ferry/0"}}}},
-        "checks": [
-            {"condition": {"call": "required", "args": {"value": {"path": "/name"}}}, "message": "Who is going?"}
-        ],
-    },
+    {"id": "ferry", "component": "ChoicePicker", "label": "Ferry", "options": FERRIES, "value": {"path": "/ferry"}},
+    {"id": "book", "component": "Button", "child": "label", "action": ACTION, "checks": [NEEDED]},
     {"id": "label", "component": "Text", "text": "Book"},
     {"id": "said", "component": "Text", "text": {"path": "/said"}},
 ]

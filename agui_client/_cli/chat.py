@@ -17,6 +17,7 @@ from agui_client._cli.input_lines import GivenLines, TypedLines
 from agui_client._cli.lines_beside import LinesBeside
 from agui_client._cli.pending_work import PendingWork
 from agui_client._cli.slash_commands import SLASH_COMMANDS, run_slash_command
+from agui_client._cli.surfaces import changed_text, revisions
 from agui_client._cli.threads import open_store
 from agui_client._core.protocol.message_text import content_text
 from agui_client._core.run.observers import RunObserver
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from agui_client._core.tools.context import ToolExecution
     from agui_client._core.tools.toolset import ToolSource
     from agui_client._core.verbs.async_run import AgentRun
+    from agui_client.a2ui import Action
 
     View = LiveView | PlainView
     Lines = TypedLines | GivenLines
@@ -129,6 +131,7 @@ class Chat(RunObserver):
         """The files that go with the next prompt."""
         self.lines_beside: LinesBeside | None = None
         """Reads the lines that a user types while a run goes on; None where no user types."""
+        self._action: Action | None = None
         self._early: deque[str] = deque()
         self._unsent_prompt: Prompt = None
         self._pending_work = pending_work
@@ -181,6 +184,18 @@ class Chat(RunObserver):
         self.is_settled = False
         return drive(self._run)
 
+    def press(self, action: Action) -> int:
+        """Run the agent once, and tell it what was pressed on a surface of it.
+
+        Args:
+            action: The action.
+
+        Returns:
+            The exit code of the run.
+        """
+        self._action, self._unsent_prompt = action, None
+        return drive(self._run)
+
     def restore(self, document: ConversationSnapshot) -> None:
         """Go on with another conversation.
 
@@ -203,7 +218,10 @@ class Chat(RunObserver):
         if options is None:
             self.view.note("nothing was sent: the agent waits for an answer first")
             return ExitCode.UNFINISHED
-        earlier = len(self.agent.messages)
+        action, self._action = self._action, None
+        if action is not None:
+            options["forwarded_props"] = action.run_options()["forwarded_props"]
+        earlier, surfaces = len(self.agent.messages), revisions(self.agent.surfaces)
         try:
             result = self._runner.run(self._watched(self.agent.stream(self._unsent_prompt, **options)))
         except AGUIError as error:
@@ -214,6 +232,8 @@ class Chat(RunObserver):
             # The prompt of a run that never started is not in the conversation, and is sent again by /retry.
             if len(self.agent.messages) > earlier:
                 self._unsent_prompt = None
+        if shown := changed_text(self.agent.surfaces, surfaces):
+            self.view.show_text(shown)
         self._conclude(result)
         return code_of(result)
 

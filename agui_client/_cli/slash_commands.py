@@ -13,6 +13,7 @@ from ag_ui.core import AssistantMessage, ReasoningMessage, TextPart, ToolMessage
 from pydantic import ValidationError
 
 from agui_client._cli.exit_codes import ExitCode
+from agui_client._cli.surfaces import changed_text, enter, press
 from agui_client._core.conversation.snapshot import ANOTHER_VERSION, ConversationSnapshot, is_of_another_version
 from agui_client._core.ground.files import replacing
 from agui_client._core.protocol.message_text import content_text
@@ -72,6 +73,18 @@ def _history(chat: Chat, rest: str) -> None:
     calls = calls_in(document.messages, speakers=chat.view.story.speakers, records=document.tool_calls)
     lines = [line for message in document.messages for line in _lines(message, calls, chat.view.story.speakers)]
     chat.view.show_text("\n".join(lines) or "there are no messages yet")
+
+
+def _surfaces(chat: Chat, rest: str) -> None:
+    chat.view.show_text(changed_text(chat.agent.surfaces, {}) or "the agent has sent no surfaces")
+
+
+def _set(chat: Chat, rest: str) -> None:
+    enter(chat.agent, rest)
+
+
+def _press(chat: Chat, rest: str) -> int:
+    return chat.press(press(chat.agent, rest))
 
 
 def _save(chat: Chat, rest: str) -> None:
@@ -193,6 +206,9 @@ SLASH_COMMANDS: Mapping[str, SlashCommand] = {
     "/save": SlashCommand("FILE  save the conversation", _save),
     "/load": SlashCommand("FILE  go on with a saved conversation", _load),
     "/attach": SlashCommand("FILE_OR_URL  send a file, such as an image, with the next prompt", _attach),
+    "/surfaces": SlashCommand("print the forms and pages that the agent sent", _surfaces),
+    "/set": SlashCommand("FIELD VALUE  fill in a field of them", _set),
+    "/press": SlashCommand("BUTTON  press a button of them, which tells the agent", _press),
     "/retry": SlashCommand(
         "go on with a run that failed or was stopped, or have the last prompt answered again", _retry
     ),

@@ -11,8 +11,8 @@ and `_sending` (the agent's side).
 To change
 
 - a word of A2UI on the wire, or a limit of what is drawn: `_words` here
-- a component or a property of the basic catalog: `_catalog`, of which agents read, too; `notebook/_surface_elements.py`
-  paints it
+- a component or a property of the basic catalog: `_catalog`, of which agents read, too; `_PAINT` in
+  `_rendering/surface_html.py` paints it
 - a function that agents may call: `_functions`, none of which may cost more than its arguments are long
 """
 

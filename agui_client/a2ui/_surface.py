@@ -54,6 +54,8 @@ class Surface:
         """The ids of the messages that created and changed it, in order."""
         self.carried_by: list[str] = []
         """The ids of those messages, and of calls in them."""
+        self.revision = 0
+        """The number of operations that were carried out on it."""
         self._look, self._when_entered = look, when_entered
         self._data: Any = {}
         # What a person entered, by path, with what the agent had there.
@@ -199,6 +201,7 @@ class Surface:
             operation: The operation, which is about this surface.
         """
         self._drawing = None
+        self.revision += 1
         match operation.kind:
             case "createSurface":
                 self._create(operation.body)
@@ -257,9 +260,9 @@ class Surface:
             self._problems[problem] = None
 
     def _create(self, body: Mapping[str, Any]) -> None:
-        came_in = self.message_ids, self.carried_by
+        came_in, revision = (self.message_ids, self.carried_by), self.revision
         self.reset()
-        self.message_ids, self.carried_by = came_in
+        (self.message_ids, self.carried_by), self.revision = came_in, revision
         self.catalog_id = str(body.get("catalogId") or BASIC_CATALOG)
         if self.catalog_id not in BASIC_CATALOGS:
             self.note(

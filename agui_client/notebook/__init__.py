@@ -3,6 +3,7 @@
 from agui_client._rendering.views import ShownCall, ShownCustom, renders
 from agui_client.notebook._chats import marimo_chat, panel_chat
 from agui_client.notebook._handlers import NotebookAnswerer, NotebookApprover
+from agui_client.notebook._pressing import pressed
 from agui_client.notebook._showing import show
 
 __all__ = [
@@ -12,6 +13,7 @@ __all__ = [
     "ShownCustom",
     "marimo_chat",
     "panel_chat",
+    "pressed",
     "renders",
     "show",
 ]

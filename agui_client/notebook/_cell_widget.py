@@ -19,7 +19,7 @@ from uuid import uuid4
 
 from agui_client.notebook._style import STYLE
 
-Script = Literal["question", "live_run"]
+Script = Literal["question", "live_run", "surface"]
 
 _VIEW = "application/vnd.jupyter.widget-view+json"
 

@@ -12,7 +12,7 @@ To change
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import singledispatch
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, get_args
@@ -33,6 +33,7 @@ from agui_client._core.agent.agent import AbstractAgent
 from agui_client._core.conversation.snapshot import ConversationSnapshot
 from agui_client._core.ground.secrets import hidden_json
 from agui_client._core.protocol.message_text import content_text, split_pictures
+from agui_client._core.protocol.reduce import OWN_ACTIVITIES
 from agui_client._core.protocol.warnings import ProtocolWarning
 from agui_client._core.run.result import InspectedRun, RunResult, Snapshot
 from agui_client._core.run.subagents import SubagentResult
@@ -54,9 +55,12 @@ from agui_client._rendering.story import (
     waiting_texts,
 )
 from agui_client._rendering.views import MOST_VALUES, ShownCustom, find_view, shown_call
+from agui_client.a2ui import Surface, Surfaces
+from agui_client.a2ui._words import ACTIVITY_TYPE
 from agui_client.batch._results import RowResult
 from agui_client.errors import UsageError
 from agui_client.notebook._elements import ChatMessage, Code, Details, Element, Image, Line, Tree, TrustedHtml, bundle
+from agui_client.notebook._surface_elements import painted, progress_lines
 
 if TYPE_CHECKING:
     from ag_ui.core import Interrupt
@@ -103,7 +107,7 @@ def elements_of(shown: object) -> list[Element]:
 @elements_of.register(tuple)
 def _(shown: Sequence[Any]) -> list[Element]:
     if all(isinstance(each, _MESSAGES) for each in shown):
-        return conversation(shown)
+        return [*conversation(shown), *elements_of(Surfaces(shown))]
     if all(isinstance(each, RowResult) for each in shown):
         table: list[Element] = import_module("agui_client.notebook._batch_tables").table_of_rows(shown)
         return table
@@ -119,13 +123,29 @@ for _kind in _MESSAGES:
 
 
 @elements_of.register
-def of_result(shown: RunResult) -> list[Element]:
-    """Describe the chat of a call, and how it ended."""
+def _(shown: Surface) -> list[Element]:
+    return painted([shown])
+
+
+@elements_of.register
+def _(shown: Surfaces) -> list[Element]:
+    return [*painted(shown.values()), *progress_lines(shown)]
+
+
+@elements_of.register
+def of_result(shown: RunResult, surfaces: Collection[Surface] | None = None) -> list[Element]:
+    """Describe the chat of a call, and how it ended.
+
+    Args:
+        shown: The result.
+        surfaces: The surfaces that the call made or changed; those in its new messages if left out.
+    """
     new = {message.id for message in shown.new_messages}
     messages = of_this_call(shown.messages, new.__contains__)
     speakers = Speakers(shown.subagents)
     calls = calls_in(messages, shown.tool_executions, shown.answered, speakers)
     elements = conversation(messages, calls, speakers=speakers)
+    elements += painted(_surfaces_in(shown.messages, new) if surfaces is None else surfaces)
     if shown.subagents:
         lines = [_subagent(each, speakers.name(each.subagent_run_id)) for each in shown.subagents]
         elements.append(Details(counted(len(lines), "subagent"), lines))
@@ -156,9 +176,15 @@ def _(shown: ConversationSnapshot) -> list[Element]:
     return [head, *_document(shown), *waiting, *state_fold(shown.state)]
 
 
+def _surfaces_in(messages: Sequence[Message], ids: set[str]) -> list[Surface]:
+    """Return the surfaces that some messages of a conversation made or changed."""
+    return [each for each in Surfaces(messages).values() if not ids.isdisjoint(each.message_ids)]
+
+
 def _document(shown: ConversationSnapshot) -> list[Element]:
     """Describe the messages of a conversation, and what its records say of the calls in them."""
-    return conversation(shown.messages, calls_in(shown.messages, records=shown.tool_calls))
+    chat = conversation(shown.messages, calls_in(shown.messages, records=shown.tool_calls))
+    return [*chat, *elements_of(Surfaces(shown.messages))]
 
 
 @elements_of.register
@@ -305,6 +331,9 @@ def _message(message: Message, speakers: Speakers, drawings: Drawings, is_though
         case ReasoningMessage():
             summary = f"{owner}thought: {beginning(message.content)}"
             return [Details(summary, [ChatMessage("system", "reasoning", message.content)], is_open=is_thought)]
+        case ActivityMessage(activity_type=kind) if kind == ACTIVITY_TYPE or kind.startswith(OWN_ACTIVITIES):
+            # Surfaces stand below the chat, whole, however many messages they are made of.
+            return []
         case ActivityMessage():
             drawing = drawings.of(("activity", message.activity_type), message.id, message)
             content = Tree(message.content) if drawing is None else _drawn(drawing)

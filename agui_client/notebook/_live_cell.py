@@ -32,9 +32,11 @@ from agui_client._core.ground.waiting import wait_for_end
 from agui_client._core.verbs.async_run import AgentRun
 from agui_client._rendering.drawing import Drawings
 from agui_client._rendering.story import Speakers, calls_in, time_text
+from agui_client.a2ui import Surface, Surfaces
 from agui_client.notebook._cell_widget import CellWidget, has_widgets
 from agui_client.notebook._content import conversation, custom_events, of_result, of_this_call, state_fold
 from agui_client.notebook._elements import ROOT_CLASSES, Line, bundle, typeset
+from agui_client.notebook._surface_elements import painted, progress_lines
 
 if TYPE_CHECKING:
     from ag_ui.core import CustomEvent, Event, Message
@@ -84,6 +86,9 @@ class LiveCell:
         self._math = math
         before = run.partial
         self._known = {each.id for each in before.messages} - {each.id for each in before.new_messages}
+        # Of this display alone, which looks in a thread of its own.
+        self._surfaces = Surfaces(before.messages)
+        self._revisions = {surface_id: each.revision for surface_id, each in self._surfaces.items()}
         self._speakers = Speakers(before.subagents)
         self._drawings = Drawings()
         self._events = self._arrived = 0
@@ -114,7 +119,8 @@ class LiveCell:
             self._is_over.set()
             self._news.set()
             wait_for_end(drawing)
-            elements = of_result(self._run.partial)
+            partial = self._run.partial
+            elements = of_result(partial, self._changed(partial.messages))
             elements = [*elements, Line(ended, "bad")] if ended else elements
             self._output.end(typeset(elements) if self._math else elements)
 
@@ -156,9 +162,16 @@ class LiveCell:
         calls = calls_in(messages, moment.executions, moment.answered, self._speakers)
         chat = conversation(messages, calls, self._drawings, self._speakers, is_live=True)
         blocks = [(f"message {place}", each) for place, each in enumerate(typeset(chat) if self._math else chat)]
+        surfaces = [*painted(self._changed(moment.messages)), *progress_lines(self._surfaces)]
+        blocks += [(f"surface {place}", each) for place, each in enumerate(surfaces)]
         custom = custom_events(moment.custom, self._drawings)
         blocks += [(f"custom {place}", each) for place, each in enumerate(custom)]
         return [*blocks, *(("state", each) for each in state_fold(moment.state))]
+
+    def _changed(self, messages: Sequence[Message]) -> list[Surface]:
+        """Return the surfaces that the call made or changed, of earlier messages, too."""
+        self._surfaces.update(messages)
+        return [each for each in self._surfaces.values() if self._revisions.get(each.id) != each.revision]
 
     def _line(self) -> Line:
         taken = time_text(time.perf_counter() - self._began, self._run.call.people_time.seconds)

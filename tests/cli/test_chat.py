@@ -19,6 +19,7 @@ import pytest
 from ag_ui.core import RunAgentInput, RunErrorEvent, TextPart, ToolMessage, UserMessage
 
 from agui_client import ConversationSnapshot, HttpAgent, attach, tool
+from agui_client.a2ui import action_in, change_surface, show_surface
 from agui_client.asgi import agent_app
 from agui_client.store import Store
 from agui_client.testing import (
@@ -137,6 +138,39 @@ def test_each_line_is_a_prompt_of_one_conversation(agui: Agui) -> None:
         done = agui("chat", server.url, stdin="Hello\n\n//slash\n")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == "You said Hello (1).\n\nYou said /slash (3).\n"
+
+
+FORM: list[dict[str, Any]] = [
+    {"id": "root", "component": "Column", "children": ["name", "return", "book"]},
+    {"id": "name", "component": "TextField", "label": "Name", "value": {"path": "/name"}},
+    {"id": "return", "component": "CheckBox", "label": "Return", "value": {"path": "/return"}},
+    {
+        "id": "book",
+        "component": "Button",
+        "child": "said",
+        "action": {"event": {"name": "book", "context": {"who": {"path": "/name"}, "back": {"path": "/return"}}}},
+    },
+    {"id": "said", "component": "Text", "text": {"path": "/said"}},
+]
+
+
+async def harbour(input: RunAgentInput) -> AsyncIterator[Step]:
+    """Sends a form, and says on it what was entered."""
+    if (action := action_in(input)) is None:
+        yield turn(show_surface("ferry", FORM, {"said": "Book"}))
+    else:
+        yield turn(change_surface("ferry", path="/said", data=f"{action.context['who']}, {action.context['back']}"))
+
+
+def test_a_form_of_the_agent_is_shown_filled_in_and_pressed(agui: Agui) -> None:
+    lines = "A ferry, please\n/set name Ann\n/set return yes\n/press book\n/surfaces\n/set nobody x\n"
+    with serve(ScriptedAgent(harbour)) as server:
+        done = agui("chat", server.url, stdin=lines)
+    usage = "/set name|return VALUE · /press book\n"
+    booked = f"── ferry\nName: Ann\n[x] Return\n[ Ann, True ]\n{usage}"
+    assert done.stdout == f"── ferry\nName: …\n[ ] Return\n[ Book ]\n{usage}{booked}{booked}"
+    assert done.returncode == 2
+    assert "no surface of the agent has 'nobody': /surfaces shows them" in done.stderr
 
 
 def test_state_and_history_can_be_looked_at(agui: Agui, tools: str) -> None:

@@ -223,7 +223,7 @@ def test_interrupts_are_approved_in_one_conversation_cancelled_in_its_clone_and_
 
 
 def test_surfaces_are_filled_in_and_pressed() -> None:
-    assert _output("surfaces.py").splitlines() == [
+    assert printed("surfaces") == [
         "not yet: 'book' cannot be pressed yet: Who is going?",
         "book: {'name': 'Ann', 'ferry': 'dawn'}",
         "Booked dawn for Ann.",

@@ -1,0 +1,78 @@
+"""A surface below a cell, on which a person enters values and presses a button: `action = await pressed(surface)`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import anyio
+
+from agui_client._core.ground.concurrency import LoopThread
+from agui_client._rendering.surface_html import SURFACE_STYLE, surface_html
+from agui_client.a2ui import Action, Surface
+from agui_client.errors import UsageError
+from agui_client.notebook._cell_widget import CellWidget, has_widgets
+from agui_client.notebook._elements import ROOT_CLASSES, bundle
+from agui_client.notebook._surface_elements import painted
+
+
+async def pressed(surface: Surface) -> Action:
+    """Show a surface below the cell until a person presses one of its buttons.
+
+    What is entered is entered into the surface at once; checks complain about fields that were touched. When a button
+    was pressed, the surface stays as it is, and a saved notebook keeps it.
+
+    Args:
+        surface: A surface of a run, a result or an agent.
+
+    Returns:
+        The action: `await agent.run_agent(**action.run_options())`.
+
+    Raises:
+        UsageError: The package anywidget is missing.
+    """
+    if not has_widgets():
+        raise UsageError("a surface is pressed with the package anywidget: pip install 'agui-client[notebook]'")
+    loop = LoopThread()
+    incoming, messages = anyio.create_memory_object_stream[Mapping[str, Any]](math.inf)
+
+    def take(message: Mapping[str, Any]) -> None:
+        """Pass a message of a page on; one that comes late is dropped."""
+        with suppress(anyio.ClosedResourceError):
+            incoming.send_nowait(message)
+
+    shown = {"classes": ROOT_CLASSES, "rules": SURFACE_STYLE, "html": surface_html(surface, is_live=True)}
+    static = bundle(painted([surface]))
+    widget = CellWidget("surface", shown, static, lambda message: loop.call(partial(take, message)))
+    try:
+        while True:
+            complaints: list[str] = []
+            try:
+                if (action := _carried_out(surface, await messages.receive())) is not None:
+                    return action
+            except UsageError as error:
+                complaints.append(str(error))
+            html = surface_html(surface, is_live=True, complaints=complaints)
+            widget.update(html=html)
+            widget.send({"html": html})
+    finally:
+        incoming.close()
+        messages.close()
+        widget.replace(bundle(painted([surface])))
+
+
+def _carried_out(surface: Surface, message: Mapping[str, Any]) -> Action | None:
+    """Enter a value or press a button, as a page says; return the action of a press.
+
+    Raises:
+        UsageError: The surface does not take it.
+    """
+    at = str(message.get("at", "/"))
+    if "set" in message:
+        surface.set(str(message["set"]), message.get("value"), at=at)
+    if "press" in message:
+        return surface.press(str(message["press"]), at=at)
+    return None
