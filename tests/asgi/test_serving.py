@@ -910,5 +910,5 @@ async def test_a_run_that_is_stopped_before_it_begins_has_a_beginning_for_its_ca
                 json.loads, (each[6:] for each in events_of(b"".join([each async for each in run.sse()])))
             )
     ids = {"threadId": run.thread_id, "runId": run.run_id}
-    assert first == {"type": "RUN_STARTED", **ids}
+    assert first == {"type": "RUN_STARTED", **ids, "protocolVersion": "1.0"}
     assert last == {"type": "RUN_FINISHED", **ids, "outcome": {"type": "cancelled"}}

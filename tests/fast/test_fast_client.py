@@ -3,6 +3,9 @@
 `AGUI_CLIENT_FAST=1` runs any other test on it; see `support.on_fast_client`.
 """
 
+# isinstance() makes a RunResult[Unknown] of a partial result.
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
+
 from __future__ import annotations
 
 import base64

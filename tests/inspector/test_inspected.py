@@ -1,5 +1,8 @@
 """`result.inspect()` and comparisons: what they show, that secrets and markup stay out, and when events are kept."""
 
+# isinstance() makes a RunResult[Unknown] of a partial result.
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
+
 from __future__ import annotations
 
 import pickle

@@ -568,10 +568,6 @@ def _spoken(reading: Reading) -> list[Json]:
     return [each for each in events if each.get("delta") != "" or not each["type"].endswith(("_CONTENT", "_ARGS"))]
 
 
-def _text(event: Json) -> str:
-    return json.dumps(event, sort_keys=True)
-
-
 def _with_text(messages: list[Json]) -> list[Json]:
     plain: list[Json] = _plain(messages)
     return [{name: value for name, value in each.items() if value != ""} for each in plain]

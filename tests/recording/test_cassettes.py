@@ -179,6 +179,11 @@ def test_two_agents_that_are_asked_the_same_are_told_apart_by_their_addresses(tm
         assert asked("http://127.0.0.1:1/", "http://127.0.0.1:1/") == ["one", "other"]
 
 
+def _matches_nothing(recorded: object, asked: object) -> bool:
+    """Find no request like another."""
+    return False
+
+
 def test_values_that_are_ignored_do_not_count_and_requests_that_nobody_asks_are_warned_of(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
 
@@ -196,7 +201,7 @@ def test_values_that_are_ignored_do_not_count_and_requests_that_nobody_asks_are_
     pointed: list[tuple[dict[str, Any], str]] = [
         ({}, r'record it anew, or give ignore=\["/context"\]\n'),
         ({"ignore": ["/state"]}, r'record it anew, or give ignore=\["/context"\]\n'),
-        ({"match": lambda recorded, asked: False}, "; record it anew\n"),
+        ({"match": _matches_nothing}, "; record it anew\n"),
     ]
     for options, advice in pointed:
         with pytest.raises(UsageError, match=advice), CassetteFixture(path, "replay", **options).inserted():

@@ -21,15 +21,15 @@ from agui_client.testing import ScriptedAgent, text, turn
 from support.bodies import memory_agent
 from support.proportion import GROWING, Growing, Wire, body, equal, lines_of, other, stream
 
-_HEADER: Wire = {"kind": "header", "format": 1, "protocol": "1.0", "package": "0", "session": "s"}
-_HEADER |= {"time": "2026-01-01T00:00:00Z"}
+_VERSIONS: Wire = {"format": 1, "protocol": "1.0", "package": "0"}
+_HEADER: Wire = {"kind": "header", **_VERSIONS, "session": "s", "time": "2026-01-01T00:00:00Z"}
 _AT: Wire = {"request": "s-1.1", "at": 0}
 _EMPTY: Wire = {"threadId": "t", "runId": "r", "messages": [], "tools": [], "context": [], "state": {}}
 _SAID: Wire = {"kind": "event", **_AT, "event": {"type": "RAW", "event": 1}}
 
 
 def _request(key: str, call: str = "s-1", **members: Any) -> Wire:
-    empty = {**_EMPTY, "forwardedProps": {}}
+    empty: Wire = {**_EMPTY, "forwardedProps": {}}
     return {
         "kind": "request",
         "request": key,
@@ -100,7 +100,8 @@ def in_proportion(work: Callable[[int], Callable[[], object]]) -> None:
 
     lines(2)
     none, little, much = map(lines, (1, 25, 97))
-    assert much - little <= 1.15 * 3 * (little - none) + 500
+    # Texts are read in pieces, whose number is rounded; what grows as a square would be at four times three.
+    assert much - little <= 1.3 * 3 * (little - none) + 500
 
 
 def _written(path: Path, lines: list[Wire]) -> Path:

@@ -1,5 +1,8 @@
 """One story of a run: terminal, notebook, inspector and documents say the same of what ran and who decided."""
 
+# isinstance() makes a RunResult[Unknown] of a partial result.
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
+
 from __future__ import annotations
 
 import io

@@ -1,5 +1,8 @@
 """Who failed in a team, and why: for the caller, for the function that leads, and for the other members."""
 
+# isinstance() makes a RunResult[Unknown] of a partial result.
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
+
 from __future__ import annotations
 
 import logging

@@ -72,7 +72,7 @@ class Predictions:
         # the state; and the calls for which nothing counts any more.
         self._by_call: dict[str, list[Prediction]] = {}
         self._ended: dict[str, None] = {}
-        self._settled: set[str] = set()
+        self._settled: dict[str, None] = {}  # unlike a set, nothing to the garbage collector while it is empty
         # The open calls without a prediction, by their tools: some servers announce one behind the start of its call.
         self._waiting: dict[str, dict[str, None]] = {}
         self._tools: dict[str, str] = {}

@@ -280,7 +280,9 @@ class Write(JoinableWork):
             "bodys": [each.entry for each in chosen],
         }
         values |= {f"{each.name}s": [one.get(each.name) for one in described] for each in DESCRIPTION}
-        done = {indices[place - 1]: entries for place, entries in db.execute(_WRITE_TO_MANY[waits], values)}
+        done: dict[int, Any] = {
+            indices[place - 1]: entries for place, entries in db.execute(_WRITE_TO_MANY[waits], values)
+        }
         # One that was left out is asked for once more, and waits then.
         for index in (each for each in indices if waits and each not in done):
             if (entries := writes[index]._written_before(db)) is not None:

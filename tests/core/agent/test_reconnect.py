@@ -137,6 +137,11 @@ _FORMS = [
 ]
 
 
+def _never(*_: Any) -> None:
+    """Fail where frames in the usual form go the slow way."""
+    pytest.fail("frames in the usual form went the slow way")
+
+
 @pytest.mark.parametrize("frames", [_FORMS, _FORMS[:1] * 3, [_FORMS[0], _FORMS[3]], [_FORMS[1], _FORMS[2]]])
 def test_numbered_frames_in_the_usual_form_are_split_at_once_and_as_those_of_any_form_are(
     frames: list[str], monkeypatch: pytest.MonkeyPatch
@@ -147,7 +152,7 @@ def test_numbered_frames_in_the_usual_form_are_split_at_once_and_as_those_of_any
         fast.feed(b": hello\n\n")
         is_usual = all(each.startswith("id: ") for each in frames)
         if is_usual:
-            patch.setattr(NumberedFramer, "_any", lambda *_: pytest.fail("frames in the usual form went the slow way"))
+            patch.setattr(NumberedFramer, "_any", _never)
         split = fast.feed("".join(frames).encode())
     assert (split, fast.cursor) == ([data for some in found[0] for data in some], found[1])
     # One character more than the form has is in every frame of any other.

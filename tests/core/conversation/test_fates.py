@@ -25,8 +25,8 @@ def _record(status: CallStatus, side: AnsweredBy) -> ToolCallRecord:
 
 _UNDECIDED = [_record(*each) for each in itertools.product(_OPEN, AnsweredBy)]
 _DECIDED = [
-    each.become(decision=ToolDecision(*made))
-    for made in (("approved", "person"), ("denied", "nobody"))
+    each.become(decision=made)
+    for made in (ToolDecision("approved", "person"), ToolDecision("denied", "nobody"))
     for each in _UNDECIDED
 ]
 _QUESTION = ToolQuestion(interrupt=Interrupt(id="i", reason="r", tool_call_id="c"), arguments={})

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from itertools import groupby, pairwise
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import anyio
 import pytest
@@ -244,11 +244,15 @@ def _decided_in(value: Any) -> list[str]:
     return [each["tool_call_id"] for each in calls if each["status"] == "waiting" and each.get("decision")]
 
 
+def _answers_nothing(_: Interrupt) -> None:
+    """Leave each question to the caller."""
+
+
 def _pending_in(value: Any) -> list[dict[str, Any]]:
     """What members have left to do between two of their runs, by the journals in a state."""
     if not isinstance(value, dict):
         return []
-    state: dict[str, Any] = value
+    state = cast("dict[str, Any]", value)
     own: list[dict[str, Any]] = [each for key, each in state.items() if key == "pending"]
     return own + [each for inner in state.values() for each in _pending_in(inner)]
 
@@ -376,8 +380,8 @@ async def test_an_approval_is_saved_while_its_call_waits_for_its_turn() -> None:
                 world.saved and all(each.decision for each in world.saved[-1][2].tool_calls) and len(asked) == 3
             ):
                 await anyio.sleep(0.01)
-        document = world.saved[-1][2]
         tasks.cancel_scope.cancel()
+    document = next(each for _, _, each in reversed(world.saved) if all(call.decision for call in each.tool_calls))
     kept = [each.decision and (each.decision.verdict, each.decision.reason) for each in document.tool_calls]
     assert sorted(map(str, kept)) == ["('approved', None)", "('approved', None)", "('denied', 'too dear')"]
     asked.clear()
@@ -454,7 +458,7 @@ async def test_only_a_stop_takes_back_what_was_decided_about_calls_that_were_not
 
 async def test_an_answer_to_the_question_of_a_tool_is_saved_before_its_function_is_called_again() -> None:
     world = _World()
-    asking = world.agent(turn(tool_call("trip", {})), turn(text("Done.")), answer=lambda _: None).save_with(None)
+    asking = world.agent(turn(tool_call("trip", {})), turn(text("Done.")), answer=_answers_nothing).save_with(None)
     await asking.run_agent("Hi")
     other = world.agent(turn(text("Done.")))
     other.restore(asking.snapshot())
@@ -471,7 +475,7 @@ async def test_a_question_that_nobody_answers_after_a_cut_waits_for_the_caller_a
         await world.agent(turn(outcome=_asking())).run_agent("Hi")
     world.kill_at = None
     document = world.saved[-1][2]
-    other = world.agent(turn(text("Done.")), answer=lambda _: None)
+    other = world.agent(turn(text("Done.")), answer=_answers_nothing)
     other.restore(document)
     place: Any = Continuation(document=document, is_between_runs=True)
     async with other.stream(place) as run:
@@ -485,7 +489,7 @@ async def test_what_was_done_in_a_call_that_is_stopped_is_saved_as_a_place_befor
     saved: list[tuple[bool, list[str]]] = []
 
     class Stopping(RunObserver):
-        def on_tool_execution(self, _run: RunScope, execution: ToolExecution) -> None:
+        def on_tool_execution(self, run: RunScope, execution: ToolExecution) -> None:
             if execution.status == "succeeded":
                 agent.abort_run()
 

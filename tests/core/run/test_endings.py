@@ -1,5 +1,8 @@
 """How a run ends, for each verb: the table of the design, and what arrived before is never lost (LIFE, TRUNC, SSE)."""
 
+# isinstance() makes a RunResult[Unknown] of a partial result.
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
+
 from __future__ import annotations
 
 import socket

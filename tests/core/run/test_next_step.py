@@ -117,8 +117,8 @@ def test_the_next_step_is_what_the_table_says(name: str) -> None:
     # People first, whatever else waits; and never about what nobody has answered.
     questions = (_QUESTION,) if name == "asking" else ()
     assert next_step(conversation, Able(**able, can_answer=True)) == Ask(_ASK.interrupts, questions)
-    able["tried"] = {"c"} if questions else ()
-    assert next_step(conversation, Able(**{**able, "tried": {"i", *able["tried"]}}, can_answer=True)) == _STEPS[name][2]
+    tried: dict[str, Any] = {**able, "tried": {"i", "c"} if questions else {"i"}}
+    assert next_step(conversation, Able(**tried, can_answer=True)) == _STEPS[name][2]
     conversation.pending_interrupts = []
     assert conversation.snapshot() == before
     if after == Send():

@@ -636,11 +636,16 @@ def test_it_is_answered_by_another_process_from_the_saved_conversation(
     assert producer.inputs[0].thread_id == json.loads(saved)["thread_id"]
 
 
+def _yes(_: ApprovalRequest) -> bool:
+    """Approve each call."""
+    return True
+
+
 @pytest.mark.parametrize("where", ["alone", "served", "with approve=", "of another tool"])
 def test_an_approval_that_nobody_is_asked_for_is_warned_of_with_the_remedy(
     where: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    options: dict[str, Any] = {"approve": lambda _: True} if where == "with approve=" else {}
+    options: dict[str, Any] = {"approve": _yes} if where == "with approve=" else {}
     agent = ScriptedAgent(CALL, DONE, tools=[Till().tool], **options)
     if where == "of another tool":
         agent = ScriptedAgent(turn(tool_call("look", tool_call_id="c1")), tools=[Till().tool])

@@ -3,6 +3,9 @@
 What waits in a task is cancelled; what waits in a thread is left there with a warning. Results that are there are kept.
 """
 
+# isinstance() makes a RunResult[Unknown] of a partial result.
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
+
 from __future__ import annotations
 
 import asyncio

@@ -139,5 +139,5 @@ def test_an_object_that_only_looks_like_one_of_numpy_has_no_json_form() -> None:
         def tolist(self) -> Lookalike:
             return self
 
-    with pytest.raises(ValueError, match="a Lookalike has no JSON form"):
+    with pytest.raises(ValueError, match="a value of the type Lookalike has no JSON form"):
         content_of(Lookalike())

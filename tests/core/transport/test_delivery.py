@@ -1,5 +1,8 @@
 """Posting a run: what is tried again and what never is, where a redirect leads, and what is said about it (SSE-8)."""
 
+# isinstance() makes a RunResult[Unknown] of a partial result.
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
+
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta

@@ -1,5 +1,8 @@
 """HTTP clients of other libraries: httpx2's do what httpx's do, over real connections."""
 
+# isinstance() makes a RunResult[Unknown] of a partial result.
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
+
 from __future__ import annotations
 
 import gc

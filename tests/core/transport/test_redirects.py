@@ -1,5 +1,8 @@
 """Redirects: followed within the origin as the POST they were, refused otherwise, and never shown (SSE-8, SEC-9)."""
 
+# isinstance() makes a RunResult[Unknown] of a partial result.
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
+
 from __future__ import annotations
 
 import traceback

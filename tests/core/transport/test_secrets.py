@@ -1,5 +1,8 @@
 """Credentials go to the agent and nowhere else: not into errors, results, representations or logs (SEC-7, SEC-9)."""
 
+# isinstance() makes a RunResult[Unknown] of a partial result.
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
+
 from __future__ import annotations
 
 import json

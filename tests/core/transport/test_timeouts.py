@@ -1,5 +1,8 @@
 """Each wait has its own limit and its own error; virtual time where no socket is needed."""
 
+# isinstance() makes a RunResult[Unknown] of a partial result.
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
+
 from __future__ import annotations
 
 import math

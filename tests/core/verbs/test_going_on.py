@@ -1,5 +1,8 @@
 """Going on after a fault when something waits for an answer, after a run was left, and after nobody was there."""
 
+# isinstance() makes a RunResult[Unknown] of a partial result.
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
+
 from __future__ import annotations
 
 import socket

@@ -287,7 +287,11 @@ else:
 
 def program(*arguments: str, given: str = "") -> str:
     printed, complaints, code = run_program("-c", PROGRAM, *arguments, flags=STRICT, given=given)
-    assert (code, complaints) == (0, "")
+    # A call that is left to the program has the words of a warning for those who forgot `approve=`.
+    assert (code, [each for each in complaints.splitlines() if "nobody is asked without approve=" not in each]) == (
+        0,
+        [],
+    )
     return printed.strip()
 
 
