@@ -3,8 +3,6 @@
 import re
 from typing import Any
 
-import pydantic.main  # noqa: F401 - before autodoc imports it as type checkers do, which makes other models of it
-
 project = "agui_client"
 author = project_copyright = "The agui_client authors"
 language = "en"

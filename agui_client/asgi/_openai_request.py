@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 from uuid import uuid4
 
 from ag_ui.core import RunAgentInput
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic_core import to_json
 
 from agui_client._serving.served_request import RequestRefusedError
@@ -53,8 +53,6 @@ class _StreamOptions(BaseModel):
 class ChatRequest(BaseModel):
     """The members of a request that are read here; the agent gets the others."""
 
-    model_config = ConfigDict(extra="allow")
-
     model: str
     messages: list[_Message]
     stream: bool | None = False
@@ -83,11 +81,11 @@ async def chat_request_of(body: bytes, *, max_bytes: int) -> tuple[ChatRequest, 
     Raises:
         RequestRefusedError: The body is not a request that can be answered.
     """
-    asked = await parsed(body, _validated, max_bytes=max_bytes)
-    return asked, await input_of(to_json(_input_of(asked)), max_bytes=max_bytes)
+    asked, members = await parsed(body, _validated, max_bytes=max_bytes)
+    return asked, await input_of(to_json(_input_of(asked, members)), max_bytes=max_bytes)
 
 
-def _validated(data: Any) -> ChatRequest:
+def _validated(data: Any) -> tuple[ChatRequest, dict[str, Any]]:
     try:
         asked = ChatRequest.model_validate(data)
     except ValidationError as invalid:
@@ -96,10 +94,10 @@ def _validated(data: Any) -> ChatRequest:
         raise RequestRefusedError(400, f"{place or 'the body'}: {fault['msg']}") from None
     if asked.n not in (None, 1):
         raise RequestRefusedError(400, "n: an agent gives one answer; leave n out")
-    return asked
+    return asked, data
 
 
-def _input_of(asked: ChatRequest) -> dict[str, Any]:
+def _input_of(asked: ChatRequest, members: dict[str, Any]) -> dict[str, Any]:
     ordinals = Counter[str]()
     messages = list[dict[str, Any]]()
     for message in asked.messages:
@@ -113,7 +111,7 @@ def _input_of(asked: ChatRequest) -> dict[str, Any]:
         "runId": f"chatcmpl-{uuid4().hex}",
         "messages": messages,
         "tools": tools,
-        "forwardedProps": asked.model_dump(exclude=set(_OWN), exclude_unset=True),
+        "forwardedProps": {key: each for key, each in members.items() if key not in _OWN},
     }
 
 
