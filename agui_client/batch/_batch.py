@@ -208,6 +208,7 @@ class Batch(Displayed, Generic[ParsedT]):
             None if parse is None else type_adapter(parse, "parse=", is_read_now=True)
         )
         self._journal: Journal | None = None
+        self._check_finished: Callable[[RowResult[ParsedT]], None] | None = None
         self._tally = Counts(len(jobs), dict.fromkeys(job.name for job in jobs))
         self._is_begun = False
 
@@ -247,6 +248,14 @@ class Batch(Displayed, Generic[ParsedT]):
             why: The kind of the failure.
         """
         self._tally.reject(done.agent, why)
+
+    def check_journal(self, check: Callable[[RowResult[ParsedT]], None]) -> None:
+        """Have every row that the journal answers for checked before anything is sent.
+
+        Args:
+            check: What raises an error if the journal is not one of this batch.
+        """
+        self._check_finished = check
 
     def hide_secrets_in_journal(self) -> None:
         """Write the lines of the journal without secrets, so that what the next start reads has none either."""
@@ -299,6 +308,8 @@ class Batch(Displayed, Generic[ParsedT]):
             _logger.warning("%s; it is run again", misfit)
         lines.clear()
         for done in finished:
+            if self._check_finished is not None:
+                self._check_finished(done)
             self._tally.add(done)
         return finished, left
 

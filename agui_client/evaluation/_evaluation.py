@@ -181,15 +181,13 @@ class Plan:
         )
         """The batch."""
         self.batch.hide_secrets_in_journal()
+        self.batch.check_journal(self._check_agent)
         self.batch.name_rows("conversations")
 
     def add(self, done: RowResult[Trial]) -> Outcome:
         """Judge a conversation that is finished, and keep it if it failed."""
         planned = self._planned[done.agent][done.prompt]
-        trial, agent = done.parsed, self._identities[done.agent]
-        if trial is not None and trial.agent != agent:
-            whose = f"{done.key} of the agent {trial.agent or 'of an earlier version'}"
-            raise UsageError(f"the journal has {whose}, and this one is {agent}; give another journal")
+        trial = done.parsed
         verdicts = {} if trial is None else verdicts_of(planned.scenario, trial)
         outcome = Outcome(done.agent, planned.scenario, planned.repetition, trial, verdicts, done.error)
         outcome = replace(outcome, from_journal=done.from_journal, _folder=self._folder)
@@ -206,6 +204,13 @@ class Plan:
             self.batch.reject(done, "a check failed")
         self._outcomes[done.number, list(self._planned).index(done.agent)] = outcome
         return outcome
+
+    def _check_agent(self, done: RowResult[Trial]) -> None:
+        """Raise an error if the journal has the conversation of another agent."""
+        trial, agent = done.parsed, self._identities[done.agent]
+        if trial is not None and trial.agent != agent:
+            whose = f"{done.key} of the agent {trial.agent or 'of an earlier version'}"
+            raise UsageError(f"the journal has {whose}, and this one is {agent}; give another journal")
 
     def scenario_of(self, prompt: str) -> Scenario | None:
         """Return the scenario of a row in a journal, whatever its repetition; None if it is none of these.
