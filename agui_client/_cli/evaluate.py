@@ -1,31 +1,30 @@
-"""`agui evaluate`: the conversations of a file of scenarios, with progress on stderr and the table on stdout."""
+"""`agui evaluate`: the conversations of a file of scenarios, with progress on stderr and the table on stdout.
+
+Here are the options and the conversations; what is printed and written when they are over is in `evaluation_end`.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
 from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from agui_client._cli.agent_settings import ENVIRONMENT, URL_VARIABLE, evaluate_arguments, needed_url
 from agui_client._cli.batches import follow
+from agui_client._cli.evaluation_end import Gate, Reports, finish_cassettes
 from agui_client._cli.exit_codes import ExitCode
-from agui_client._cli.inspecting import refuse_replacing
-from agui_client._core.ground.files import replace_private
 from agui_client._core.ground.secrets import address_of
-from agui_client.errors import AGUIError, UsageError
+from agui_client.errors import UsageError
 from agui_client.terminal._complaints import complain
-from agui_client.terminal._lines import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from agui_client.evaluation import Evaluation, Outcome, Scenario
-    from agui_client.inspector._prices import Prices
-    from agui_client.recording import Recording
+    from agui_client.evaluation import Scenario
+    from agui_client.evaluation._evaluation import Plan
 
 _EPILOG = f"""{ENVIRONMENT}
 \b
@@ -110,68 +109,55 @@ def _evaluate(
     agents: Mapping[str, Any],
     file: str,
     *,
+    only: Sequence[str],
+    max_tokens: int | None,
+    is_shrinking: bool,
     junit: str | None,
     as_json: str | None,
     html: str | None,
-    is_shrinking: bool,
-    only: Sequence[str],
     at_least: float | None,
     baseline: str | None,
-    max_tokens: int | None,
     given_prices: Sequence[str],
     **options: Any,
 ) -> int:
     from agui_client.batch import Budget
     from agui_client.evaluation._evaluation import Plan
-    from agui_client.evaluation._gate import read_baseline
-    from agui_client.evaluation._junit import write_junit
     from agui_client.inspector._prices import read_prices
 
-    prices = read_prices(given_prices)
-    _check_outputs([junit, as_json, html], file, options["journal"], baseline)
+    reports = Reports(junit, as_json, html, read_prices(given_prices))
+    reports.check_files(file, options["journal"], baseline)
     if is_shrinking and options["keep"] is None and options["journal"] is None:
         raise click.UsageError("--shrink makes cassettes short: give --keep DIR, too")
     chosen: Any = {name: value for name, value in options.items() if value is not None}
     chosen["budget"] = Budget(tokens=max_tokens)
-    recordings: dict[tuple[str, str], Any] = {}
-
-    def look(outcome: Outcome, recording: Recording) -> None:
-        """Keep a recording for the page."""
-        recordings[outcome.agent, outcome.name] = recording
-
     try:
-        plan = Plan(
-            agents.get("", agents),
-            _chosen(file, only),
-            chosen,
-            look=None if html is None else look,
-        )
-        before = None if baseline is None else read_baseline(baseline, plan)
+        plan = Plan(agents.get("", agents), _chosen(file, only), chosen, look=None if html is None else reports.look)
+        gate = Gate(at_least, baseline, plan)
     except UsageError as wrong:
         complain(str(wrong), *getattr(wrong, "__notes__", ()))  # every fault of the file has a line
         return ExitCode.USAGE
-    try:
-        asyncio.run(follow(plan.batch, is_kept=False, finish=plan.add, noun="conversation"))
-    except KeyboardInterrupt:
-        _print(plan.evaluation(), prices)
-        again = "the same command goes on" if options["journal"] else "with --journal FILE, the command would go on"
-        complain(f"{plan.batch.progress}; {again}")
-        raise
+    _hold(plan, reports, has_journal=options["journal"] is not None)
     evaluation = plan.evaluation()
-    _print(evaluation, prices)
-    refused, gate = _gate(evaluation, at_least, before)
-    for sentence in refused:
-        click.echo(printable(sentence))
-    if junit is not None:
-        write_junit(evaluation, junit)
-    _write_reports(evaluation, as_json, html, recordings, prices, gate)
+    verdict = gate.verdict(evaluation)
+    reports.write(evaluation, verdict)
     if options["keep"] is not None or options["journal"] is not None:
-        _finish_cassettes(evaluation, agents, options["judge"], is_shrinking=is_shrinking)
+        finish_cassettes(evaluation, agents, options["judge"], is_shrinking=is_shrinking)
     if evaluation.summary is not None and not evaluation.summary.is_complete:
         return ExitCode.UNFINISHED
     if evaluation.broken:
         return ExitCode.BROKEN
-    return ExitCode.SUCCESS if gate["gate"]["passed"] else ExitCode.RUN_FAILED
+    return ExitCode.SUCCESS if verdict.passed else ExitCode.RUN_FAILED
+
+
+def _hold(plan: Plan, reports: Reports, *, has_journal: bool) -> None:
+    """Hold the conversations; of a start that is stopped, print what is finished."""
+    try:
+        asyncio.run(follow(plan.batch, is_kept=False, finish=plan.add, noun="conversation"))
+    except KeyboardInterrupt:
+        reports.show(plan.evaluation())
+        again = "the same command goes on" if has_journal else "with --journal FILE, the command would go on"
+        complain(f"{plan.batch.progress}; {again}")
+        raise
 
 
 def _chosen(file: str, only: Sequence[str]) -> list[Scenario]:
@@ -184,69 +170,3 @@ def _chosen(file: str, only: Sequence[str]) -> list[Scenario]:
     if missing := [each for each in only if not any(name == each or fnmatchcase(name, each) for name in names)]:
         raise UsageError(f"--only {missing[0]}: there is no such scenario; there are {', '.join(names)}")
     return [each for each in scenarios if not only or each.name in chosen]
-
-
-def _gate(
-    evaluation: Evaluation, at_least: float | None, before: Evaluation | None
-) -> tuple[list[str], dict[str, Any]]:
-    """Return what is to be said about the gate, and the gate for a report."""
-    from agui_client.evaluation._gate import below, worse
-
-    changes = [] if before is None else worse(evaluation, before)
-    share = 1.0 if at_least is None and before is None else at_least
-    low = [] if share is None else below(evaluation, share)
-    passed = not low and not any(each.is_certain for each in changes)
-    said = [*(low if at_least is not None else []), *(["against the baseline:"] if before is not None else [])]
-    said += [f"  {each}" for each in changes] or (["  nothing passes less often"] if before is not None else [])
-    return said, {"gate": {"passed": passed, "below": low, "worse": [str(each) for each in changes]}}
-
-
-def _write_reports(
-    evaluation: Evaluation,
-    as_json: str | None,
-    html: str | None,
-    recordings: Mapping[tuple[str, str], Recording],
-    prices: Prices,
-    gate: Mapping[str, Any],
-) -> None:
-    from agui_client.evaluation._reports import html_report, json_report
-
-    if as_json is not None:
-        replace_private(Path(as_json), json_report(evaluation, prices, gate))
-    if html is not None:
-        replace_private(Path(html), html_report(evaluation, recordings, prices))
-
-
-def _print(evaluation: Evaluation, prices: Prices) -> None:
-    from agui_client.evaluation._outcomes import text_of
-
-    click.echo("\n".join(printable(line) for line in text_of(evaluation, prices).splitlines()))
-
-
-def _check_outputs(paths: Iterable[str | None], *read: str | None) -> None:
-    """Refuse files that cannot be written, before anything is sent."""
-    for path in (Path(each) for each in paths if each is not None):
-        refuse_replacing(path, *read)
-        if path.is_dir() or not os.access(path.parent, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
-            raise click.UsageError(f"{path} cannot be written; name a file in a folder that exists")
-
-
-def _finish_cassettes(
-    evaluation: Evaluation, agents: Mapping[str, Any], judge: str | None, *, is_shrinking: bool
-) -> None:
-    """Make the cassettes of this start short, or replay them, and name those that do not fail again."""
-    from agui_client.evaluation import shrink
-    from agui_client.evaluation._kept_failures import without_replay
-
-    for outcome in evaluation.failures:
-        if outcome.cassette is None or outcome.from_journal:
-            continue
-        try:
-            if gone := without_replay(outcome):
-                complain(f"{outcome.cassette}: does not replay {', '.join(gone)}: time and secrets are not recorded")
-            elif is_shrinking:
-                # Of two agents, the other one shows which prompt the failure needs.
-                other = next((agent for name, agent in agents.items() if name != outcome.agent), None)
-                shrink(outcome, agents[outcome.agent], reference=other, judge=judge).save(outcome.cassette)
-        except (AGUIError, OSError) as error:
-            complain(f"{outcome.cassette} stays as it is: {error}")

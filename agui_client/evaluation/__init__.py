@@ -11,10 +11,11 @@ The modules, from low to high: `_trials` (what is known of a conversation), `_sc
 
 from agui_client.evaluation._evaluation import evaluate, evaluate_sync
 from agui_client.evaluation._files import read_scenarios
-from agui_client.evaluation._kept_failures import Cassette, cassettes, shrink
+from agui_client.evaluation._kept_failures import Cassette, cassettes
 from agui_client.evaluation._outcomes import Evaluation, Outcome
 from agui_client.evaluation._rates import Rate
 from agui_client.evaluation._scenarios import Scenario
+from agui_client.evaluation._shrinking import shrink
 from agui_client.evaluation._sources import recorded_scenarios
 from agui_client.evaluation._trials import CalledTool, Trial, Turn, Verdict
 

@@ -5,8 +5,8 @@ data, as cassettes are sent around: it names checks, and no reader imports what 
 
 To change
 
-- what a cassette has of a conversation that failed: `frozen` and `MEMBERS` here; how it is held again and made short:
-  `evaluation/_kept_failures.py`
+- what a cassette has of a conversation that failed: `frozen` and `MEMBERS` here; how it is held again:
+  `evaluation/_kept_failures.py`; how it is made short: `evaluation/_shrinking.py`
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Cassettes: conversations that failed, to be held again without their agent, and made shorter."""
+"""Cassettes: conversations that failed, to be held again without their agent; `_shrinking` makes them shorter."""
 
 from __future__ import annotations
 
 import os
-import re
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,6 @@ from agui_client._core.protocol.message_text import content_text
 from agui_client._core.protocol.patch import parse_json
 from agui_client._core.protocol.schema import is_array, is_object
 from agui_client.errors import UsageError
-from agui_client.evaluation._checks import check_named
 from agui_client.evaluation._evaluation import Plan
 from agui_client.evaluation._files import scenarios_in
 from agui_client.evaluation._freezing import MEMBERS, is_scenario
@@ -31,7 +29,6 @@ if TYPE_CHECKING:
     from ag_ui.core import RunAgentInput
 
     from agui_client._core.agent.agent import AbstractAgent
-    from agui_client.evaluation._scenarios import Line
     from agui_client.evaluation._trials import Trial
 
     CheckFunction: TypeAlias = Callable[[Trial], Any]
@@ -133,7 +130,7 @@ class Cassette:
         """
         outcome = held(agent, self.scenario, judge=judge)
         _require_passed(outcome)
-        return _cassette_of(outcome).save(self.path)
+        return cassette_of(outcome).save(self.path)
 
     def save(self, path: str | os.PathLike[str]) -> Cassette:
         """Write the file."""
@@ -202,7 +199,15 @@ def _asked(input: RunAgentInput) -> tuple[str, str, list[Any]]:
     return "" if last is None else last.role, hidden_text(text), answers
 
 
-def _cassette_of(outcome: Outcome) -> Cassette:
+def cassette_of(outcome: Outcome) -> Cassette:
+    """Return the cassette of a conversation.
+
+    Args:
+        outcome: The outcome.
+
+    Raises:
+        UsageError: There is none.
+    """
     if outcome.cassette is None:
         raise UsageError(f"there is no cassette of {outcome.name}")
     return Cassette.read(outcome.cassette, checks=filter(callable, outcome.scenario.checks))
@@ -214,77 +219,8 @@ def without_replay(failure: Outcome) -> list[str]:
     Args:
         failure: The failure, whose cassette is replayed.
     """
-    replayed = _cassette_of(failure).replay().failed
+    replayed = cassette_of(failure).replay().failed
     return [name for name in failure.failed if name not in replayed]
-
-
-def shrink(
-    failure: Outcome | Cassette | str | os.PathLike[str],
-    agent: AbstractAgent[Any] | None = None,
-    *,
-    reference: AbstractAgent[Any] | None = None,
-    judge: AbstractAgent[Any] | str | None = None,
-) -> Cassette:
-    """Make a conversation that failed as short as it can be while the same check fails for the same reason.
-
-    Only that check stays. The end is cut off where the check fails without it. Prompts in the middle can be left out
-    only if the agent answers anew. What the agent owes may be owed to any prompt, so that a check for it, such as
-    `called`, keeps all of them, unless a reference shows which: it passes where the agent fails.
-
-    Args:
-        failure: The failure, or its cassette.
-        agent: The agent that failed; without it, nothing is sent anywhere.
-        reference: An agent that passes, such as an earlier version.
-        judge: The agent that judges, if a check needs it.
-
-    Returns:
-        The shortest one, to be saved.
-
-    Raises:
-        UsageError: The conversation does not fail when it is held again, or there is no cassette.
-    """
-    if isinstance(failure, Outcome):
-        cassette = _cassette_of(failure)
-    else:
-        cassette = failure if isinstance(failure, Cassette) else Cassette.read(failure)
-    failed = cassette.replay().failed
-    if not failed:
-        raise UsageError(f"the conversation of {cassette.path} does not fail when it is held again")
-    name, verdict = next(iter(failed.items()))
-    whole = cassette.scenario
-    checks, name = check_named(whole.checks, name)
-    alone = whole.model_copy(update={"checks": checks})
-
-    def shorter(says: Sequence[Line], asked: AbstractAgent[Any]) -> Cassette | None:
-        """Return the conversation with fewer prompts; None if it is another failure, or none."""
-        scenario = alone.model_copy(update={"says": says})
-        outcome = held(asked, scenario, judge=judge)
-        found = outcome.failed.get(name)
-        if found is None:
-            return None
-        is_same = _without_place(found.reason) == _without_place(verdict.reason)
-        if not is_same and (reference is None or not held(reference, scenario, judge=judge).passed):
-            return None
-        return _cassette_of(outcome)
-
-    says = whole.says
-    for length in range(1, len(says) + 1):
-        if (found := shorter(says[:length], cassette.replayed())) is not None:
-            cassette, says = found, says[:length]
-            break
-    at = 0
-    while agent is not None and at < len(says) - (reference is None):
-        fewer = [*says[:at], *says[at + 1 :]]
-        if fewer and (found := shorter(fewer, agent)) is not None:
-            cassette, says = found, fewer
-        else:
-            at += 1
-    return cassette
-
-
-def _without_place(reason: str) -> str:
-    """Return a reason without the number of the turn, which is another in a shorter conversation."""
-    return re.sub(r"\bin turn \d+", "", reason)
 
 
 def cassettes(folder: str | os.PathLike[str], *, checks: Iterable[CheckFunction] = ()) -> list[Cassette]:
