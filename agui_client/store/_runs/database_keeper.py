@@ -413,8 +413,9 @@ class DatabaseBackend:
         await self.open()
         removed = 0
         while True:
+            running = await self._database.want_stop(owner=owner)  # first: one that ends now is removed just behind
             removed += (some := await self._database.remove_ended(owner=owner))
-            if not some and not await self._database.want_stop(owner=owner):
+            if not some and not running:
                 break
             await asyncio.sleep(0 if some else _BEAT)
         for run in self._registry:
