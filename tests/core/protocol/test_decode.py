@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import traceback
 
 import pytest
@@ -26,6 +27,10 @@ SECRET = "s3cr3t"
         (f'{{"type": 7, "event": "{SECRET}"}}', "has no `type`"),
         (f'{{"type": "RAW", "event": 1e999, "source": "{SECRET}"}}', "a number in it is out of range"),
         (f'{{"type": "RAW", "event": [-1{"0" * 400}.0], "source": "{SECRET}"}}', "a number in it is out of range"),
+        (
+            f'{{"type": "RAW", "event": {{"a":1{"0" * 299}e20}}, "source": "{SECRET}"}}',
+            "a number in it is out of range",
+        ),
         (f'{{"type": "RAW", "event": NaN, "source": "{SECRET}"}}', "NaN is not a JSON value"),
         (f'{{"type": "RAW", "event": -Infinity, "source": "{SECRET}"}}', "-Infinity is not a JSON value"),
         (f'{{"type": "RAW", "source": "{SECRET}", "event": {"[" * 300 + "]" * 300}}}', "nests deeper"),
@@ -63,3 +68,14 @@ def test_a_snapshot_with_a_message_that_is_not_plainly_conforming_is_left_to_the
     frame = f'{{"type": "MESSAGES_SNAPSHOT", "messages": [{plain}, {message}]}}'
     assert Decoder(WarningLog()).feed(frame) == UnrecognizedEvent("MESSAGES_SNAPSHOT", json.loads(frame))
     assert isinstance(Decoder(WarningLog()).feed(frame.replace(message, plain)), MessagesSnapshotEvent)
+
+
+@pytest.mark.parametrize(
+    "number", ["1e+0309", "-1.5E309", "1" + "0" * 309 + ".0", "1" + "0" * 220 + "e89", "1" + "0" * 299 + "e20"]
+)
+@pytest.mark.parametrize("around", ["[{}]", "[0,{}]", '{{"a":{}}}', '{{"a": {} }}', "{}"])
+def test_no_number_becomes_infinity_wherever_it_stands(number: str, around: str) -> None:
+    frame = f'{{"type": "RAW", "event":{around.format(number)}}}'
+    assert math.isinf(float(number))
+    with pytest.raises(DecodeError, match="a number in it is out of range"):
+        Decoder(WarningLog()).feed(frame)
