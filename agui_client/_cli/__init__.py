@@ -13,6 +13,9 @@ from importlib.util import find_spec
 from io import TextIOWrapper
 from pathlib import Path
 
+from agui_client._version import PROTOCOL_VERSION, __version__
+
+VERSIONS = f"agui {__version__} (AG-UI {PROTOCOL_VERSION})"
 _NEEDED = ("click", "prompt_toolkit", "rich", "uvicorn")
 
 
@@ -27,6 +30,9 @@ def main() -> int:
     if missing:
         sys.stderr.write(f"agui: needs {', '.join(missing)}; install the extra: pip install 'agui-client[cli]'\n")
         return 2
+    if sys.argv[1:] == ["--version"]:  # scripts ask for it, and wait for none of the commands
+        sys.stdout.write(f"{VERSIONS}\n")
+        return 0
     stdout: object = sys.stdout
     if isinstance(stdout, TextIOWrapper):
         # An agent may send characters that the terminal's encoding does not have; they are escaped, as on stderr.

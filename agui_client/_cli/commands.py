@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 from click.core import ParameterSource
 
+from agui_client._cli import VERSIONS
 from agui_client._cli.agent_settings import (
     ENVIRONMENT,
     chat_arguments,
@@ -33,7 +34,6 @@ from agui_client._cli.inspecting import inspect
 from agui_client._cli.loading import views_option
 from agui_client._cli.runs import runs
 from agui_client._cli.threads import threads
-from agui_client._version import __version__
 from agui_client.errors import AGUIError
 from agui_client.terminal._complaints import complain
 from agui_client.terminal._lines import WarningLines, escaped_json
@@ -47,10 +47,7 @@ def _show_version(context: click.Context, parameter: click.Parameter, is_asked: 
     """Print the versions of the package and of the protocol, and end the command."""
     if not is_asked or context.resilient_parsing:
         return
-    # Loaded here, as in the commands: `agui` says what it can do before it loads what that needs.
-    from ag_ui.core import PROTOCOL_VERSION
-
-    click.echo(f"agui {__version__} (AG-UI {PROTOCOL_VERSION})")
+    click.echo(VERSIONS)
     context.exit()
 
 

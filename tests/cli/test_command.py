@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 
 import pytest
+from ag_ui.core import PROTOCOL_VERSION
 
 from agui_client import UsageError
 from agui_client._cli.exit_codes import drive
@@ -19,7 +20,8 @@ def test_the_version_names_the_protocol_too(agui: Agui) -> None:
     done = agui("--version")
     assert done.returncode == 0
     assert done.stdout.startswith("agui ")
-    assert done.stdout.endswith(" (AG-UI 1.0)\n")
+    assert done.stdout.endswith(f" (AG-UI {PROTOCOL_VERSION})\n")
+    assert agui("--version", "--help").stdout == done.stdout  # click answers where more is given
 
 
 @pytest.mark.parametrize("group", ["", "runs", "threads"])
