@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from html import escape
 from typing import TYPE_CHECKING
-from xml.etree import ElementTree
 
+from agui_client._rendering import junit
+from agui_client._rendering.junit import Problem, TestCase, TestSuite
 from agui_client.doctor._diagnosis import MARKS, effort_of, finding_lines
 
 if TYPE_CHECKING:
     from agui_client._core.protocol.rules import Severity
-    from agui_client.doctor._diagnosis import Diagnosis, Finding
+    from agui_client.doctor._diagnosis import Diagnosis, Finding, ProbeResult
 
 _STYLE = """
 :root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }
@@ -66,39 +67,23 @@ def as_junit(diagnosis: Diagnosis, *, fail_on: Severity = "warning") -> str:
         diagnosis: The diagnosis.
         fail_on: The severity from which on a finding is a failure; others are in the suite's output.
     """
-    failing = diagnosis.at_least(fail_on)
-    suite = ElementTree.Element(
-        "testsuite",
-        name="agui doctor",
-        tests=str(len(diagnosis.probes) + len(failing)),
-        failures=str(len(failing)),
-        errors="0" if diagnosis.is_reachable else "1",
-        skipped=str(sum(probe.outcome == "skipped" for probe in diagnosis.probes)),
-        time=f"{diagnosis.seconds:.3f}",
-    )
-    properties = ElementTree.SubElement(suite, "properties")
-    for name, value in (("url", diagnosis.url), ("client", diagnosis.client), ("headline", diagnosis.headline)):
-        ElementTree.SubElement(properties, "property", name=name, value=value)
-    for probe in diagnosis.probes:
-        case = _case(suite, "agui.doctor", f"{probe.name}: {probe.title}", probe.seconds)
-        if not diagnosis.is_reachable and probe.requests:
-            ElementTree.SubElement(case, "error", message=probe.detail)
-        elif probe.outcome == "skipped":
-            ElementTree.SubElement(case, "skipped", message=probe.detail)
-    for finding in failing:
-        case = _case(suite, f"agui.doctor.{finding.probe}", f"{finding.rule}: {finding.problem}", 0.0)
-        failure = ElementTree.SubElement(case, "failure", type=finding.rule, message=finding.problem)
-        failure.text = "\n".join(finding_lines(finding))
-    output = ElementTree.SubElement(suite, "system-out")
-    output.text = str(diagnosis)
-    suites = ElementTree.Element("testsuites")
-    suites.append(suite)
-    ElementTree.indent(suites)
-    return ElementTree.tostring(suites, "unicode", xml_declaration=True) + "\n"
+    cases = [
+        TestCase("agui.doctor", f"{probe.name}: {probe.title}", probe.seconds, _problem_of(probe, diagnosis))
+        for probe in diagnosis.probes
+    ]
+    for finding in diagnosis.at_least(fail_on):
+        failure = Problem("failure", finding.problem, "\n".join(finding_lines(finding)), finding.rule)
+        place = f"agui.doctor.{finding.probe}"
+        cases.append(TestCase(place, f"{finding.rule}: {finding.problem}", 0.0, failure))
+    about = {"url": diagnosis.url, "client": diagnosis.client, "headline": diagnosis.headline}
+    return junit.as_junit([TestSuite("agui doctor", cases, about, str(diagnosis))])
 
 
-def _case(suite: ElementTree.Element, place: str, name: str, seconds: float) -> ElementTree.Element:
-    return ElementTree.SubElement(suite, "testcase", classname=place, name=name, time=f"{seconds:.3f}")
+def _problem_of(probe: ProbeResult, diagnosis: Diagnosis) -> Problem | None:
+    """Return why a probe has no result; None if it has one."""
+    if not diagnosis.is_reachable and probe.requests:
+        return Problem("error", probe.detail)
+    return Problem("skipped", probe.detail) if probe.outcome == "skipped" else None
 
 
 def _article(finding: Finding) -> str:

@@ -58,7 +58,7 @@ def test_a_check_that_fails_is_told_kept_and_made_short(
         ("ferry-2", ["Book the ferry"]),
     ]
     (suite,) = ElementTree.parse(junit).getroot()
-    assert suite.attrib == {"name": "agent", "tests": "4", "failures": "2", "errors": "0"}
+    assert suite.attrib.items() >= {"name": "agent", "tests": "4", "failures": "2", "errors": "0"}.items()
     failed = [case.get("name") for case in suite if case.find("failure") is not None]
     assert failed == ["ferry #1", "ferry #2"]
 
