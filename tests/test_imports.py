@@ -395,6 +395,7 @@ def test_every_library_that_is_imported_is_declared_as_a_dependency() -> None:
 
 
 _EXTRAS = {
+    "_core.tools.answer_models": "answers",
     "_cli": "cli",
     "_otel": "otel",
     "_pytest_plugin": "pytest",

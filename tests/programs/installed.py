@@ -24,7 +24,7 @@ from typing import Any
 sys.path.remove(str(Path(__file__).parent))
 
 import agui_client
-from agui_client import HttpAgent, tool
+from agui_client import HttpAgent, Resolve, answer_model, tool
 from agui_client.demo import demo_agent
 from agui_client.store import Store
 from agui_client.testing import ScriptedAgent, serve, text, tool_call, turn
@@ -49,6 +49,15 @@ def plain(url: str) -> None:
     _answer(HttpAgent(url))
     agent = ScriptedAgent(turn(tool_call("get_weather", {"city": "Oslo"})), turn(text("Clear.")), tools=[get_weather])
     assert [each.status for each in agent.run_agent_sync("Weather?").tool_executions] == ["succeeded"]
+
+
+def answers(url: str) -> None:
+    """Answer a question of the agent with a model of its schema."""
+    agent = HttpAgent(url)
+    (question,) = agent.run_agent_sync("Book the ferry").interrupts
+    model = answer_model(question)
+    assert model is not None
+    assert agent.run_agent_sync(resume={question.id: Resolve(model(approved=True))}).text
 
 
 def batch(url: str) -> None:
@@ -181,7 +190,7 @@ def store(url: str) -> None:
 
 STORIES: dict[str, Callable[[str], None]] = {
     story.__name__: story
-    for story in (plain, batch, cli, evaluate, fast, http2, llm, mcp, notebook, otel, pytest, store)
+    for story in (plain, answers, batch, cli, evaluate, fast, http2, llm, mcp, notebook, otel, pytest, store)
 }
 
 

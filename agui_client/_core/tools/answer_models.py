@@ -13,6 +13,7 @@ from pydantic import BaseModel, RootModel
 
 from agui_client._core.protocol.schema import is_array, is_object
 from agui_client._core.tools.json_schema import is_usable, referred_part
+from agui_client.errors import UsageError
 
 _IN_A_LIST = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
 _ALONE = frozenset({"items", "additionalProperties", "not"})
@@ -28,7 +29,7 @@ def answer_model(interrupt: Interrupt) -> type[BaseModel] | None:
 
     `Model = answer_model(interrupt)`, then `resume={interrupt.id: Resolve(Model(quarter="Q1", year=2026))}`. Its fields
     have the names, descriptions and constraints of the schema's properties; a form can be made from
-    `Model.model_fields`.
+    `Model.model_fields`. It needs the extra `answers`.
 
     Args:
         interrupt: The interrupt.
@@ -36,12 +37,19 @@ def answer_model(interrupt: Interrupt) -> type[BaseModel] | None:
     Returns:
         A model; None if the interrupt has no `responseSchema`, or one that does not describe one object, that no model
         can be made of, or that is larger than a person can answer.
+
+    Raises:
+        UsageError: The extra is not installed.
     """
     schema = interrupt.response_schema
     if schema is None:
         return None
-    # Loaded with the first model.
-    from jsonschema_pydantic_converter import transform
+    try:
+        from jsonschema_pydantic_converter import transform
+    except ImportError as missing:
+        raise UsageError(
+            "answer_model needs jsonschema-pydantic-converter: pip install 'agui-client[answers]'"
+        ) from missing
 
     try:
         model = transform(_converted(schema))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import sys
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import Enum
@@ -617,3 +618,9 @@ def test_an_interrupt_that_only_resembles_a_review_is_answered_in_the_words_of_e
     agent.run_agent_sync("Hi")
     agent.run_agent_sync(resume={"i1": Approve()})
     assert [entry.payload for entry in agent.inputs[-1].resume or ()] == [{"approved": True}]
+
+
+def test_a_model_without_its_extra_is_refused_with_the_line_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jsonschema_pydantic_converter", None)
+    with pytest.raises(UsageError, match=r"pip install 'agui-client\[answers\]'"):
+        answer_model(asked({"type": "object", "properties": {"year": {"type": "integer"}}}))
