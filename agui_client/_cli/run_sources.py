@@ -112,10 +112,12 @@ async def _opened(url: str, **about: Any) -> AsyncGenerator[RunService]:
         yield StoredRuns(store.runs)
 
 
-async def _listed(kept: RunService, limit: int) -> list[RunInfo]:
+async def _listed(kept: RunService, limit: int, status: str | None) -> list[RunInfo]:
     """Return descriptions of runs, those that began last first."""
     found: list[RunInfo] = []
-    while some := await kept.runs.list(limit=min(limit - len(found), _PAGE), after=found[-1] if found else None):
+    while some := await kept.runs.list(
+        status=status, limit=min(limit - len(found), _PAGE), after=found[-1] if found else None
+    ):
         found += some
         if len(found) >= limit:
             break
@@ -148,12 +150,13 @@ async def _follow(kept: RunService, info: RunInfo) -> int:
     return code_of(result)
 
 
-async def show_all(*, limit: int, as_json: bool, **where: Any) -> int:
+async def show_all(*, limit: int, status: str | None, as_json: bool, **where: Any) -> int:
     """Print a line for each run, and return the exit code."""
     async with _opened(**where) as kept:
-        infos = await _listed(kept, limit)
+        infos = await _listed(kept, limit, status)
     if not infos:
-        complain("there are no runs; those that have ended are kept for the seconds of Store(keep=)")
+        which = "" if status is None else f" that are {status}"
+        complain(f"there are no runs{which}; those that have ended are kept for the seconds of Store(keep=)")
     for info in infos:
         line = escaped_json(json.dumps(info.to_dict(), ensure_ascii=False), sys.stdout) if as_json else _line(info)
         click.echo(line)

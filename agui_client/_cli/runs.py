@@ -31,13 +31,16 @@ def _names_run(command: CommandT) -> CommandT:
 @runs.command("list")
 @runs_arguments
 @click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="The most to list.")
+@click.option("--waiting", is_flag=True, help="Only those that wait for a person.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
-def list_runs(limit: int, as_json: bool, **given: Any) -> int:
+def list_runs(limit: int, waiting: bool, as_json: bool, **given: Any) -> int:
     """List the runs that are kept at URL, those that began last first."""
     # Loaded here, as below: the other commands know no kept runs.
     from agui_client._cli import run_sources
 
-    return asyncio.run(run_sources.show_all(limit=limit, as_json=as_json, **given))
+    return asyncio.run(
+        run_sources.show_all(limit=limit, status="waiting" if waiting else None, as_json=as_json, **given)
+    )
 
 
 @runs.command()

@@ -93,6 +93,7 @@ class _Named(BaseModel):
     thread_id: str | None = None
     run_id: str | None = None
     resume: list[ResumeEntry] = []
+    status: RunStatus | None = None
     limit: int = Field(default=50, ge=1, le=1000)
     after: _Last | None = None
 
@@ -315,7 +316,7 @@ class RunAddresses:
         after = None
         if last is not None:
             after = RunInfo(last.run_id, last.thread_id, owner, RunStatus.RUNNING, last.begun_at, None, 0)
-        infos = await self._runs.list(owner=owner, limit=asked.limit, after=after)
+        infos = await self._runs.list(owner=owner, status=asked.status, limit=asked.limit, after=after)
         return [each.to_dict() for each in infos]
 
     async def _named(self, request: ServedRequest, body: bytes) -> tuple[ServerRun, list[ResumeEntry]]:

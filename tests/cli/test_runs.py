@@ -72,6 +72,8 @@ def test_runs_are_listed_followed_answered_and_stopped(start: Start, agui: Agui,
         return [(each["runId"], each["threadId"], each["status"]) for each in infos]
 
     assert listed() == [("r2", "slow", "running"), ("r1", "bills", "waiting")]
+    assert agui("runs", "list", url, "--waiting").stdout.startswith("r1  bills  waiting")
+    assert len(agui("runs", "list", url, "--waiting").stdout.splitlines()) == 1
     assert re.fullmatch(r'r2 .*\nr1 .* Allow the call of pay with {"amount": 3}\?\n', agui("runs", "list", url).stdout)
     followed, answered = agui("runs", "follow", url, "r1"), agui("runs", "answer", url, "r1", "approve")
     assert [(each.stdout, each.returncode) for each in (followed, answered)] == [("I pay.\n", 4), ("Done.\n", 0)]

@@ -20,6 +20,7 @@ from urllib.parse import quote, unquote, urlencode
 from ag_ui.core import Event, Interrupt
 
 from agui_client._core.ground.field_docs import Record
+from agui_client._core.protocol.problems import shortened
 from agui_client.errors import AGUIError, UsageError
 
 WhenLeft: TypeAlias = Literal["continue", "stop"]
@@ -71,7 +72,7 @@ class RunKey(NamedTuple):
 
 
 class RunFilter(NamedTuple):
-    """The runs of an owner, of a thread, or of an id; None stands for any."""
+    """The runs of an owner, of a thread, of an id, or with a status; None stands for any."""
 
     owner: str | None = None
     """The owner."""
@@ -79,6 +80,8 @@ class RunFilter(NamedTuple):
     """The thread."""
     run_id: str | None = None
     """The id of the runs."""
+    status: RunStatus | None = None
+    """The status of the runs."""
 
 
 class FollowedEvent(NamedTuple):
@@ -256,6 +259,21 @@ def read_cursor(cursor: str) -> tuple[str, Place]:
 def _written(place: Place) -> str:
     attempt = f".{place.attempt}" if place.attempt > 1 else ""
     return f"{place.position}{attempt}{f'~{place.ends}' if place.ends else ''}"
+
+
+def status_of(value: object) -> RunStatus | None:
+    """Return the status of the runs to list; None for all.
+
+    Raises:
+        UsageError: There is no such status.
+    """
+    if value is None:
+        return None
+    try:
+        return RunStatus(value)  # type: ignore[arg-type]
+    except ValueError:
+        known = ", ".join(each.value for each in RunStatus)
+        raise UsageError(f"status= is one of {known}, or None for all runs, not {shortened(value)}") from None
 
 
 def check_on_crash(on_crash: object, *, is_durable: bool) -> None:

@@ -18,7 +18,7 @@ from ag_ui.core import RunAgentInput
 from anyio.from_thread import start_blocking_portal
 
 from agui_client._core.agent.reconnect import LastEventId
-from agui_client._core.agent.run_records import FollowedEvent, Place, RunInfo, cursor_of
+from agui_client._core.agent.run_records import FollowedEvent, Place, RunInfo, cursor_of, status_of
 from agui_client._core.ground.concurrency import iterated
 from agui_client._core.ground.waiting import result_of
 from agui_client._core.protocol.events import VALIDATOR
@@ -67,10 +67,11 @@ class RunsClient:
     def __init__(self, transport: Transport, timeouts: Timeouts) -> None:
         self._transport, self._timeouts = transport, timeouts
 
-    async def list(self, *, limit: int = 50, after: RunInfo | None = None) -> list[RunInfo]:
+    async def list(self, *, status: str | None = None, limit: int = 50, after: RunInfo | None = None) -> list[RunInfo]:
         """List the caller's runs, those that began last first.
 
         Args:
+            status: The status of the runs, a `RunStatus` or its text, such as "waiting"; None for any.
             limit: The most to return, up to 1000.
             after: The last run of the page before; None for the first page.
 
@@ -78,7 +79,7 @@ class RunsClient:
             UsageError: The server keeps no runs, or refuses the arguments.
             TransportError: No answer arrived.
         """
-        page = {"limit": limit, "after": None if after is None else after.to_dict()}
+        page = {"status": status_of(status), "limit": limit, "after": None if after is None else after.to_dict()}
         return await self._ask("runs", page, lambda infos: [*map(RunInfo.of_dict, infos)])
 
     async def info(self, run_id: str, *, thread_id: str | None = None) -> RunInfo:
@@ -188,9 +189,9 @@ class RunsClient:
         finally:
             await source.aclose()
 
-    def list_sync(self, *, limit: int = 50, after: RunInfo | None = None) -> Infos:
+    def list_sync(self, *, status: str | None = None, limit: int = 50, after: RunInfo | None = None) -> Infos:
         """`list` for code without `await`."""
-        return _waited(partial(self.list, limit=limit, after=after))
+        return _waited(partial(self.list, status=status, limit=limit, after=after))
 
     def info_sync(self, run_id: str, *, thread_id: str | None = None) -> RunInfo:
         """`info` for code without `await`."""

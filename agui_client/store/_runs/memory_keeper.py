@@ -80,7 +80,7 @@ class MemoryBackend:
 
     async def infos(self, wanted: RunFilter, limit: int, after: RunInfo | None = None) -> Sequence[RunInfo]:
         """Return a page of descriptions, those that began last first."""
-        logs = [each.log for each in self._registry if _fits(each.log.key, wanted)]
+        logs = [each.log for each in self._registry if _fits(each.log, wanted)]
         if after is not None:
             logs = [each for each in logs if (each.begun_at, each.key) < (after.begun_at, after.key)]
         logs.sort(key=lambda each: (each.begun_at, each.key), reverse=True)
@@ -135,5 +135,5 @@ class MemoryBackend:
             await self._ended(going_on)
 
 
-def _fits(key: RunKey, wanted: RunFilter) -> bool:
-    return all(each in (None, value) for each, value in zip(wanted, key, strict=True))
+def _fits(log: RunLog, wanted: RunFilter) -> bool:
+    return all(each in (None, value) for each, value in zip(wanted, (*log.key, log.status), strict=True))

@@ -23,6 +23,7 @@ from agui_client._core.agent.run_records import (
     check_on_crash,
     cursor_of,
     read_cursor,
+    status_of,
 )
 from agui_client._core.protocol.prompts import prompt_messages
 from agui_client._core.protocol.schema import is_a
@@ -252,22 +253,28 @@ class Runs:
         """
         return await self._kept.info(run_id, thread_id, owner)
 
-    async def list(self, *, owner: str | None = None, limit: int = 50, after: RunInfo | None = None) -> list[RunInfo]:
+    async def list(
+        self, *, owner: str | None = None, status: str | None = None, limit: int = 50, after: RunInfo | None = None
+    ) -> list[RunInfo]:
         """List the runs that are kept, those that began last first.
+
+        `list(owner="ann", status="waiting")` is the inbox of a person: the runs that wait for an answer.
 
         Args:
             owner: The owner; None for the runs of all.
+            status: The status of the runs, a `RunStatus` or its text; None for any.
             limit: The most to return.
             after: The last run of the page before; None for the first page.
 
         Raises:
-            UsageError: The owner is no text, or the limit no number of runs.
+            UsageError: The owner is no text, the limit no number of runs, or there is no such status.
         """
         if owner is not None and not is_a(owner, str):
             raise UsageError(f"owner= is a text, or None for the runs of all, not {owner!r}")
         if isinstance(limit, bool) or not is_a(limit, int) or limit < 0:
             raise UsageError(f"limit= is a number of runs from 0 up, not {limit!r}")
-        return [*await self._kept.keeper.infos(RunFilter(owner), limit, after)]
+        wanted = RunFilter(owner, status=status_of(status))
+        return [*await self._kept.keeper.infos(wanted, limit, after)]
 
     async def delete(self, *, owner: str | None = None, everybody: bool = False) -> int:
         """Remove all runs of an owner with their events and inputs: those that are going on are stopped before.

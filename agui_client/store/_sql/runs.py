@@ -418,7 +418,10 @@ class RunDatabase:
             limit: The most to return.
             after: The id of the row of the last run of the page before, and the time when it began.
         """
-        conditions = [each for name, value in wanted._asdict().items() for each in _are_of(RUN.c[name], value)]
+        given = {**wanted._asdict(), "status": wanted.status and wanted.status.value}
+        conditions = [each for name, value in given.items() for each in _are_of(RUN.c[name], value)]
+        if wanted.status is RunStatus.WAITING:
+            conditions.append(IS_WAITING)  # by which the database knows the index of them
         is_queued = sa.and_(_IS_RUNNING, RUN.c.process_id.not_in(self.lease.living)).label("is_queued")
         described = sa.select(*_DESCRIBED, is_queued).where(*conditions)
         if after is not None:

@@ -162,8 +162,9 @@ SEGMENT = sa.Table(
     sa.Column("parent", sa.Text),  # the link of the segment before it
     sa.Column("body", sa.Text, nullable=False),
 )
+_BY_TIME = (RUN.c.owner, RUN.c.begun_at, RUN.c.row_id)
+sa.Index("agui_runs_by_time", *_BY_TIME)
 sa.Index("agui_runs_by_thread", RUN.c.owner, RUN.c.thread_id, RUN.c.begun_at)
-sa.Index("agui_runs_by_time", RUN.c.owner, RUN.c.begun_at, RUN.c.row_id)
 sa.Index(
     "agui_runs_running",
     RUN.c.owner,
@@ -176,6 +177,8 @@ sa.Index(
 IS_WAITING = RUN.c.status == sa.literal_column(f"'{RunStatus.WAITING}'")
 """The condition of a run that waits for a person."""
 sa.Index("agui_runs_waiting", RUN.c.ended_at, sqlite_where=IS_WAITING, postgresql_where=IS_WAITING)
+# Few runs of an owner wait for a person, and a list of them is read each time that somebody looks.
+sa.Index("agui_runs_waiting_by_time", *_BY_TIME, sqlite_where=IS_WAITING, postgresql_where=IS_WAITING)
 UNNOTIFIED = sa.and_(IS_WAITING, RUN.c.is_notified.is_(False))
 """The condition of a run that waits for a person, while no function of `on_waiting` has returned."""
 IS_OVER = RUN.c.status.not_in([sa.literal_column(f"'{each}'") for each in (RunStatus.RUNNING, RunStatus.WAITING)])

@@ -260,6 +260,57 @@ async def test_runs_are_listed_in_pages_here_and_over_http(runs_url: str | None)
                 await store.runs.list(limit=limit)
 
 
+async def test_the_inbox_of_a_person_has_the_runs_that_wait_here_and_over_http(runs_url: str | None) -> None:
+    store = made(runs_url)
+    app = agent_app(
+        ScriptedAgent(turn()), store=store, threads="transcripts", authorize=lambda _method, _path, _headers: "ann"
+    )
+    agent = HttpAgent("http://app/", app=app)
+    async with store:
+        for number in range(9):
+            owner = "bob" if number == 4 else "ann"
+            await run_to_its_end(store, "speaking" if number % 2 else "asking", f"r{number}", owner)
+        seen, last = list[str](), None
+        while page := await store.runs.list(owner="ann", status="waiting", limit=2, after=last):
+            seen += [each.run_id for each in page]
+            last = page[-1]
+        there = await agent.runs.list(status=RunStatus.WAITING)
+        assert seen == [each.run_id for each in there] == ["r8", "r6", "r2", "r0"]
+        assert [each.interrupts[0].id for each in there] == ["i"] * 4
+        assert [each.run_id for each in await store.runs.list(status="waiting", limit=3)] == ["r8", "r6", "r4"]
+        assert [each.run_id for each in await agent.runs.list(status="finished", limit=2)] == ["r7", "r5"]
+        following = await store.runs.answer("r6", {"i": Resolve(True)})
+        async for _ in store.runs.follow(following.run_id):
+            pass
+        assert [each.run_id for each in await agent.runs.list(status="waiting", limit=2)] == ["r8", "r2"]
+        for runs in (store.runs, agent.runs):
+            with pytest.raises(UsageError, match="status= is one of running, waiting, finished"):
+                await runs.list(status="wait")
+
+
+async def test_a_list_of_runs_that_wait_reads_no_others(database_url: str) -> None:
+    plans = list[str]()
+
+    def explain(_connection: sa.Connection, cursor: Any, statement: str, parameters: Any, *_: object) -> None:
+        if "interrupts" not in statement or not statement.startswith("SELECT"):
+            return
+        if database_url.startswith("sqlite"):
+            cursor.execute(f"explain query plan {statement}", parameters)
+        else:
+            cursor.execute("set local enable_seqscan = off")  # which a table of three rows has rather
+            cursor.execute(f"explain {statement}", parameters)
+        plans.append(str(cursor.fetchall()))
+
+    async with made(database_url) as store:
+        await run_to_its_end(store, "asking", "r", "ann")
+        event.listen(sa.Engine, "before_cursor_execute", explain)
+        try:
+            assert len(await store.runs.list(owner="ann", status="waiting")) == 1
+        finally:
+            event.remove(sa.Engine, "before_cursor_execute", explain)
+    assert any("agui_runs_waiting_by_time" in each for each in plans), plans
+
+
 async def test_runs_and_threads_are_ready_as_long_as_their_place_answers(runs_url: str | None, tmp_path: Path) -> None:
     store = made(runs_url)
     assert await store.ready()

@@ -59,6 +59,7 @@ def test_code_without_await_does_the_same() -> None:
     with _paying() as agent:
         agent.run_agent_sync("Pay", run_id="r1")
         [info] = agent.runs.list_sync()
+        assert (agent.runs.list_sync(status="waiting"), agent.runs.list_sync(status="failed")) == ([info], [])
         answered = agent.runs.answer_sync("r1", {info.interrupts[0].id: Approve()})
         followed = list(agent.runs.follow_sync(answered.run_id))
         assert followed[-1].event.type.value == "RUN_FINISHED"

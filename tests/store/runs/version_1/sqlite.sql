@@ -60,6 +60,7 @@ CREATE INDEX agui_runs_over ON agui_runs (ended_at) WHERE (status NOT IN ('runni
 CREATE UNIQUE INDEX agui_runs_running ON agui_runs (owner, thread_id) WHERE status = 'running';
 CREATE INDEX agui_runs_unnotified ON agui_runs (row_id) WHERE status = 'waiting' AND is_notified IS 0;
 CREATE INDEX agui_runs_waiting ON agui_runs (ended_at) WHERE status = 'waiting';
+CREATE INDEX agui_runs_waiting_by_time ON agui_runs (owner, begun_at, row_id) WHERE status = 'waiting';
 CREATE TABLE agui_segments (
 	owner TEXT NOT NULL,
 	thread_id TEXT NOT NULL,
