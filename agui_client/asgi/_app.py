@@ -126,8 +126,9 @@ class AgentApp:
         store: The `agui_client.store.Store` of the callers' threads, and of the runs, which belong to it instead of
             their callers, who may leave and come back; without it, a run ends when its caller leaves. It needs
             `authorize=` or `owner_of=`. It adds addresses below the app's, which take POST requests: `/connect` follows
-            the run of a thread, `/stop` stops a run, `/answer` answers one that waits, and `/runs` lists the caller's
-            (docs/runs.md). The app opens and closes the store in its `lifespan()`.
+            the run of a thread, `/stop` stops a run, `/answer` answers one that waits, `/runs` lists the caller's, and
+            `/messages` has the messages of a thread in pages (docs/serving-reference.md). The app opens and closes the
+            store in its `lifespan()`.
         threads: With a store, "kept" has the agent go on with the conversation in it, whatever the caller sends of it;
             "transcripts" has the agent take the conversation from the caller, as it does without a store.
         when_left: With a store, says what becomes of a run when its last caller has left: "continue", or "stop".
@@ -209,6 +210,7 @@ class AgentApp:
             # Loaded here: many servers keep nothing.
             from agui_client._core.agent.run_records import StoredRequest, check_on_crash
             from agui_client.asgi._run_addresses import RunAddresses
+            from agui_client.asgi._thread_addresses import ThreadAddresses
             from agui_client.store import Store as KindOfStore
             from agui_client.store._runs.runs import kept_by
 
@@ -221,7 +223,10 @@ class AgentApp:
             check_on_crash(on_crash, is_durable=self._are_runs_stored)
             how = StoredRequest(name, {}, {}, when_left, expose_errors, on_crash)
             self._addresses = RunAddresses(store.runs, self, how, max_body_bytes=max_body_bytes)
-            self._commands = self._addresses.commands
+            addresses = ThreadAddresses(
+                store.threads, max_body_bytes=max_body_bytes, is_stopping=lambda: self._stopping.has_begun
+            )
+            self._commands = {**self._addresses.commands, **addresses.commands}
             self._own_headers = {**self._own_headers, RUNS_HEADER: when_left}
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from agui_client.store._store import Store
     from agui_client.store._threads.branches import Branch
     from agui_client.store._threads.memory import MemoryStore
+    from agui_client.store._threads.message_pages import MessagePage
     from agui_client.store._threads.opened import OpenThread, UnfinishedRun
-    from agui_client.store._threads.thread_store import LeasedThread, ThreadInfo, ThreadStore
+    from agui_client.store._threads.thread_store import LatestEntries, LeasedThread, ThreadInfo, ThreadStore
     from agui_client.store._threads.threads import SavedThread, Threads
     from agui_client.store._threads.worker import StoreCall
 
@@ -27,8 +28,10 @@ _HOMES = {
     "Branch": "store._threads.branches",
     "UnfinishedRun": "store._threads.opened",
     "FollowedEvent": "_core.agent.run_records",
+    "LatestEntries": "store._threads.thread_store",
     "LeasedThread": "store._threads.thread_store",
     "MemoryStore": "store._threads.memory",
+    "MessagePage": "store._threads.message_pages",
     "OpenThread": "store._threads.opened",
     "RunInfo": "_core.agent.run_records",
     "RunStatus": "_core.agent.run_records",
@@ -47,8 +50,10 @@ _HOMES = {
 __all__ = [
     "Branch",
     "FollowedEvent",
+    "LatestEntries",
     "LeasedThread",
     "MemoryStore",
+    "MessagePage",
     "OpenThread",
     "RunInfo",
     "RunStatus",

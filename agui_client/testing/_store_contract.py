@@ -64,6 +64,29 @@ class ThreadStoreContract:
 
         self._run(_check)
 
+    def test_the_latest_entries_are_those_before_a_place_and_of_forks_also_the_shared_ones(self) -> None:
+        """A reader of the end gets what it asks for, and the number of entries before that."""
+
+        async def _check(store: ThreadStore, ann: str, bob: str) -> None:
+            await _saved(store, ann, "t", *(f"{count}" for count in range(6)))
+            await _forked(store, ann, "fork", "f", ("t", 4))
+            await _saved(store, ann, "fork", "g")
+            places = [("t", 2, None), ("t", 2, 3), ("t", 9, 1), ("t", 0, None), ("fork", 3, None), ("fork", 9, 3)]
+            found = [await store.read_latest(ann, *each) for each in places]
+            assert [each and (list(each.entries), each.before) for each in found] == [
+                (["4", "5"], 4),
+                (["1", "2"], 1),
+                (["0"], 0),
+                ([], 6),
+                (["3", "f", "g"], 3),
+                (["0", "1", "2"], 0),
+            ]
+            assert found[0] is not None
+            assert found[0].info == next(each for each in await store.list(ann, 9) if each.thread_id == "t")
+            assert [await store.read_latest(*each, 2) for each in ((bob, "t"), (ann, "unknown"))] == [None, None]
+
+        self._run(_check)
+
     def test_lists_are_paged_from_the_newest(self) -> None:
         """No thread is missing or twice, also where several were saved at the same time."""
 

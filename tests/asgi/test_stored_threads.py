@@ -45,6 +45,7 @@ from support.killed_threads import left_by_a_killed_program
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+    from pathlib import Path
 
     from ag_ui.core import Event, Message, RunAgentInput
 
@@ -627,3 +628,70 @@ async def test_the_question_of_an_agent_is_signed_too() -> None:
 def test_a_secret_that_is_none_is_still_refused() -> None:
     with pytest.raises(UsageError, match="at least 16 bytes"):
         agent_app(ScriptedAgent(turn()), secret="short")
+
+
+# --- in pages
+
+
+async def _page(client: httpx.AsyncClient, caller: str, **asked: Any) -> httpx.Response:
+    return await client.post("messages", json=asked, headers={"authorization": caller})
+
+
+async def test_the_messages_of_a_thread_come_in_pages_as_a_page_that_connects_gets_them() -> None:
+    store = Store()
+    answers = [turn(text(f"Answer {number}")) for number in range(4)]
+    app = agent_app(
+        ScriptedAgent(*answers), store=store, authorize=lambda _method, _path, headers: headers["authorization"]
+    )
+    url = "http://app/"
+    async with httpx.AsyncClient(transport=ASGITransport(app), base_url=url) as client:
+        ann = HttpAgent(url, app=app, thread_id="t", headers={"authorization": "ann"}, connect_url=f"{url}connect")
+        for number in range(4):
+            await ann.run_agent(f"Question {number}")
+        connected = ann.clone(thread_id="t")
+        connected.set_messages([])
+        await connected.connect_agent()
+        last = (await _page(client, "ann", threadId="t", limit=3)).json()
+        assert [each["content"] for each in last["messages"]] == ["Answer 2", "Question 3", "Answer 3"]
+        pages = [last]
+        while pages[-1]["before"]:
+            pages.append((await _page(client, "ann", threadId="t", limit=3, before=pages[-1]["before"])).json())
+        told = [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in connected.messages]
+        assert [each for page in reversed(pages) for each in page["messages"]] == told
+
+
+async def test_pages_of_a_thread_are_for_its_owner_and_what_is_no_page_is_refused() -> None:
+    store = Store()
+    app = agent_app(
+        ScriptedAgent(turn(text("Secret."))),
+        store=store,
+        authorize=lambda _method, _path, headers: headers.get("authorization"),
+    )
+    async with httpx.AsyncClient(transport=ASGITransport(app), base_url="http://app/") as client:
+        ann = HttpAgent("http://app/", app=app, thread_id="t", headers={"authorization": "ann"})
+        await ann.run_agent("Hi")
+        before = (await _page(client, "ann", threadId="t", limit=1)).json()["before"]
+        statuses = [
+            (await client.post("messages", json={"threadId": "t"})).status_code,
+            (await _page(client, "bob", threadId="t")).status_code,
+            (await _page(client, "bob", threadId="t", before=before)).status_code,
+            (await _page(client, "ann", threadId="u")).status_code,
+            (await _page(client, "ann", threadId="t", before="9-1")).status_code,
+            (await _page(client, "ann", threadId="t", before="9")).status_code,
+            (await _page(client, "ann", threadId="t", limit=1001)).status_code,
+            (await _page(client, "ann")).status_code,
+            (await _page(client, "ann", threadId="x" * 1001)).status_code,
+            (await _page(client, "ann", threadId="t", before=before)).status_code,
+        ]
+        assert statuses == [401, 404, 404, 404, 404, 422, 422, 422, 422, 200]
+        await app.shutdown()
+        assert (await _page(client, "ann", threadId="t")).status_code == 503
+
+
+async def test_pages_of_a_thread_whose_database_is_away_are_asked_for_again_later(tmp_path: Path) -> None:
+    pytest.importorskip("sqlalchemy", reason="needs the extra store: pip install 'agui-client[store]'")
+    store = Store(f"sqlite:///{tmp_path}/missing/threads.db", patience=0)
+    app = agent_app(ScriptedAgent(turn()), store=store, owner_of=lambda _: "ann")
+    async with httpx.AsyncClient(transport=ASGITransport(app), base_url="http://app/") as client:
+        away = await client.post("messages", json={"threadId": "t"})
+        assert (away.status_code, away.headers["retry-after"]) == (503, "5")

@@ -478,7 +478,7 @@ def _has_changed(old: Any, new: Any) -> bool:
 
 def _apply(members: Members, calls: dict[str, ToolCallRecord], entry: Entry) -> None:
     # In place: a copy for each entry would cost the square of the length of the thread.
-    _change_messages(members["messages"], entry)
+    change_messages(members["messages"], entry)
     if "state" in entry:
         members["state"] = entry["state"]
     elif "patch" in entry:
@@ -499,7 +499,13 @@ def _patched(state: Any, patch: list[dict[str, Any]]) -> Any:
     return document.look()
 
 
-def _change_messages(messages: list[Message], entry: Entry) -> None:
+def change_messages(messages: list[Message], entry: Entry) -> None:
+    """Change messages as an entry says, in place.
+
+    Raises:
+        IndexError: There are not so many.
+        ValueError: The entry does not fit them.
+    """
     for at, offset, text in entry.get("text", ()):
         content = messages[at].content
         if not isinstance(content, str) or len(content) != offset:

@@ -12,10 +12,10 @@ To change
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import inf
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from uuid import uuid4
 
 from sqlalchemy import (
@@ -57,11 +57,13 @@ from agui_client.store._sql.tables import (
 )
 from agui_client.store._sql.thread_rows import DESCRIPTION, columns, described, shown
 from agui_client.store._sql.transactions import JoinableWork
-from agui_client.store._threads.thread_store import ThreadInfo
+from agui_client.store._threads.thread_store import LatestEntries, ThreadInfo
 from agui_client.store._write_ids import new_write_id
 
 if TYPE_CHECKING:
     from agui_client.store._sql.lease import ProcessLease
+
+T = TypeVar("T")
 
 _OWNER = bindparam("of", type_=Text)
 _IS_THREAD = and_(THREADS.c.owner == _OWNER, THREADS.c.thread_id == bindparam("id"))
@@ -106,6 +108,12 @@ _PART = (
     .where(_IS_LINE)
     .order_by(ENTRIES.c.number)
 )
+_SLICE = (
+    select(ENTRIES.c.body)
+    .where(ENTRIES.c.owner == _OWNER, ENTRIES.c.line == bindparam("on"))
+    .where(ENTRIES.c.number.between(bindparam("first"), bindparam("last")))
+    .order_by(ENTRIES.c.number)
+)
 _AFTER = bindparam("after", type_=Integer)
 _REST = (
     select(ENTRIES.c.number, ENTRIES.c.write_id, case((ENTRIES.c.number > _AFTER, ENTRIES.c.body)).label("body"))
@@ -140,6 +148,9 @@ _IS_THERE = select(THREADS.c.entry_count).where(
     ENTRIES.c.number == bindparam("number"),
     ENTRIES.c.write_id == bindparam("by_write"),
 )
+
+
+_CIRCLE = "its lines are damaged: their parents lead in a circle"
 
 
 def _writing_to_many(*, waits: bool) -> Executable:
@@ -369,12 +380,38 @@ def forget(db: Connection, owner: str, thread_id: str, number: int) -> None:
 
 def read(db: Connection, owner: str, thread_id: str) -> tuple[ThreadInfo, Sequence[str]] | None:
     """Return the description of a thread and its entries."""
+
+    def all_of(row: Row[Any]) -> tuple[ThreadInfo, Sequence[str]]:
+        """Read them all."""
+        whole = found(db, owner, row)
+        return whole.info, whole.entries
+
+    return _read_of(db, owner, thread_id, all_of)
+
+
+def read_latest(db: Connection, owner: str, thread_id: str, limit: int, end: int | None) -> LatestEntries | None:
+    """Return the description of a thread and its latest entries, without a look at those before them."""
+
+    def latest_of(row: Row[Any]) -> LatestEntries:
+        """Read those that are asked for."""
+        last = row.entry_count if end is None else min(end, row.entry_count)
+        first = max(1, last - limit + 1)
+        return LatestEntries(_checked_info(row), _some_entries(db, owner, row.line, first, last), first - 1)
+
+    return _read_of(db, owner, thread_id, latest_of)
+
+
+def _read_of(db: Connection, owner: str, thread_id: str, read_row: Callable[[Row[Any]], T]) -> T | None:
+    """Return what is read of a thread by its row; None if there is no such thread.
+
+    Raises:
+        ThreadStoreError: The thread is damaged.
+    """
     this = {"of": owner, "id": thread_id}
     if (row := db.execute(_THREAD, this).one_or_none()) is None:
         return None
     try:
-        whole = found(db, owner, row)
-        return whole.info, whole.entries
+        return read_row(row)
     except ThreadStoreError:
         # It was deleted just now, if each statement is by itself.
         again = db.execute(_THREAD, this).one_or_none()
@@ -421,10 +458,19 @@ def found(db: Connection, owner: str, row: Row[Any], end: EntriesEnd | None = No
     """
     rest = None if end is None or end.line != row.line else _behind(db, owner, end, row.entry_count)
     bodies, new_end = rest or _all_entries(db, owner, row)
+    return Found(_checked_info(row), bodies, new_end, rest is not None)
+
+
+def _checked_info(row: Row[Any]) -> ThreadInfo:
+    """Return the description of a thread.
+
+    Raises:
+        ThreadStoreError: It is damaged.
+    """
     info, damaged = described(row)
     if damaged:
         raise ThreadStoreError(f"it is damaged in {', '.join(damaged)}")
-    return Found(info, bodies, new_end, rest is not None)
+    return info
 
 
 def _behind(db: Connection, owner: str, end: EntriesEnd, last: int) -> tuple[Sequence[str], EntriesEnd] | None:
@@ -441,7 +487,7 @@ def _all_entries(db: Connection, owner: str, row: Row[Any]) -> tuple[Sequence[st
     above, last, seen = row.line, row.entry_count, set[str]()
     while above is not None:
         if above in seen:
-            raise ThreadStoreError("its lines are damaged: their parents lead in a circle")
+            raise ThreadStoreError(_CIRCLE)
         seen.add(above)
         if not (part := db.execute(_PART, {"of": owner, "on": above, "last": last}).all()):
             break  # a line that is lost, with entries that are missed below
@@ -453,6 +499,24 @@ def _all_entries(db: Connection, owner: str, row: Row[Any]) -> tuple[Sequence[st
     if len(bodies) != row.entry_count:
         raise ThreadStoreError(f"{row.entry_count - len(bodies)} of its {row.entry_count} entries are missing")
     return bodies, end
+
+
+def _some_entries(db: Connection, owner: str, line: str, first: int, last: int) -> Sequence[str]:
+    """Return entries of a thread by their numbers; the shared ones stand in the lines that its line comes from."""
+    parts, above, end, seen = list[Sequence[str]](), line, last, set[str]()
+    while end >= first and above is not None:
+        if above in seen:
+            raise ThreadStoreError(_CIRCLE)
+        seen.add(above)
+        if (row := db.execute(_LINE, {"of": owner, "on": above}).one_or_none()) is None:
+            break  # a line that is lost, with entries that are missed below
+        if (start := max(first, row.shared_count + 1)) <= end:
+            parts.append(db.execute(_SLICE, {"of": owner, "on": above, "first": start, "last": end}).scalars().all())
+        above, end = row.parent, min(end, row.shared_count)
+    bodies = [body for part in reversed(parts) for body in part]
+    if len(bodies) != max(0, last - first + 1):
+        raise ThreadStoreError(f"{last - first + 1 - len(bodies)} of its entries {first} to {last} are missing")
+    return bodies
 
 
 def append_to_fork(

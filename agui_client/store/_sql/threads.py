@@ -20,7 +20,7 @@ from agui_client.store._sql import thread_statements as statements
 from agui_client.store._sql.errors import translated
 from agui_client.store._sql.thread_statements import EntriesEnd, Taken, Taking, Write
 from agui_client.store._sql.versions import TablesRefusedError
-from agui_client.store._threads.thread_store import LeasedThread, ThreadInfo, ThreadStore
+from agui_client.store._threads.thread_store import LatestEntries, LeasedThread, ThreadInfo, ThreadStore
 from agui_client.store._write_ids import new_write_id
 
 if TYPE_CHECKING:
@@ -74,6 +74,11 @@ class SQLStore(ThreadStore):
     async def read(self, owner: str, thread_id: str) -> tuple[ThreadInfo, Sequence[str]] | None:
         """Return the description of a thread and its entries."""
         return await self._read(partial(statements.read, owner=owner, thread_id=thread_id))
+
+    async def read_latest(self, owner: str, thread_id: str, limit: int, end: int | None = None) -> LatestEntries | None:
+        """Return the description of a thread and its latest entries."""
+        about: dict[str, Any] = {"owner": owner, "thread_id": thread_id, "limit": limit, "end": end}
+        return await self._read(partial(statements.read_latest, **about))
 
     async def append(
         self,

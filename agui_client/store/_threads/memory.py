@@ -8,7 +8,13 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import cast
 
-from agui_client.store._threads.thread_store import LeasedThread, ThreadInfo, ThreadStore
+from agui_client.store._threads.thread_store import (
+    LatestEntries,
+    LeasedThread,
+    ThreadInfo,
+    ThreadStore,
+    latest_of,
+)
 
 
 @dataclass
@@ -55,6 +61,11 @@ class MemoryStore(ThreadStore):
         """Return the description of a thread and its entries."""
         thread = self._threads.get((owner, thread_id))
         return None if thread is None or thread.info is None else (thread.info, list(thread.entries))
+
+    async def read_latest(self, owner: str, thread_id: str, limit: int, end: int | None = None) -> LatestEntries | None:
+        """Return the description of a thread and its latest entries."""
+        thread = self._threads.get((owner, thread_id))
+        return None if thread is None or thread.info is None else latest_of(thread.info, thread.entries, limit, end)
 
     async def lease_and_read(
         self, owner: str, thread_id: str, seconds: float, end: object = None

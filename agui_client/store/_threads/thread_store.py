@@ -54,6 +54,18 @@ class LeasedThread(Record):
     """Whether the entries are only those behind the end that was given."""
 
 
+@dataclass(frozen=True, slots=True)
+class LatestEntries(Record):
+    """The end of a thread, or of its beginning."""
+
+    info: ThreadInfo
+    """The description of the thread."""
+    entries: Sequence[str]
+    """The entries in order."""
+    before: int
+    """The number of entries of the thread before them."""
+
+
 class ThreadStore(ABC):
     """A place where threads are kept: subclass it for a database of your own.
 
@@ -82,6 +94,23 @@ class ThreadStore(ABC):
     @abstractmethod
     async def read(self, owner: str, thread_id: str) -> tuple[ThreadInfo, Sequence[str]] | None:
         """Return the description of a thread and its entries in order; None if there is no such thread."""
+
+    async def read_latest(self, owner: str, thread_id: str, limit: int, end: int | None = None) -> LatestEntries | None:
+        """Return the description of a thread and its latest entries in order; None if there is no such thread.
+
+        Optional, for stores that can leave out the entries before them: this method reads the whole thread.
+
+        Args:
+            owner: The owner.
+            thread_id: The thread.
+            limit: The most entries to return.
+            end: The number of entries that the thread is looked at with, as if those behind them were not there; None
+                for all.
+        """
+        if (found := await self.read(owner, thread_id)) is None:
+            return None
+        info, entries = found
+        return latest_of(info, entries, limit, end)
 
     @abstractmethod
     async def append(
@@ -252,3 +281,10 @@ class ThreadStore(ABC):
                 the parent's, and closes no connection that is open all the same.
         """
         return
+
+
+def latest_of(info: ThreadInfo, entries: Sequence[str], limit: int, end: int | None) -> LatestEntries:
+    """Return the latest of the first entries of a thread, of which all are there."""
+    until = len(entries) if end is None else min(end, len(entries))
+    start = max(0, until - limit)
+    return LatestEntries(info, entries[start:until], start)

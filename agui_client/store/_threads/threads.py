@@ -13,12 +13,13 @@ from agui_client._core.conversation.log import add_up, as_text, empty_members, e
 from agui_client._core.conversation.snapshot import ConversationSnapshot
 from agui_client._core.ground.field_docs import Record
 from agui_client._core.protocol.problems import shortened
-from agui_client._core.protocol.schema import is_a, is_text
+from agui_client._core.protocol.schema import is_text
 from agui_client.errors import ThreadBusyError, ThreadStoreError, UsageError
 from agui_client.store._threads.branches import Branch, branches_of
 from agui_client.store._threads.documents import Format, exported, imported
 from agui_client.store._threads.entries import CutPlace, cut, document_of, reading
 from agui_client.store._threads.leases import take
+from agui_client.store._threads.message_pages import MessagePage, PageEnd, page_of
 from agui_client.store._threads.opened import AgentT, OpenThread, Service
 from agui_client.store._threads.thread_store import ThreadInfo
 from agui_client.store._threads.worker import StoreCall
@@ -89,13 +90,34 @@ class Threads:
         Raises:
             UsageError: The limit is no number of threads.
         """
-        if isinstance(limit, bool) or not is_a(limit, int) or limit < 0:
-            raise UsageError(f"limit= is a number of threads from 0 up, not {limit!r}")
-        return self._call(self._store.list, owner, limit, after)
+        return self._call(self._store.list, owner, _checked_limit("threads", limit), after)
 
     def get(self, thread_id: str, *, owner: str = "") -> StoreCall[SavedThread | None]:
         """Return a thread as it was saved last; None if there is none. It does not wait for the lease."""
         return self._call(self._get, owner, _checked("thread_id", thread_id))
+
+    def messages(
+        self, thread_id: str, *, limit: int = 50, before: str | None = None, owner: str = ""
+    ) -> StoreCall[MessagePage]:
+        """Return the last messages of a thread, or those before them, as they were saved last.
+
+        A page costs the same in a long thread as in a short one; `get` reads the whole thread, and has what is pending.
+        Results of tools are among the messages as soon as a run sends them. It does not wait for the lease.
+
+        Args:
+            thread_id: The thread.
+            limit: The most messages to return.
+            before: The `before` of the page behind the one that is asked for; None for the last messages. It is good as
+                long as the thread is there, and for the messages as they were when that page was read.
+            owner: The owner.
+
+        Raises:
+            UsageError: There is no such thread, the limit is no number of messages, or `before=` is of no page of it.
+        """
+        end = None if before is None else PageEnd.of(before)
+        return self._call(
+            self._messages, owner, _checked("thread_id", thread_id), _checked_limit("messages", limit), end
+        )
 
     def fork(
         self, thread_id: str, *, at: str | Branch | None = None, new_id: str | None = None, owner: str = ""
@@ -226,6 +248,12 @@ class Threads:
             info, entries = found
             return SavedThread(info, document_of(thread_id, add_up(entries)))
 
+    async def _messages(self, owner: str, thread_id: str, limit: int, end: PageEnd | None) -> MessagePage:
+        with reading(thread_id):
+            if (page := await page_of(self._store, owner, thread_id, limit, end)) is None:
+                raise _no_thread(owner, thread_id)
+            return page
+
     async def _branches(self, owner: str, thread_id: str) -> Sequence[Branch]:
         with reading(thread_id):
             if (found := await self._store.read(owner, thread_id)) is None:
@@ -327,6 +355,13 @@ def _checked(name: str, value: object) -> str:
         raise UsageError(f"{name}= takes a text of whole characters without NUL, not {shortened(value)}")
     if len(value.encode()) > _MOST_BYTES:
         raise UsageError(f"{name}= takes at most {_MOST_BYTES} bytes, not {shortened(value)}")
+    return value
+
+
+def _checked_limit(of: str, value: object) -> int:
+    """Return the most things that a page may have."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise UsageError(f"limit= is a number of {of} from 0 up, not {value!r}")
     return value
 
 

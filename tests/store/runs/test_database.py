@@ -228,7 +228,10 @@ async def test_values_that_runs_and_threads_always_have_are_never_null_and_index
     indexes = {each["name"] for table in found for each in sa.inspect(engine).get_indexes(table)}
     engine.dispose()
     assert indexes == {
-        *(f"agui_runs_{each}" for each in ("by_thread", "by_time", "running", "waiting", "over", "unnotified")),
+        *(
+            f"agui_runs_{each}"
+            for each in ("by_thread", "by_time", "running", "waiting", "waiting_by_time", "over", "unnotified")
+        ),
         *("agui_threads_by_time", "agui_lines_by_parent"),
     }
     assert found == {
