@@ -173,8 +173,9 @@ class _Proxy(AgentApp):
         agent = self._remote(request)
         shown = AgentRecord(agent_id="inspected", url=address_of(agent.url))
         call = self._recorder.new_call()
-        key = self._recorder.begin_request(call, input, agent=shown, is_connecting=request.is_connect)
         source = as_source(agent.run(input), None)
+        sent = source.secrets if isinstance(source, HttpSource) else None
+        key = self._recorder.begin_request(call, input, agent=shown, is_connecting=request.is_connect, sent=sent)
         end = partial(self._recorder.end_request, key, is_in_process=False)
         async with aclosing(ObservedSource(source, partial(self._recorder.write_event, key), end)) as answer:
             try:

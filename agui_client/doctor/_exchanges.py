@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 import httpx
 
 from agui_client._core.agent.http_agent import HttpAgent
-from agui_client._core.ground.secrets import secrets_sent
+from agui_client._core.ground.sent_secrets import secrets_sent
 from agui_client._core.protocol.plain_json import object_in
 from agui_client._core.protocol.warnings import WarningLog
 from agui_client._core.run.scope import AgentOptions

@@ -20,7 +20,7 @@ import mcp_types
 from ag_ui.core import Tool
 from mcp import Client, MCPError, StdioServerParameters
 
-from agui_client._core.ground.secrets import secrets_sent
+from agui_client._core.ground.sent_secrets import secrets_sent
 from agui_client._core.protocol.open_items import listed
 from agui_client._core.protocol.schema import is_a, is_array, is_object
 from agui_client._core.tools.context import log_failure

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from ag_ui.core import Message
 from pydantic import TypeAdapter
 
-from agui_client._core.ground.secrets import hidden_json
 from agui_client._core.protocol.message_text import content_text
 from agui_client._core.run.result import InspectedRun
 from agui_client._core.tools.context import ToolExecution
@@ -80,7 +79,7 @@ def of_call(result: RunResult[Any], title: str, prices: Prices) -> RecordingSumm
     if lines := result.kept_lines:
         return summary_of(Recording(Path(title), lines), prices)
     # A recording has secrets redacted line by line; nothing of this was recorded.
-    plain: dict[str, Any] = hidden_json(json.loads(result.to_json()))
+    plain: dict[str, Any] = result.hide_secrets(json.loads(result.to_json()))
     messages, new = _MESSAGES.validate_python(plain["messages"]), {each.id for each in result.new_messages}
     usage = [{name: value for name, value in each.items() if value is not None} for each in plain["usage"]]
     story, speakers = RunStory.of(result), Speakers(result.subagents)

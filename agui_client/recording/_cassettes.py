@@ -21,6 +21,7 @@ from agui_client._core.agent.http_agent import HttpAgent
 from agui_client._core.ground.secrets import address_of
 from agui_client._core.run.middleware import ObservedSource
 from agui_client._core.run.scope import CURRENT_SCOPE, RunScope
+from agui_client._core.transport.http_source import HttpSource
 from agui_client.errors import UsageError
 from agui_client.recording._format import AgentRecord
 from agui_client.recording._player import Player
@@ -118,9 +119,11 @@ class CassetteFixture:
             call = recorder.new_call()
             if first:
                 self._calls[first] = call
-        request = recorder.begin_request(call, input, agent=info, is_connecting=is_replay)
+        source = post(agent, input, is_replay=is_replay)
+        sent = source.secrets if isinstance(source, HttpSource) else None
+        request = recorder.begin_request(call, input, agent=info, is_connecting=is_replay, sent=sent)
         end = partial(recorder.end_request, request, is_in_process=False)
-        return ObservedSource(post(agent, input, is_replay=is_replay), partial(recorder.write_event, request), end)
+        return ObservedSource(source, partial(recorder.write_event, request), end)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from functools import cache
@@ -31,12 +31,16 @@ from agui_client._core.ground.secrets import (
     has_ascii_escape,
     has_hint,
     has_mention,
+    has_quote,
     hidden_line,
     hidden_text,
+    joined,
     levels,
     may_hold_secrets,
+    quotes_in,
     undecided_from,
 )
+from agui_client._core.ground.sent_secrets import begin_of_quote
 from agui_client._core.protocol.events import UnrecognizedEvent
 
 if TYPE_CHECKING:
@@ -92,22 +96,32 @@ class PendingEvent:
         """Whether the text of the event must come to its end before the line is written."""
         return self.text is not None and self.text.is_waiting
 
+    sent: Collection[str] = ()
+    """The credentials that the line may quote outside of the piece, see `SentSecrets`."""
+
     def redacted(self, redact: Redact | None) -> bytes:
         """Return the line without secrets.
 
         Args:
             redact: See `hidden_line`.
         """
-        if redact is None and not self.given and not may_hold_secrets(self.line):
+        is_quoting = bool(self.sent) and has_quote(self.line, self.sent)
+        if redact is None and not self.given and not is_quoting and not may_hold_secrets(self.line):
             return self.line.encode()
         given = {**({} if self.text is None else {_DELTA: self.delta}), **(self.given or {})}
-        return hidden_line(self.line, redact, given).encode()
+        return hidden_line(self.line, redact, given, self.sent).encode()
 
 
 @dataclass(slots=True, eq=False)
 class _Text:
     """A text that comes in pieces."""
 
+    item_id: str | None = None
+    """The id of the message or call that it is of."""
+    has_quoting_id: bool = False
+    """Whether the id quotes a credential."""
+    sent: Collection[str] = ()
+    """The credentials that are known, see `SentSecrets`."""
     state: _State = _State.OPEN
     is_json: bool | None = None
     """Whether the text begins as JSON, and so can be read as a whole; None before its first character."""
@@ -155,19 +169,28 @@ class _Text:
 
     def _look(self, delta: str) -> None:
         text = self.tail + delta
+        # In a text that is open, none began before the piece.
+        quote = begin_of_quote(delta if self.state is _State.OPEN else text, self.sent) if self.sent else None
+        if quote is not None and self.state is _State.OPEN:
+            quote += len(self.tail)
         lowered = text.lower()
-        if not has_hint(lowered, _HINTS):
+        if quote is None and not has_hint(lowered, _HINTS):
             self.state, self.tail = _State.OPEN, text[-_TAIL:]
             return
         forms = list(levels(text))
-        if (may_hold_secrets(text) and any(map(has_mention, forms))) or any(map(_VALUE.search, forms)):
+        if (
+            (may_hold_secrets(text) and any(map(has_mention, forms)))
+            or any(map(_VALUE.search, forms))
+            or any(each in form for form in forms for each in self.sent)
+        ):
             self.state = _State.SECRET
             return
         most = _TAIL_OF_ESCAPES if has_ascii_escape(lowered) else _TAIL_OF_NAMES
-        begins = [undecided_from(each) for each in forms]
+        begins = [quote, *map(undecided_from, forms)]
         if any(each is not None for each in begins):
             # All of it where the secret may begin in a text that is written in escapes.
-            most = len(text) if begins[0] is None else max(most, len(text) - begins[0])
+            begin = min((each for each in begins[:2] if each is not None), default=0)
+            most = max(most, len(text) - begin)
             self.state = _State.UNDECIDED if most < _LONGEST_UNDECIDED else _State.SECRET
         else:
             self.state = _State.OPEN
@@ -179,6 +202,8 @@ class _Text:
         edits = edits_of(text) if self.is_json else edits_in_place(text)
         if edits is None or (edits and edits[0].start < len(before)):
             edits = _behind(len(before), text, edits or [])
+        if quotes := quotes_in(text, self.sent):
+            edits = joined([*edits, *quotes])
         at = len(before)
         behind = deque(edits)
         for entry in self.waiting:
@@ -199,16 +224,28 @@ class AnswerWriter:
         self._texts: dict[tuple[str, str | None], _Text] = {}
         self._latest: dict[tuple[str, str | None], str | None] = {}
 
-    def add(self, line: str, event: WireEvent) -> Iterable[PendingEvent]:
-        """Take the line of an event; yield those that can be written."""
+    def add(
+        self, line: str, event: WireEvent, sent: Collection[str] = (), *, is_bare: bool = False
+    ) -> Iterable[PendingEvent]:
+        """Take the line of an event; yield those that can be written.
+
+        Args:
+            line: The JSON of the line.
+            event: The event.
+            sent: The credentials that are known by now, see `SentSecrets`.
+            is_bare: Whether the event says nothing but an id and a piece of a text.
+        """
         members = event.data if isinstance(event, UnrecognizedEvent) else event.__dict__
         delta = members.get("delta")
         if isinstance(delta, str):
             text = self._text(event)
-            entry = PendingEvent(line, text, delta)
+            if text.sent is not sent:
+                text.sent, text.has_quoting_id = sent, has_quote(str(text.item_id), sent)
+            # Nearly every event is bare, and its line need not be searched, too.
+            entry = PendingEvent(line, text, delta, sent=() if is_bare and not text.has_quoting_id else sent)
             text.add(entry)
         else:
-            entry = PendingEvent(line)
+            entry = PendingEvent(line, sent=sent)
             if self._texts and event.type.endswith("_END"):
                 self._end(self._text(event))
         if not self._entries and not entry.is_waiting:
@@ -237,7 +274,7 @@ class AnswerWriter:
         else:
             self._latest[family, owner] = item_id
         if (text := self._texts.get((family, item_id))) is None:
-            text = self._texts[family, item_id] = _Text()
+            text = self._texts[family, item_id] = _Text(item_id)
         return text
 
     def _end(self, text: _Text) -> None:

@@ -20,11 +20,11 @@ from uuid import uuid4
 from weakref import WeakKeyDictionary
 
 from ag_ui.core import PROTOCOL_VERSION
-from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
 from agui_client._core.ground.files import private
 from agui_client._core.ground.secrets import Redact
+from agui_client._core.ground.sent_secrets import SentSecrets
 from agui_client._core.protocol.delta_json import delta_json
 from agui_client._core.protocol.events import UnrecognizedEvent
 from agui_client._core.protocol.plain_json import members_as_json, write
@@ -64,6 +64,9 @@ if TYPE_CHECKING:
     from agui_client.recording._format import Line
 
 _BEGINNING = b'{"kind":"header"'
+_MOST_CREDENTIALS = 256
+"""The latest credentials, of any request, that are looked for in lines about what an answer led to."""
+_NOTHING_SENT = SentSecrets()
 _SHOWN_HEADERS = ("content-type", "content-encoding", "date", "retry-after", "server", "via", "x-request-id")
 
 
@@ -91,6 +94,8 @@ class Recorder(RunKeeper):
         self._requests: WeakKeyDictionary[RunScope, dict[int, str]] = WeakKeyDictionary()
         self._answers: dict[str, AnswerWriter] = {}
         self._reports: dict[tuple[str, str], int] = {}
+        self._secrets: dict[str, SentSecrets] = {}
+        self._credentials: tuple[str, ...] = ()
         self._references = InputReferences()
         self._lock = threading.RLock()
         self._numbers = count(1)
@@ -109,6 +114,7 @@ class Recorder(RunKeeper):
             is_connecting=run.is_replay,
             parent=parent,
             answered=run.answered,
+            sent=run.warnings.secrets,
         )
         self._requests.setdefault(run, {})[number] = self._latest[run.first or run] = key
 
@@ -201,6 +207,7 @@ class Recorder(RunKeeper):
         is_connecting: bool = False,
         parent: str | None = None,
         answered: Sequence[AnsweredInterrupt] = (),
+        sent: SentSecrets | None = None,
     ) -> str:
         """Write a request, and return its key; what is written afterwards has to name it.
 
@@ -211,6 +218,7 @@ class Recorder(RunKeeper):
             is_connecting: Whether the thread is to be sent again.
             parent: The key of the call inside which this one is made.
             answered: The interrupts whose answers are in the input.
+            sent: The record that has the credentials of the request once it is sent; None if none are sent.
         """
         key = f"{call}.{next(self._numbers)}"
         line = RequestLine(
@@ -223,7 +231,9 @@ class Recorder(RunKeeper):
             answers={each.interrupt.id: (each.by, each.seconds) for each in answered} or None,
             input=json.loads(request_body(input)),
         )
-        whole = PendingEvent(line.model_dump_json(exclude_none=True, exclude={"same"})).redacted(self._redact)
+        if sent is not None:
+            self._secrets[key] = sent
+        whole = self._redacted(line.model_dump_json(exclude_none=True, exclude={"same"}))
         # No other thread may come to a new file between the reference and its line.
         with self._lock:
             try:
@@ -239,8 +249,13 @@ class Recorder(RunKeeper):
         head = f'{{"kind":"event","request":"{request}","at":{self._now()},"event":'
         if (answer := self._answers.get(request)) is None:
             answer = self._answers[request] = AnswerWriter()
+        # Of an agent in this process the latest, as a team's members may have sent them.
+        sent = (self._secrets.get(request) or _NOTHING_SENT).credentials or self._credentials
+        # Most events are deltas.
+        bare = None if isinstance(event, UnrecognizedEvent) else delta_json(event)
+        line = f"{head}{_event_json(event) if bare is None else bare}}}"
         try:
-            for entry in answer.add(f"{head}{_event_json(event)}}}", event):
+            for entry in answer.add(line, event, sent, is_bare=bare is not None):
                 self._write_bytes(entry.redacted(self._redact))
         except Exception:
             # What waits is behind the line that could not be written.
@@ -255,6 +270,7 @@ class Recorder(RunKeeper):
         reason: Literal["ended", "failed", "left"] = "failed" if error is not None else "ended" if is_whole else "left"
         record = None if error is None else error_record(error, is_ours=is_in_process)
         self._write(EndLine(request=request, at=self._now(), reason=reason, error=record))
+        self._secrets.pop(request, None)
 
     def new_call(self) -> str:
         """Return the key of a call that nobody has."""
@@ -303,8 +319,15 @@ class Recorder(RunKeeper):
     def _now(self) -> float:
         return round(perf_counter() - self._began, 6)
 
-    def _write(self, line: BaseModel) -> None:
-        self._write_bytes(PendingEvent(line.model_dump_json(exclude_none=True)).redacted(self._redact))
+    def _write(self, line: ResponseLine | ToolLine | OutcomeLine | CallLine | EndLine) -> None:
+        if (sent := self._secrets.get(line.request or "")) is not None and sent.credentials:
+            kept = [each for each in self._credentials if each not in sent.credentials]
+            self._credentials = (*kept, *sent.credentials)[-_MOST_CREDENTIALS:]
+        self._write_bytes(self._redacted(line.model_dump_json(exclude_none=True)))
+
+    def _redacted(self, line: str) -> bytes:
+        """Return a line, which may repeat what an earlier answer quoted, without secrets."""
+        return PendingEvent(line, sent=self._credentials).redacted(self._redact)
 
     def _write_bytes(self, line: bytes) -> None:
         with self._lock:
@@ -401,9 +424,6 @@ def _missing_line_end(path: Path) -> bytes:
 def _event_json(event: WireEvent) -> str:
     if isinstance(event, UnrecognizedEvent):
         return _dumped(event.data).decode()
-    # Most events are deltas.
-    if (delta := delta_json(event)) is not None:
-        return delta
     try:
         return write(event).decode()
     except ValueError:

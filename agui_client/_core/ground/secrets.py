@@ -9,7 +9,7 @@ that were made of redacted answers with recorded ones.
 
 To change
 
-- the secrets that were sent, and that errors and reports are shown without: `secrets_sent` here
+- the secrets that were sent, and that errors, reports and recordings are shown without: `sent_secrets.py`
 - the names and forms of secrets, in whatever is written: `_NAME`, `_SHAPES` and their hints here, `FORMS` in
   `tests/core/ground/test_secrets.py`, and the table in docs/recording.md; `recording/_pieces.py` holds back pieces of
   texts
@@ -17,18 +17,16 @@ To change
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import suppress
 from enum import Enum, auto
 from functools import lru_cache
 from string import ascii_letters, digits
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias, cast
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import urlsplit
 
 from agui_client._core.ground.json_pointers import parts_of, pointer
 from agui_client.errors import UsageError
@@ -73,17 +71,9 @@ _HEADER = re.compile("auth(?!enticate$)|session|signature|location|" + "|".join(
 """Names of headers that may carry a secret. A challenge does not: it is for clients without credentials."""
 MARKS_OF_ADDRESSES = re.compile("[?#@]")
 """The characters before or behind which an address may hold a secret: a query, a fragment, a password."""
-_COMMON_HEADER = re.compile(
-    "accept|accept-encoding|cache-control|connection|content-(length|type)|host|user-agent", re.IGNORECASE
-)
-"""Headers of requests that are no secrets."""
 _ENDS_OF_USER = frozenset(""" \t\n\r\f\v/?#"'<>""")
 """The characters before which the user in an address has ended."""
 _KEY = re.compile("(?<![a-z0-9])sk-")
-_SHORTEST = 4
-"""The characters of the shortest text that is taken for a secret that was sent: a shorter one is in many words."""
-_SHORTEST_UNNAMED = 8
-"""The same for headers whose names say nothing of a secret: in "X-Role: agent" is a word of every other sentence."""
 _HEAD = 8
 """The first characters of a secret that was sent, which are one even if the rest was cut off."""
 _HINTS = (*NAME_HINTS, *SHAPE_HINTS, "@", REST)
@@ -294,41 +284,17 @@ def may_show_header(name: str, value: str) -> bool:
     return not (is_secret_header(name) or MARKS_OF_ADDRESSES.search(value))
 
 
-def secrets_sent(url: str, headers: Iterable[tuple[str, str]]) -> set[str]:
-    """Return the parts of a request that the server must not be quoted with: of its address, and of its headers."""
-    parts = urlsplit(url)
-    words: list[str] = []
-    for name, value in headers:
-        if not _COMMON_HEADER.fullmatch(name):
-            least = _SHORTEST if is_secret_header(name) else _SHORTEST_UNNAMED
-            words += (word for word in _words_of_header(value) if len(word) >= least)
-    words += [
-        unquote(parts.username or ""),
-        unquote(parts.password or ""),
-        *(each for _, each in parse_qsl(parts.query)),
-    ]
-    # As they are sent, too: they may be escaped there.
-    words += [parts.username or "", parts.password or "", *(each.partition("=")[2] for each in parts.query.split("&"))]
-    return {word for word in words if len(word) >= _SHORTEST and word.lower() not in SHAPE_HINTS}
+def hidden_json(value: Any, sent: Collection[str] = ()) -> Any:
+    """Return a JSON value without secrets, and without a provider's own values.
 
-
-def _words_of_header(value: str) -> list[str]:
-    words = re.split(r"[\s;,]+", value)
-    words += [word.partition("=")[2].strip('"') for word in words]
-    words += [unquote(word) for word in words if "%" in word]
-    if value[:6].lower() == "basic ":
-        # A server that knows the user quotes what it has read.
-        with suppress(ValueError):
-            words += base64.b64decode(value[6:]).decode().split(":", 1)
-    return words
-
-
-def hidden_json(value: Any) -> Any:
-    """Return a JSON value without secrets, and without a provider's own values."""
+    Args:
+        value: The value.
+        sent: Credentials that are known, see `SentSecrets`.
+    """
     try:
         plain = without_opaque(value)
         text = json.dumps(plain)
-        return json.loads(hidden) if (hidden := hidden_line(text)) != text else plain
+        return json.loads(hidden) if (hidden := hidden_line(text, sent=sent)) != text else plain
     except RecursionError:
         return REDACTED
 
@@ -346,7 +312,7 @@ def hidden_text(text: str, sent: Collection[str] = ()) -> str:
 
     Args:
         text: The text.
-        sent: Secrets that are known, see `secrets_sent`.
+        sent: Secrets that are known, see `SentSecrets`.
     """
     text = without_sent(text, sent)
     return edited(text, edits_of(text))
@@ -361,26 +327,66 @@ def without_sent(text: str, sent: Collection[str]) -> str:
     return text
 
 
-def hidden_line(line: str, redact: Redact | None = None, given: Mapping[str, str] = _NOTHING) -> str:
+def has_quote(text: str, sent: Collection[str]) -> bool:
+    """Return whether a text, or the JSON of one, quotes a credential that was sent."""
+    for credential in sent:  # For every event: any() would take twice as long.
+        if credential in text:
+            return True
+    return "\\u00" in text and has_ascii_escape(text) and any(each in inner for inner in levels(text) for each in sent)
+
+
+def quotes_in(text: str, sent: Collection[str]) -> list[Replacement]:
+    """Return the edits that take the credentials that were sent out of a text, which may be JSON."""
+    edits = [Replacement(each.start(), each.end(), REDACTED) for word in sent for each in _quotes_of(word, text)]
+    return joined(edits)
+
+
+def _quotes_of(word: str, text: str) -> Iterator[re.Match[str]]:
+    # With the backslash of an escape that the word begins inside of: half of one is no JSON.
+    return re.finditer(rf"(?:(?<!\\)(?:\\\\)*\\)?{re.escape(word)}", text) if word in text else iter(())
+
+
+def joined(edits: Iterable[Replacement]) -> list[Replacement]:
+    """Return edits in order, with one instead of those that overlap."""
+    found: list[Replacement] = []
+    for edit in sorted(edits):
+        if found and edit.start < found[-1].end:
+            found[-1] = found[-1]._replace(end=max(found[-1].end, edit.end))
+        else:
+            found.append(edit)
+    return found
+
+
+def hidden_line(
+    line: str, redact: Redact | None = None, given: Mapping[str, str] = _NOTHING, sent: Collection[str] = ()
+) -> str:
     """Return the JSON of a line without secrets.
 
     Args:
         line: The JSON.
         redact: A function for every other text, but for those that the format or the protocol defines.
         given: Texts to write instead of values, by their pointers; secrets were looked for in them before.
+        sent: Credentials that are known, see `SentSecrets`.
 
     Raises:
         UsageError: The function returned no text.
         ValueError: The line is no JSON.
         RecursionError: The line nests too deeply.
     """
-    if redact is None and not given and not mentions_secret(line):
+    if redact is None and not given and not has_quote(line, sent) and not mentions_secret(line):
         return line
-    return edited(line, _Reader(line, redact, given).edits())
+    return edited(line, _Reader(line, redact, given, sent).edits())
 
 
-def edits_of(text: str) -> list[Replacement]:
-    """Return the edits that take the secrets out of a text."""
+def edits_of(text: str, sent: Collection[str] = ()) -> list[Replacement]:
+    """Return the edits that take the secrets out of a text.
+
+    Args:
+        text: The text.
+        sent: Credentials that are known, see `SentSecrets`.
+    """
+    if sent and (quotes := quotes_in(text, sent)):
+        return joined([*edits_of(text), *quotes])
     if not mentions_secret(text):
         return []
     edits: list[Replacement] | None = None
@@ -406,10 +412,17 @@ class _Reader:
         text: The JSON.
         redact: See `hidden_line`.
         given: See `hidden_line`.
+        sent: See `hidden_line`.
     """
 
-    def __init__(self, text: str, redact: Redact | None = None, given: Mapping[str, str] = _NOTHING) -> None:
-        self._text, self._redact, self._given = text, redact, given
+    def __init__(
+        self,
+        text: str,
+        redact: Redact | None = None,
+        given: Mapping[str, str] = _NOTHING,
+        sent: Collection[str] = (),
+    ) -> None:
+        self._text, self._redact, self._given, self._sent = text, redact, given, sent
         self._needs_paths = redact is not None or bool(given)
         self._edits: list[Replacement] = []
         # The values that turned out to be secret after they were read.
@@ -489,7 +502,7 @@ class _Reader:
             if text not in ("", REDACTED):
                 self._edits.append(Replacement(at + 1, end - 1, REDACTED))
             return end, text
-        edits = edits_of(text)
+        edits = edits_of(text, self._sent)
         if not edits and self._redact is None:
             return end, text
         shown = edited(text, edits)
@@ -578,7 +591,10 @@ class _Reader:
         """Read the name of a member; return it with the position of the member's value."""
         if self._text[at : at + 1] != '"':
             raise ValueError(_NO_JSON)
-        name, at = _read_string(self._text, at)
+        begin = at
+        name, at = _read_string(self._text, begin)
+        if self._sent and (quotes := quotes_in(name, self._sent)):
+            self._edits.append(Replacement(begin, at, _quoted(edited(name, quotes))))
         at = self._next(at)
         if self._text[at : at + 1] != ":":
             raise ValueError(_NO_JSON)

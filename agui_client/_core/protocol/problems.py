@@ -90,7 +90,7 @@ def without_quotes(event: WireEvent, sent: Collection[str]) -> WireEvent:
 
     Args:
         event: The event.
-        sent: The secrets, see `secrets_sent`.
+        sent: The secrets, see `SentSecrets`.
     """
     if isinstance(event, RunErrorEvent):
         return event.model_copy(update=_without_quotes(vars(event), sent))

@@ -10,6 +10,7 @@ from agui_client._core.ground.display import Displayed
 from agui_client._core.ground.field_docs import Record
 from agui_client._core.ground.plain_text import printable
 from agui_client._core.ground.secrets import without_sent
+from agui_client._core.ground.sent_secrets import SentSecrets
 from agui_client.errors import InvalidEventError, ProtocolError
 
 _logger = logging.getLogger("agui_client")
@@ -63,7 +64,7 @@ class WarningLog:
     def __init__(self) -> None:
         self.event_index: int | None = None
         """The position of the current event, set by the caller of the stages; None before the first event."""
-        self.secrets: set[str] = set()
+        self.secrets: SentSecrets = SentSecrets()
         """The secrets that were sent to servers of the run, which no sentence about their events may quote."""
         self._records: dict[tuple[str, str | None, str | None], ProtocolWarning] = {}
 

@@ -393,5 +393,6 @@ class EventLog(Subscriber):
     def on_event(self, event: Event, context: HookContext) -> None:
         """Log an event as JSON."""
         if _events.isEnabledFor(logging.DEBUG):
-            shown = hidden_json(event.model_dump(mode="json", by_alias=True, exclude_none=True))
+            sent = context.scope.warnings.secrets.credentials
+            shown = hidden_json(event.model_dump(mode="json", by_alias=True, exclude_none=True), sent)
             _events.debug("run %s: %s", context.run_id, shown)

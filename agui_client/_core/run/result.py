@@ -19,7 +19,7 @@ from agui_client._core.ground.field_docs import Record
 from agui_client._core.ground.files import write_private
 from agui_client._core.ground.plain_text import cut_short, failure_text
 from agui_client._core.ground.run_content import RunContent
-from agui_client._core.ground.secrets import without_opaque
+from agui_client._core.ground.secrets import hidden_json, without_opaque
 from agui_client._core.plugs import PAGES
 from agui_client._core.protocol.message_text import tool_calls_in
 from agui_client._core.protocol.schema import is_object
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from ag_ui.core import CustomEvent, Event, Message, ToolCall
 
     from agui_client._core.conversation.conversation import Conversation
+    from agui_client._core.ground.sent_secrets import SentSecrets
     from agui_client._core.protocol.warnings import ProtocolWarning
     from agui_client._core.run.call import Call
     from agui_client._core.run.round import Run
@@ -122,12 +123,13 @@ class Inspectable(TypedState[StateT]):
     """The base of the results of calls, of which observers may have kept every event."""
 
     # No fields, as above: a copy or a pickle has no events.
-    __slots__ = ("_failure", "_kept", "_thread")
+    __slots__ = ("_failure", "_kept", "_sent", "_thread")
 
     if TYPE_CHECKING:
         _failure: str
         _thread: Conversation
         _kept: Sequence[Callable[[], Sequence[Any]]]
+        _sent: SentSecrets
 
     @property
     def failure(self) -> str:
@@ -146,10 +148,20 @@ class Inspectable(TypedState[StateT]):
         object.__setattr__(self, "_thread", thread)
         return self
 
-    def keep(self, kept: Sequence[Callable[[], Sequence[Any]]]) -> Self:
-        """Take the functions that read what was kept of the call; the first that finds something counts."""
+    def keep(self, kept: Sequence[Callable[[], Sequence[Any]]], sent: SentSecrets) -> Self:
+        """Take the functions that read what was kept of the call, and the secrets that it sent.
+
+        Args:
+            kept: The functions; the first that finds something counts.
+            sent: The secrets, without which the call is shown.
+        """
         object.__setattr__(self, "_kept", kept)
+        object.__setattr__(self, "_sent", sent)
         return self
+
+    def hide_secrets(self, plain: Any) -> Any:
+        """Return a JSON value of the call without secrets, as a recording has it."""
+        return hidden_json(plain, self._sent.credentials if hasattr(self, "_sent") else ())
 
     @property
     def kept_lines(self) -> Sequence[Any]:
@@ -356,7 +368,7 @@ def build_result(call: Call, *, is_over: bool = False) -> RunResult:
         detached=state.is_aborted and call.is_detached,
     )
     kept = [each.kept(call.rounds[0]) for each in call.observers.keepers]
-    return result.read_with(call.read_state).of_thread(conversation).keep(kept)
+    return result.read_with(call.read_state).of_thread(conversation).keep(kept, call.warnings.secrets)
 
 
 def annotate(failure: Exception | None, result: RunResult, *, may_have_started: bool = True) -> None:

@@ -26,7 +26,8 @@ import httpx
 
 from agui_client import errors
 from agui_client._core.ground.concurrency import BLOCKS_LOOP, whole
-from agui_client._core.ground.secrets import MARKS_OF_ADDRESSES, address_of, hidden_text, secrets_sent, without_sent
+from agui_client._core.ground.secrets import MARKS_OF_ADDRESSES, address_of, hidden_text, without_sent
+from agui_client._core.ground.sent_secrets import SentSecrets
 from agui_client._core.protocol.plain_json import object_in
 from agui_client._core.transport.clients import PROXIES
 from agui_client._core.transport.sse import Framer
@@ -54,7 +55,7 @@ class Clock(Waiter):
         framer: The framer of the stream, which counts keep-alive comments.
         address: The address that the run was posted to, for error messages.
         until: The `time.perf_counter()` at which the call that the run belongs to has taken too long.
-        secrets: The set that gets the secrets that are sent; None for one of its own.
+        secrets: The record that gets the secrets that are sent; None for one of its own.
     """
 
     def __init__(
@@ -63,11 +64,11 @@ class Clock(Waiter):
         framer: Framer,
         address: str,
         until: float = math.inf,
-        secrets: set[str] | None = None,
+        secrets: SentSecrets | None = None,
     ) -> None:
         super().__init__()
-        self.secrets: set[str] = set() if secrets is None else secrets
-        """The secrets that were sent, which no error may quote; see `secrets_sent`."""
+        self.secrets: SentSecrets = SentSecrets() if secrets is None else secrets
+        """The secrets that were sent, which no error may quote."""
         self.latest_frame: str | None = None
         """The data of the last frame that arrived, set by the source; None before the first."""
         self.ended_at: float | None = None
@@ -174,7 +175,7 @@ class Clock(Waiter):
             # An auth may send requests of its own, elsewhere.
             if isinstance(error, httpx.RequestError):
                 address = address_of(error.request.url)
-                self.secrets |= secrets_sent(str(error.request.url), error.request.headers.multi_items())
+                self.secrets.add_request(str(error.request.url), error.request.headers.multi_items())
         is_unsent = _is_unsent(error)
         ours = _translated(error, self._limits, address, is_unsent=is_unsent)
         if isinstance(ours, ConnectError | ConnectTimeoutError):

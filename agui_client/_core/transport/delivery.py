@@ -16,7 +16,7 @@ import anyio
 import httpx
 
 from agui_client import errors
-from agui_client._core.ground.secrets import address_of, hidden_text, is_secret_header, secrets_sent, without_sent
+from agui_client._core.ground.secrets import address_of, hidden_text, is_secret_header, without_sent
 from agui_client._core.transport import response as responses
 from agui_client._core.transport.client import Attempt, ClientRequest, Transport, origin_of
 from agui_client._core.transport.clock import Clock
@@ -161,13 +161,13 @@ class Delivery:
         if added:
             sent.update(added)
         self._sent = sent.copy()
-        clock.secrets |= secrets_sent(str(self._url), sent.multi_items())
+        clock.secrets.add_request(str(self._url), sent.multi_items())
         # After the credentials: a person may have been asked for them, and that time is not the server's.
         clock.restart()
         self.may_have_started = True
         response = await clock.wait_for_response(transport.send(client, self._url, sent, request))
         # With those that an auth and the HTTP client have added.
-        clock.secrets |= secrets_sent(str(response.request.url), response.request.headers.multi_items())
+        clock.secrets.add_request(str(response.request.url), response.request.headers.multi_items())
         self._status = response.status_code
         # The names of all headers help to find a proxy in between; their values may be cookies and tokens.
         self.response = responses.info_of(response, clock.secrets)

@@ -16,6 +16,7 @@ import anyio.lowlevel
 from ag_ui.core import RunErrorEvent
 
 from agui_client._core.ground.secrets import without_sent
+from agui_client._core.ground.sent_secrets import SentSecrets
 from agui_client._core.protocol.decode import Decoder
 from agui_client._core.protocol.events import UnrecognizedEvent, WireEvent
 from agui_client._core.protocol.problems import without_quotes, words_in
@@ -56,7 +57,8 @@ class HttpSource(Source):
         self._transport, self._request = transport, request
         self._decoder, self._framer = Decoder(warnings), Framer(transport.max_event_bytes)
         self._runs, self._is_over = RunEnd(request.run_id), False
-        self._secrets = warnings.secrets
+        self.secrets: SentSecrets = warnings.secrets
+        """The secrets that the requests send."""
         self._received, self._has_waited = 0, False
         self._beginning = b""
         self._most = math.inf if transport.max_run_bytes is None else transport.max_run_bytes
@@ -91,7 +93,7 @@ class HttpSource(Source):
                     # Searched as one text: nearly every read has neither the beginning nor the end of a run.
                     self._is_over = "RUN_" in "".join(frames) and self._runs.end_with(frames)
                     clock.ended_at = None
-                    return map(self._decode if self._secrets else self._decoder.feed, frames)
+                    return map(self._decode if self.secrets else self._decoder.feed, frames)
         except StopAsyncIteration:
             pass
         except Exception as error:
@@ -118,7 +120,7 @@ class HttpSource(Source):
             return f"{where} answered nothing"
         first, *_ = re.split(r"(?:\r?\n){2}|\r\r", self._beginning.decode(errors="replace").lstrip("\ufeff"))
         lines = (line.removeprefix("data:").strip() for line in first.splitlines() if not _NO_DATA.match(line))
-        text = without_sent("\n".join(lines), self._secrets)
+        text = without_sent("\n".join(lines), self.secrets)
         words = "" if "\ufffd" in text else words_in(text)
         return f"{where} answered {words}" if words else f"the answer came from {where}"
 
@@ -171,7 +173,7 @@ class HttpSource(Source):
         if self.is_interrupted:
             raise StopAsyncIteration
         request, transport = self._request, self._transport
-        self._clock = clock = Clock(request.timeouts, self._framer, transport.address, request.until, self._secrets)
+        self._clock = clock = Clock(request.timeouts, self._framer, transport.address, request.until, self.secrets)
         self._stack.callback(clock.close)
         self._client = await transport.clients.lend(self._stack)
         self._body = await self.delivery.deliver(self._client, clock)
@@ -189,7 +191,7 @@ class HttpSource(Source):
     def _decode(self, frame: str) -> WireEvent:
         """Decode a frame, and hide the secrets that were sent, if the server quotes them in what is no content."""
         event = self._decoder.feed(frame)
-        return without_quotes(event, self._secrets) if type(event) in (UnrecognizedEvent, RunErrorEvent) else event
+        return without_quotes(event, self.secrets) if type(event) in (UnrecognizedEvent, RunErrorEvent) else event
 
     def _shut(self) -> None:
         if self._body is not None:

@@ -44,7 +44,7 @@ def info_of(response: httpx.Response, sent: Collection[str]) -> ResponseInfo:
 
     Args:
         response: The response.
-        sent: The secrets that were sent, see `secrets_sent`.
+        sent: The secrets that were sent, see `SentSecrets`.
     """
     shown = headers_to_show(response, sent)
     headers = {without_sent(name, sent): shown.get(name, REDACTED) for name in response.headers}
@@ -56,7 +56,7 @@ def headers_to_show(response: httpx.Response, sent: Collection[str]) -> dict[str
 
     Args:
         response: The response.
-        sent: The secrets that were sent, see `secrets_sent`.
+        sent: The secrets that were sent, see `SentSecrets`.
     """
     return {
         name: without_sent(value, sent)

@@ -21,8 +21,9 @@ from ag_ui.core import ReasoningEncryptedValueEvent
 from agui_client import AGUIError, EventLog, HttpAgent, HTTPStatusError, RetryPolicy, RunResult, UsageError
 from agui_client._core.transport.client import ClientRequest
 from agui_client.batch import run_many
-from agui_client.recording import record
-from agui_client.testing import Raw, Reply, reasoning, serve_bytes, sse, text, turn
+from agui_client.inspector import inspector_page
+from agui_client.recording import Recording, ReplayAgent, record
+from agui_client.testing import Raw, Reply, reasoning, serve_bytes, sse, state, text, turn
 
 pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
 
@@ -378,6 +379,89 @@ async def test_what_an_agent_says_is_not_touched() -> None:
     with serve_bytes(Reply([sse(turn(text(QUOTATION), told, result=QUOTATION))])) as server:
         result = await HttpAgent(**WAYS["headers"](server.url)).run_agent("Hi")
     assert (result.text, result.result) == (QUOTATION, QUOTATION)
+
+
+def in_pieces(*pieces: str) -> list[dict[str, Any]]:
+    deltas = [{"type": "TEXT_MESSAGE_CONTENT", "messageId": "m", "delta": each} for each in pieces]
+    start = {"type": "TEXT_MESSAGE_START", "messageId": "m", "role": "assistant"}
+    return [start, *deltas, {"type": "TEXT_MESSAGE_END", "messageId": "m"}]
+
+
+CONTENT: dict[str, list[dict[str, Any]]] = {
+    "raw": [{"type": "RAW", "event": {"headers": [QUOTATION]}, "source": QUOTED["key"]}],
+    "custom": [{"type": "CUSTOM", "name": QUOTED["key"], "value": {QUOTED["token"]: [QUOTATION, {"x": QUOTATION}]}}],
+    "JSON in JSON": [{"type": "CUSTOM", "name": "x", "value": json.dumps([json.dumps({"said": QUOTATION})])}],
+    "an address": [{"type": "CUSTOM", "name": "x", "value": f"/callback/{quote(QUOTATION, safe='')}/end"}],
+    "state": [{"type": "STATE_SNAPSHOT", "snapshot": {QUOTED["key"]: QUOTATION, "é\n": ["é\n" + QUOTATION]}}],
+    "patch": [
+        {"type": "STATE_SNAPSHOT", "snapshot": {}},
+        {"type": "STATE_DELTA", "delta": [{"op": "add", "path": f"/{QUOTED['key']}", "value": QUOTATION}]},
+    ],
+    "activity": [
+        {"type": "ACTIVITY_SNAPSHOT", "messageId": "a", "activityType": "PLAN", "content": {QUOTED["key"]: QUOTATION}}
+    ],
+    "metadata": [
+        {"type": "STEP_STARTED", "stepName": QUOTED["key"], "metadata": {"x": QUOTATION}},
+        {"type": "STEP_FINISHED", "stepName": QUOTED["key"]},
+    ],
+    "messages": [{"type": "MESSAGES_SNAPSHOT", "messages": [{"id": "m", "role": "user", "content": QUOTATION}]}],
+    "result": [
+        {"type": "TOOL_CALL_START", "toolCallId": "c", "toolCallName": QUOTED["key"]},
+        *({"type": "TOOL_CALL_ARGS", "toolCallId": "c", "delta": each} for each in json.dumps({"x": QUOTATION})),
+        {"type": "TOOL_CALL_END", "toolCallId": "c"},
+        {"type": "TOOL_CALL_RESULT", "toolCallId": "c", "messageId": "t", "content": QUOTATION},
+    ],
+    "text": in_pieces(*QUOTATION),
+    "text in two pieces": in_pieces(QUOTATION[:9], QUOTATION[9:]),
+}
+CREDENTIALS = {name: secret for name, secret in QUOTED.items() if name != "query"}
+
+
+@pytest.mark.requirement("SEC-9")
+@pytest.mark.parametrize("events", CONTENT.values(), ids=CONTENT.keys())
+async def test_content_that_quotes_a_credential_is_recorded_shown_and_logged_without_it(
+    events: list[Any], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "agui_client.events")
+    headers = {"Authorization": f"Bearer {QUOTED['token']}", "Cookie": f"a=b; sid={QUOTED['cookie']}"}
+    with serve_bytes(Reply([sse(turn(*events, text("Bye", message_id="end")))])) as server:
+        url = server.url.replace("//", f"//ada:{quote(QUOTED['password'], safe='')}@")
+        agent = HttpAgent(url, headers={**headers, "X-Api-Key": QUOTED["key"]}).use(record(tmp_path / "run.jsonl"))
+        agent.subscribe(EventLog())
+        first = await agent.run_agent("Hi")
+        await agent.run_agent("And what I have now?")
+        unrecorded = await HttpAgent(url, headers={**headers, "X-Api-Key": QUOTED["key"]}).run_agent("Hi")
+    written, page = (tmp_path / "run.jsonl").read_text("utf-8"), inspector_page(Recording.read(tmp_path / "run.jsonl"))
+    assert "Bye" in written
+    assert [*map(json.loads, written.splitlines())][-1]["ending"] == "success"
+    shown = [each.inspect()._repr_mimebundle_() for each in (first, unrecorded)]
+    is_cut = any(each["type"] in ("TOOL_CALL_ARGS", "TEXT_MESSAGE_CONTENT") for each in events)
+    for said in (written, page.decode(), str(shown), "" if is_cut else caplog.text):
+        assert not [name for name, secret in CREDENTIALS.items() if secret in said or quote(secret, safe="") in said]
+    replayed = await ReplayAgent(tmp_path / "run.jsonl").run_agent("Hi")
+    assert len(replayed.messages) == len(first.messages)
+    assert replayed.messages[-1] == first.messages[-1]
+
+
+@pytest.mark.requirement("SEC-9")
+async def test_what_is_no_credential_is_recorded_as_it_is(tmp_path: Path) -> None:
+    sent = {
+        "Cookie": "thread=thread-17; run=run-17; theme=assistant",
+        "X-Request-Id": "request-17-abcdef",
+        "X-Api-Key": "state",
+        "Authorization": "Bearer messages",
+    }
+    said = "thread-17 run-17 theme=assistant request-17-abcdef state Bearer messages sk-short q7Rtz9-hunter2-wLx3Mp"
+    with serve_bytes(Reply([sse(turn(state({"state": said, "messages": ["assistant"]}), text("Hi.")))])) as server:
+        agent = HttpAgent(server.url, thread_id="thread-17", headers=sent).use(record(tmp_path / "run.jsonl"))
+        await agent.run_agent("Hi", run_id="run-17")
+    lines = [json.loads(line) for line in (tmp_path / "run.jsonl").read_text("utf-8").splitlines()]
+    events = [line["event"] for line in lines if line["kind"] == "event"]
+    assert events[1]["snapshot"]["messages"] == ["assistant"]
+    assert events[1]["snapshot"]["state"] == said.replace("messages", "[redacted]")
+    assert [each["type"] for each in events if each["type"].startswith("TEXT")] == [
+        f"TEXT_MESSAGE_{each}" for each in ("START", "CONTENT", "END")
+    ]
 
 
 @pytest.mark.requirement("SEC-9")
