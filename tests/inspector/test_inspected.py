@@ -54,7 +54,7 @@ def plain(shown: object) -> str:
 def test_a_call_in_a_notebook_shows_its_events_messages_changes_tools_and_tokens() -> None:
     shown = plain(agent().run_agent_sync("Hi").inspect())
     assert re.match(r"success · 2 requests · 20 events · [\d.]+ m?s · 2000000 tokens in, 100000 out\n", shown)
-    assert re.search(r"TEXT_MESSAGE_CONTENT \u00d7\d in \d+ ms Take the \*\*ferry\*\*\.", shown)
+    assert re.search(r"TEXT_MESSAGE_CONTENT \u00d7\d in [\d.]+ m?s Take the \*\*ferry\*\*\.", shown)
     assert re.search(r"tool get_weather succeeded", shown)
     assert "agent: Take the **ferry**." in shown
     assert re.search(r's \| /by \| null \| "Take the \*\*ferry\*\*\."', shown)

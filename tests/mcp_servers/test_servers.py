@@ -475,7 +475,7 @@ async def test_a_call_goes_on_without_an_optional_server_that_cannot_be_used(cap
 @pytest.mark.anyio
 @on_asyncio
 async def test_a_server_that_is_silent_for_too_long_fails_its_call(urls: dict[str, str]) -> None:
-    agent = calling(("wait", {}), ("add", {"a": 1}), tools=mcp_server(urls["http"], idle=0.2))
+    agent = calling(("wait", {}), ("add", {"a": 1}), tools=mcp_server(urls["http"], idle=1))
     with anyio.fail_after(SECONDS):
         silent, added = results(await agent.run_agent("Hi"))
     assert silent[1] == "The tool server house went away; the effect of the call is unknown."
@@ -489,11 +489,11 @@ async def test_a_server_that_is_silent_for_too_long_fails_its_call(urls: dict[st
     indirect=["server"],
 )
 async def test_a_tool_that_takes_too_long_is_given_up_and_the_server_stays(server: Any) -> None:
-    limits = ToolLimits(timeout=0.2)
+    limits = ToolLimits(timeout=1)
     agent = calling(("wait", {}), ("add", {"a": 1}), tools=mcp_server(server), tool_limits=limits)
     with anyio.fail_after(SECONDS):
         late, added = results(await agent.run_agent("Hi"))
-    assert "longer than 0.2 seconds" in str(late[1])
+    assert "longer than 1 second" in str(late[1])
     assert added == ("2", None)
 
 

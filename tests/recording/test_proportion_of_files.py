@@ -101,7 +101,7 @@ def in_proportion(work: Callable[[int], Callable[[], object]]) -> None:
     lines(2)
     none, little, much = map(lines, (1, 25, 97))
     # Texts are read in pieces, whose number is rounded; what grows as a square would be at four times three.
-    assert much - little <= 1.3 * 3 * (little - none) + 500
+    assert much - little <= 1.2 * 3 * (little - none) + 500
 
 
 def _written(path: Path, lines: list[Wire]) -> Path:

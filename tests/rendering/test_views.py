@@ -294,7 +294,7 @@ def test_a_view_follows_a_tool_of_the_application_while_it_works(cell: Cell) -> 
         return f"{call.status}"
 
     show(ScriptedAgent(turn(tool_call("count")), turn(text("Done.")), tools=[count]).stream_sync("Hi"))
-    assert re.search(r"count → succeeded in \d+ ms\n  succeeded", cell.drawings[-1]["text/plain"])
+    assert re.search(r"count → succeeded in [\d.]+ m?s\n  succeeded", cell.drawings[-1]["text/plain"])
 
 
 @pytest.mark.usefixtures("views")
