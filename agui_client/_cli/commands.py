@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 from click.core import ParameterSource
 
-from agui_client._cli import VERSIONS
 from agui_client._cli.agent_settings import (
     ENVIRONMENT,
     chat_arguments,
@@ -32,6 +31,7 @@ from agui_client._cli.evaluate import evaluate
 from agui_client._cli.exit_codes import ExitCode, code_of
 from agui_client._cli.inspecting import inspect
 from agui_client._cli.loading import views_option
+from agui_client._cli.program import VERSIONS
 from agui_client._cli.runs import runs
 from agui_client._cli.threads import threads
 from agui_client.errors import AGUIError

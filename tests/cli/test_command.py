@@ -78,13 +78,14 @@ def test_whatever_goes_wrong_is_told_in_one_sentence(
     assert re.fullmatch(rf"agui: {told}\n", capsys.readouterr().err)
 
 
-def test_ctrl_c_while_the_command_is_loaded_stops_it() -> None:
+@pytest.mark.parametrize("module", ["agui_client._cli.program", "agui_client._cli.commands", "agui_client.errors"])
+def test_ctrl_c_while_the_command_is_loaded_stops_it(module: str) -> None:
     program = """
 import sys
 
 class Stop:
     def find_spec(self, name, *place):
-        if name == "agui_client._cli.commands":
+        if name == sys.argv[1]:
             raise KeyboardInterrupt
 
 sys.meta_path.insert(0, Stop())
@@ -92,6 +93,6 @@ from agui_client._cli import main
 sys.exit(main())
 """
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, encoding="utf-8", timeout=30, check=False
+        [sys.executable, "-c", program, module], capture_output=True, encoding="utf-8", timeout=30, check=False
     )
     assert (done.returncode, done.stderr) == (130, "agui: stopped\n")
