@@ -1,7 +1,7 @@
 """The words of the scripted models, the same for every framework, and the way its server is run.
 
 The servers of this directory run in the environments of their frameworks: they import nothing but their framework and
-this module, which imports only the standard library and, to serve, uvicorn.
+this module, which imports only its faults, the standard library and, to serve, uvicorn.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 from uuid import uuid4
+
+import faults
 
 PAGE = Path(__file__).parents[4] / "docs" / "frameworks.md"
 LONGEST = 900
@@ -139,7 +141,8 @@ async def replying(history: Sequence[Said], state: Any = None) -> AsyncIterator[
     """Say a reply piece by piece, a long one slowly."""
     if "INTEROP_DEBUG" in os.environ:
         print(history, state, file=sys.stderr)
-    pieces = reply(history, state)
+    prompts, results = _prompts_and_results(history)
+    pieces = await faults.spoiled(reply(history, state), len(prompts), prompts[-1] if prompts else "", results)
     for piece in pieces:
         await asyncio.sleep(0.05 if len(pieces) > 50 else 0)
         yield piece
@@ -216,7 +219,7 @@ def serve(app: Any, heading: str = "", model: Any = None) -> None:
     deadline = threading.Timer(LONGEST, os._exit, [3])
     deadline.daemon = True
     deadline.start()
-    server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
+    server = uvicorn.Server(uvicorn.Config(faults.planted(app), log_level="warning"))
     asyncio.run(server.serve([listening]))
 
 
