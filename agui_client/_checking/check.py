@@ -118,6 +118,7 @@ class StreamCheck:
         if input is not None:
             self._taken |= _ids_of(input.messages)
         self._fresh: dict[str, str] = {}
+        self._runs: set[str] = set()
         self._is_replay = is_replay
         self._left_out: dict[tuple[str, str], Hashable] = {}
         self._is_cut = self._has_late_start = False
@@ -226,6 +227,11 @@ class StreamCheck:
         if isinstance(event, RunStartedEvent):
             self._taken |= self._fresh
             self._fresh.clear()
+            # Another stream may send earlier runs again, before its own (LIFE-13).
+            if event.run_id in self._runs:
+                what = f"run {quoted(event.run_id)} has the id of an earlier run of the stream"
+                self._faults.add("LIFE-15", what, self._place, severity="warning", what=f"run {event.run_id}")
+            self._runs.add(event.run_id)
         field, kind = _BEGINNINGS.get(type(event), ("", ""))
         name: str = getattr(event, field, "") if field else ""
         if not name:

@@ -19,6 +19,7 @@ from agui_client._cli.exit_codes import ExitCode
 from agui_client._core.ground.secrets import address_of
 from agui_client.errors import UsageError
 from agui_client.terminal._complaints import complain
+from agui_client.terminal._lines import WarningLines
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -124,6 +125,7 @@ def _evaluate(
     from agui_client.evaluation._evaluation import Plan
     from agui_client.inspector._prices import read_prices
 
+    _warn_once()
     reports = Reports(junit, as_json, html, read_prices(given_prices))
     reports.check_files(file, options["journal"], baseline)
     if is_shrinking and options["keep"] is None and options["journal"] is None:
@@ -147,6 +149,21 @@ def _evaluate(
     if evaluation.broken:
         return ExitCode.BROKEN
     return ExitCode.SUCCESS if verdict.passed else ExitCode.RUN_FAILED
+
+
+def _warn_once() -> None:
+    """Write each warning once, whatever its ids and numbers: the table counts the conversations that have it."""
+    from agui_client.batch._results import kind_of
+
+    kinds: set[str] = set()
+
+    def write(line: str) -> None:
+        """Write a warning of a new kind."""
+        if (kind := kind_of(line)) not in kinds:
+            kinds.add(kind)
+            complain(line)
+
+    WarningLines(write).install()
 
 
 def _hold(plan: Plan, reports: Reports, *, has_journal: bool) -> None:

@@ -185,17 +185,25 @@ def _called(expected: Any, trial: Trial) -> str | None:
     found, times, most = _calls(expected, trial), wanted.get("times"), wanted.get("at_most")
     if len(found) == times or (times is None and (len(found) <= most if most is not None else found)):
         return None
-    others = ", ".join(f"{each.name}({_shown(each.arguments)})" for each in trial.calls) or "nothing"
-    return f"the agent made {len(found)} such calls{_after(trial)}; it called {cut_short(others, 2 * _SHOWN)}"
+    return f"the agent made {len(found)} such calls{_after(trial)}; {_calls_made(trial)}"
 
 
 def _called_in_order(expected: list[Any], trial: Trial) -> str | None:
     calls = iter(trial.calls)
     for number, each in enumerate(expected, 1):
         if not any(_fits(call, each) for call in calls):
-            made = ", ".join(call.name for call in trial.calls) or "nothing"
-            return f"call {number}, {_shown(each)}, did not come in this order{_after(trial)}; it called {made}"
+            what = f"call {number}, {_shown(each)}, did not come in this order"
+            return f"{what}{_after(trial)}; {_calls_made(trial)}"
     return None
+
+
+def _calls_made(trial: Trial) -> str:
+    """Say which tools the agent called, and in which turn."""
+    turns: dict[int, list[str]] = {}
+    for each in trial.calls:
+        turns.setdefault(each.turn, []).append(f"{each.name}({_shown(each.arguments)})")
+    made = ", ".join(f"{', '.join(calls)} in turn {turn}" for turn, calls in turns.items()) or "nothing"
+    return f"it called {cut_short(made, 2 * _SHOWN)}"
 
 
 def _valid_arguments(expected: bool, trial: Trial) -> str | None:
@@ -298,8 +306,12 @@ def _turns_at_most(most: int, trial: Trial) -> str | None:
 
 
 def _conforms(expected: bool, trial: Trial) -> str | None:
-    faults = [f"{each.rule} ({each.severity}): {each.problem}" for each in trial.faults if each.severity != "advice"]
-    return "; ".join(faults) or None
+    found: dict[str, list[str]] = {}
+    for number, turn in enumerate(trial.turns, 1):
+        for each in turn.faults:
+            if each.severity != "advice":
+                found.setdefault(f"{each.rule} ({each.severity}): {each.problem}", []).append(str(number))
+    return "; ".join(f"in turn {', '.join(dict.fromkeys(turns))}, {fault}" for fault, turns in found.items()) or None
 
 
 def _judged(wanted: Any, trial: Trial) -> Verdict:

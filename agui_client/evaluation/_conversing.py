@@ -11,9 +11,9 @@ To change
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
 from contextlib import AsyncExitStack, aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -41,6 +41,7 @@ from agui_client.recording._recorder import Recorder
 if TYPE_CHECKING:
     from ag_ui.core import Interrupt, RunAgentInput, TokenUsage
 
+    from agui_client._checking.stream_faults import StreamFault
     from agui_client._core.protocol.events import WireEvent
     from agui_client._core.run.result import RunResult
     from agui_client.evaluation._scenarios import Scenario
@@ -129,7 +130,7 @@ async def hold(tested: AbstractAgent[Any], planned: Planned) -> tuple[Trial, lis
         await _Talk(scenario, trial, helpers).hold(agent)
         if path.exists():
             recording = Recording.read(path)
-            trial.faults = await anyio.to_thread.run_sync(validate, recording)
+            _add_faults(trial, recording, await anyio.to_thread.run_sync(validate, recording))
             inputs = (each.input for each in recording.exchanges if each.request.base is None)
             trial.tools = {tool.name: tool.parameters for input in inputs for tool in input.tools or ()}
         if trial.error is None:
@@ -140,6 +141,20 @@ async def hold(tested: AbstractAgent[Any], planned: Planned) -> tuple[Trial, lis
         raise
     recorder.close()
     return trial, [*trial.usage, *helpers.spent]
+
+
+def _add_faults(trial: Trial, recording: Recording, faults: Iterable[StreamFault]) -> None:
+    """Note faults in the turns in whose requests they are; each turn is a call, inside which there may be others."""
+    requests = [each.request for each in recording.exchanges]
+    outer = {each.call: each.parent for each in requests}
+    calls = list(dict.fromkeys(each.call for each in requests if each.parent is None))
+    last = len(trial.turns) - 1
+    for fault in faults:
+        call = next((each.call for each in requests if each.request == fault.request), None)
+        while call is not None and (parent := outer.get(call)) is not None:
+            call = parent
+        at = min(calls.index(call), last) if call in calls else last
+        trial.turns[at] = replace(trial.turns[at], faults=[*trial.turns[at].faults, fault])
 
 
 def identity_of(agent: AbstractAgent[Any]) -> str:
@@ -232,7 +247,9 @@ class _Talk:
         try:
             result = await agent.run_agent(prompt)
         except AGUIError as failure:
-            if failure.partial is not None:
+            if failure.partial is None:
+                self.trial.turns.append(Turn(prompt, seconds=round(perf_counter() - start, 6)))
+            else:
                 add(cast("RunResult", failure.partial))
             raise
         except anyio.get_cancelled_exc_class():

@@ -387,7 +387,7 @@ class Scenario(BaseModel):
         return hashlib.sha256("\n".join([text, *self.questions]).encode()).hexdigest()[:12]
 
 
-_OF_THE_WHOLE = frozenset({"state", "turns_at_most", "conforms", "judge"})
+_OF_THE_WHOLE = frozenset({"state", "turns_at_most", "judge"})
 """The checks that cannot be about one turn."""
 
 

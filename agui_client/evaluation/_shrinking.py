@@ -106,5 +106,5 @@ def _without_middle(cassette: Cassette, same: _SameFailure, agent: AbstractAgent
 
 
 def _without_place(reason: str) -> str:
-    """Return a reason without the number of the turn, which is another in a shorter conversation."""
-    return re.sub(r"\bin turn \d+", "", reason)
+    """Return a reason without the numbers of turns, which are others in a shorter conversation."""
+    return re.sub(r"\bin turn \d+(?:, \d+)*", "", reason)

@@ -71,6 +71,8 @@ class Turn(Record):
     """The questions of the agent that were not."""
     first_text: float | None = None
     """The seconds until the first text of the agent; None if there was none."""
+    faults: list[StreamFault] = field(default_factory=list[StreamFault])
+    """The rules of the protocol that the agent broke, as `validate` finds them."""
 
     @property
     def said(self) -> str:
@@ -95,8 +97,6 @@ class Trial(Record):
     """The tokens that the agent used."""
     seconds: float = 0.0
     """The time that the conversation took."""
-    faults: list[StreamFault] = field(default_factory=list[StreamFault])
-    """The rules of the protocol that the agent broke, as `validate` finds them."""
     judged: dict[str, Verdict] = field(default_factory=dict[str, Verdict])
     """The verdicts of the judge, by the statements."""
     error: str | None = None
@@ -132,6 +132,11 @@ class Trial(Record):
     def asked(self) -> list[Interrupt]:
         """All questions of the agent, answered or not."""
         return [each for turn in self.turns for each in (*(one.interrupt for one in turn.answered), *turn.interrupts)]
+
+    @property
+    def faults(self) -> list[StreamFault]:
+        """The rules of the protocol that the agent broke, as `validate` finds them."""
+        return [each for turn in self.turns for each in turn.faults]
 
     @property
     def said(self) -> str:

@@ -43,6 +43,8 @@ RULES = [("STREAM-1", 1), ("PROC-8", 2), ("PROC-6", 3)]
 
 FaultCase: TypeAlias = tuple[list[dict[str, Any]], list[tuple[str, int, int]]]
 
+ANOTHER = [{**STARTED, "runId": "another"}, {**FINISHED, "runId": "another"}]
+
 
 def within(*events: dict[str, Any]) -> list[dict[str, Any]]:
     """Events inside a run."""
@@ -181,9 +183,9 @@ SPOILED_ONCE: list[FaultCase] = [
         [("PROC-6", 1, 3)],
     ),
     # A run that may not finish yet counts as finished, and one that is malformed as begun.
-    ([*within({"type": "STEP_STARTED", "stepName": "s"}), STARTED, FINISHED], [("LIFE-5", 2, 1)]),
+    ([*within({"type": "STEP_STARTED", "stepName": "s"}), *ANOTHER], [("LIFE-5", 2, 1)]),
     ([{"type": "RUN_STARTED", "threadId": "t"}, *within()[1:]], [("PROC-6", 0, 1)]),
-    ([STARTED, {"type": "RUN_FINISHED", "threadId": "t"}, STARTED, FINISHED], [("PROC-6", 1, 1)]),
+    ([STARTED, {"type": "RUN_FINISHED", "threadId": "t"}, *ANOTHER], [("PROC-6", 1, 1)]),
     # A missing RUN_STARTED is one fault, and so is one that comes late.
     (
         [{"type": "STEP_STARTED", "stepName": "s"}, {"type": "STEP_FINISHED", "stepName": "s"}, FINISHED],
@@ -238,7 +240,7 @@ def test_each_fault_of_an_event_is_named() -> None:
     malformed = {"type": "TOOL_CALL_START", "toolCallId": 5, "toolCallName": None, "timestamp": None}
     many = {"type": "MESSAGES_SNAPSHOT", "messages": [{"id": str(at), "role": "user"} for at in range(3)]}
     left = [{"type": "STEP_STARTED", "stepName": "s"}, {"type": "SUBAGENT_STARTED", "subagentRunId": "a", "name": "n"}]
-    faults = validate([STARTED, malformed, many, *left, {**FINISHED, "runId": "x"}, STARTED, FINISHED])
+    faults = validate([STARTED, malformed, many, *left, {**FINISHED, "runId": "x"}, *ANOTHER])
     assert [(each.rule, each.path, each.event_index, each.count) for each in faults] == [
         ("PROC-17", "/timestamp", 1, 1),
         ("PROC-6", "/toolCallId", 1, 1),
@@ -441,6 +443,7 @@ def test_a_test_fails_with_every_rule_event_and_remedy() -> None:
     ]
 
 
+@pytest.mark.requirement("LIFE-15", "SET-29")
 def test_an_id_of_an_earlier_run_or_message_is_named(tmp_path: Path) -> None:
     def run(number: int, *events: dict[str, Any]) -> list[dict[str, Any]]:
         ids = {"threadId": "t", "runId": f"r{number}"}
@@ -472,11 +475,15 @@ def test_an_id_of_an_earlier_run_or_message_is_named(tmp_path: Path) -> None:
         ("LIFE-15", "tool result 'result c'", 14),
     ]
     asked = RunAgentInput(thread_id="t", run_id="r1", messages=[UserMessage(id="u", content="Hi")])
-    (fault,) = validate(run(1, *said("u")), input=asked)
-    assert (fault.rule, fault.severity) == ("LIFE-15", "warning")
+    glued, fault = validate(run(1, *said("u")), input=asked)
+    assert (glued.rule, fault.rule, fault.severity) == ("STREAM-5", "LIFE-15", "warning")
+    assert glued.problem == "TEXT_MESSAGE_START goes on with user message 'u'; its role stands"
     assert fault.problem.endswith("has the id of a message of the user of an earlier run or message of the thread")
     chunk = {"type": "TEXT_MESSAGE_CHUNK", "messageId": "u", "delta": "Hi"}
-    assert found(*run(1, chunk), input=asked) == [("LIFE-15", "text message 'u'", 1)]
+    assert ("LIFE-15", "text message 'u'", 1) in found(*run(1, chunk), input=asked)
+    # A run and a message may have one id, and earlier runs may be sent again before the own one (LIFE-13).
+    assert found(*run(1, *said("r1")), *run(2), *run(1)) == [("LIFE-15", "run 'r1'", 7)]
+    assert found(*run(2), *run(1), input=asked) == []
 
 
 def test_a_recording_names_ids_that_come_again_in_a_later_answer(tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ def test_a_check_that_fails_says_why() -> None:
         'asked: "taxi"': 'the agent did not ask it in 1 turn; it asked "Buy two ferry tickets for 94 NOK?"',
         "turns_at_most: 0": "it took 1 turns",
         'called: "buy_tickets"': "the agent made 0 such calls in 1 turn; it called get_weather("
-        '{"city": "Oslo", "day": "Saturday", "units": "celsius"})',
+        '{"city": "Oslo", "day": "Saturday", "units": "celsius"}) in turn 1',
         'not_called: {"tool": "get_weather", "arguments": {"city": "Oslo"}}': "the agent called it in turn 1 with "
         '{"city": "Oslo", "day": "Saturday", "units": "celsius"}',
         'state: {"/trip/tickets": "bought"}': '/trip/tickets is "declined", not "bought" in 1 turn',
@@ -317,7 +317,7 @@ def test_rules_of_the_protocol_that_were_broken_are_named() -> None:
     agent = ScriptedAgent(turn(TextMessageEndEvent(message_id="m")))
     evaluation = evaluate_sync({"mine": agent}, Scenario(name="x", says=["Hi"], checks=[{"conforms": True}]), repeat=2)
     assert evaluation.faults == {"mine: STREAM-1 (error)": 2}
-    assert evaluation.failures[0].failed["conforms: true"].reason.startswith("STREAM-1 (error): ")
+    assert evaluation.failures[0].failed["conforms: true"].reason.startswith("in turn 1, STREAM-1 (error): ")
     assert str(evaluation).splitlines()[-1] == "  mine: STREAM-1 (error) in 2 conversations"
 
 
@@ -437,3 +437,22 @@ def test_journal_junit_and_cassettes_hold_no_secret_and_belong_to_their_owner(tm
     if sys.platform != "win32":
         own = [tmp_path / file for file in ("journal", "kept/x-1.jsonl", "again/x.jsonl")]
         assert [each.stat().st_mode & 0o777 for each in own] == [0o600] * 3
+
+
+def test_a_broken_rule_is_named_with_its_turns() -> None:
+    looking = turn(tool_call("look", {}), text("one"))
+    agent = ScriptedAgent(looking, turn(text("two", message_id="m")), *[turn(text("again", message_id="m"))] * 2)
+
+    @tool
+    def look() -> str:
+        """Look."""
+        return "seen"
+
+    checks: list[Any] = [{"conforms": True}, {"conforms": True, "turn": 1}, {"conforms": True, "turn": 3}]
+    scenario = Scenario(name="x", says=["a", "b", "c"], tools=[look], checks=checks)
+    (outcome,) = evaluate_sync(agent, scenario).outcomes
+    assert outcome.trial is not None
+    # The first turn has two requests.
+    assert [[each.rule for each in one.faults] for one in outcome.trial.turns] == [[], ["LIFE-15"], ["LIFE-15"]]
+    assert list(outcome.failed) == ["conforms: true", "conforms: true in turn 3"]
+    assert outcome.failed["conforms: true"].reason.startswith("in turn 2, 3, LIFE-15 (warning): text message 'm' has")

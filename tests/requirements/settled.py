@@ -145,4 +145,9 @@ SETTLED = (
         "A number that is no JSON number after parsing is a decoding error.",
         "design",
     ),
+    Requirement(
+        "SET-29",
+        "An id of an earlier run continues what it names there; another role is warned about; validate names the id.",
+        "design",
+    ),
 )

@@ -188,7 +188,7 @@ def _reopen(thread: Thread, slot: MessageSlot, event: _TextStart) -> Change:
     """Go on with a stored message, whose role, name and owner stay (STREAM-5, LIFE-13)."""
     if slot.open_text() is None:
         return _skip_text(thread, slot, event)
-    if isinstance(slot.model, core.ReasoningMessage) != isinstance(event, core.ReasoningMessageStartEvent):
+    if slot.model.role != (event.role or "assistant"):
         stored = f"{slot.model.role} message {quoted(event.message_id)}"
         thread.warn("STREAM-5", event, f"goes on with {stored}; its role stands")
     return thread.merge(slot, event)

@@ -67,7 +67,7 @@ _RULES: dict[str, Rule] = {
     "LIFE-16": Rule("error", "start each step once, and finish it once, under the tag that it was started with"),
     "LIFE-15": Rule(
         "warning",
-        "make a new id for each message and tool call: with one that is taken, the old one is continued",
+        "make a new id for each run, message and tool call: with one that is taken, the old one is continued",
     ),
     "PROC-7": Rule(
         "warning",
