@@ -97,7 +97,7 @@ def costs(session: nox.Session) -> None:
 
 @nox.session
 def mutation(session: nox.Session) -> None:
-    """Draw mutants, and see whether a test fails: `nox -s mutation -- --module agui_client/_protocol --sample 20`."""
+    """Draw mutants, and see whether a test fails: `nox -s mutation -- --module agui_client/_core/tools --sample 9`."""
     session.install(".[dev]", "mutmut>=3.8")
     session.run("python", "-m", "tests.programs.mutation", "--learn", "tests")
     session.run("python", "-m", "tests.programs.mutation", *session.posargs)

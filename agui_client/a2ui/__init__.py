@@ -4,9 +4,9 @@
 (`Surface.set`) and presses buttons (`Surface.press`); the next run tells the agent. Nothing of a surface is run, and
 nothing is requested.
 
-The modules, from low to high: `_words`, `_data` and `_formats`; `_expressions`, `_functions` and `_catalog`;
-`_evaluation`, `_drawing`, `_inputs` and `_surface`; `_operations` and `_carriers`; `_surfaces`; `_live`, `_middleware`
-and `_sending` (the agent's side).
+The modules, from low to high: `_words`, `_data`, `_formats` and `_actions`; `_expressions`, `_functions` and
+`_catalog`; `_evaluation`, `_drawing`, `_inputs` and `_surface`; `_operations` and `_carriers`; `_surfaces`; `_live`,
+`_middleware` and `_sending` (the agent's side).
 
 To change
 

@@ -6,7 +6,8 @@
 
 The modules, from low to high: `_rows` (the input), `_results` (a finished row), `_tables` (files of results),
 `_journal`, `_pace` (rate, retries, budgets), `_progress`, `_workers` (rows in another process), `_clusters` (Dask's),
-`_places` (where rows run), `_batch`, and `comparison` (of two batches). Parquet needs the extra `batch`.
+`_kept_rows` (rows as runs that are kept), `_places` (where rows run), `_batch`, and `_comparison` (of two batches).
+Parquet needs the extra `batch`.
 """
 
 from agui_client.batch._batch import Batch, run_many

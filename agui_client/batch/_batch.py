@@ -1,6 +1,6 @@
 """A batch: agents run on rows, some at once, each row on a clone of its agent and a thread of its own.
 
-Tasks take rows off one iterator, and have each run at a place (`places`). A row is in the journal before the caller
+Tasks take rows off one iterator, and have each run at a place (`_places`). A row is in the journal before the caller
 sees it, with no moment between its end and its line at which a cancellation could come.
 """
 

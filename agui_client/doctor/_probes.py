@@ -1,7 +1,7 @@
 """The probes: short conversations with a server, each of which asks one question about it.
 
 A probe notes what the server can do, and finds what it gets wrong. What any run may show is judged for all of them, see
-`judging`.
+`_judging`.
 """
 
 from __future__ import annotations

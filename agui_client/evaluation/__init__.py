@@ -3,10 +3,11 @@
     evaluation = evaluate_sync({"old": old, "new": new}, "scenarios.yaml", repeat=5, journal="trials.jsonl")
     print(evaluation)
 
-The modules, from low to high: `_trials` (what is known of a conversation), `_scenarios`, `reading` (files of them),
-`_checks`, `_scripts` (scripted tools and decisions), `_conversing`, `_freezing` (the scenario of a cassette),
-`_outcomes`, `_evaluation` (also the agents that play the user and judge), `cassettes`, `_junit`. YAML needs the extra
-`evaluate`.
+The modules, from low to high: `_trials` (what is known of a conversation), `_scenarios`, `_freezing` (the scenario of a
+cassette), `_sources` and `_files` (scenarios out of rows, recordings and files), `_checks`, `_scripts` (scripted tools
+and decisions), `_playing` (the agents that play the user and judge), `_conversing`, `_rates`, `_outcomes`,
+`_evaluation`, `_gate`, `_kept_failures` and `_shrinking`; `_junit` and `_reports` (for programs and people). YAML needs
+the extra `evaluate`.
 """
 
 from agui_client.evaluation._evaluation import evaluate, evaluate_sync

@@ -5,8 +5,8 @@
     async with store.threads.open("thread-1", agent, owner="ann") as agent:
         await agent.run_agent("...")
 
-`threads/` has the conversations, `runs/` the runs, and `sql/` what is kept of both in a database. Each name is loaded
-at its first use: a store in memory loads no library of databases.
+`_threads/` has the conversations, `_runs/` the runs, and `_sql/` what is kept of both in a database. Each name is
+loaded at its first use: a store in memory loads no library of databases.
 """
 
 from importlib import import_module

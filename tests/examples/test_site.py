@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from importlib import import_module
 from pathlib import Path
@@ -17,6 +18,7 @@ from support import made_pages
 from support.public_names import PUBLIC_MODULES
 
 ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "agui_client"
 README = (ROOT / "README.md").read_text("utf-8")
 PAGES = sorted(page for page in ROOT.glob("docs/*.md") if page.stem != "index")
 REFERENCE = sorted(ROOT.glob("docs/reference/*.md"))
@@ -57,6 +59,30 @@ def test_the_page_of_changes_has_each_note_of_the_modules_which_name_what_is_the
             ]
             missing += [f"{path}: {each}" for each in (*files, *here, *there)]
     assert missing == []
+
+
+def test_a_folder_that_lists_its_modules_lists_them_all_and_no_other() -> None:
+    lists = 0
+    for path in (ROOT / "agui_client").rglob("__init__.py"):
+        docstring = ast.get_docstring(ast.parse(path.read_text("utf-8"))) or ""
+        if "modules, from low to high" in docstring:
+            listed = {*re.findall(r"`(\w+)`", docstring.partition("from low to high")[2].partition("\n\n")[0])}
+            own = {each.stem for each in path.parent.glob("*.py")} - {"__init__"}
+            lists += 1
+            assert (path.parent.name, own - listed) == (path.parent.name, set())
+            assert {name for name in listed - own if name.startswith("_")} == set(), path.parent.name
+    assert lists > 7
+
+
+def test_paths_that_maps_commands_and_docstrings_name_are_there() -> None:
+    texts = [ROOT / name for name in ("noxfile.py", "pyproject.toml", "CONTRIBUTING.md", "docs/architecture.md")]
+    texts += [*ROOT.glob(".ci/*"), *ROOT.glob(".github/**/*.y*ml"), *ROOT.glob("agui_client/**/*.py")]
+    place = re.compile(r"(?<![\w/.@-])((?:agui_client|tests|docs|examples|\.ci|_core|_serving|store/_\w+)/[\w./-]*\w)")
+    named = {(path.name, name) for path in texts for name in place.findall(path.read_text("utf-8"))}
+    assert len(named) > 150
+    # A command may name several files by the beginning of their names.
+    is_there = {name: any((*ROOT.glob(f"{name}*"), *PACKAGE.glob(f"{name}*"))) for _, name in named}
+    assert [each for each in sorted(named) if not is_there[each[1]]] == []
 
 
 def test_the_map_names_modules_and_tests_that_are_there() -> None:

@@ -21,7 +21,7 @@ To change
   becomes of a record when the messages change, `role_of` in `_core/run/next_step.py` which calls are executed, also
   after a crash; `_as_they_went_on` in `store/_threads/entries.py` what a fork keeps, `_takes_results` in
   `_serving/caller_input.py` and `stored_interrupts` in `_core/verbs/caller_interrupts.py` what a caller may answer,
-  `_in_flight_at` in `teams/_in_flight_tools.py` which calls of a member are made after a crash. Older code refuses a
+  `continuation_of` in `teams/_in_flight_tools.py` which calls of a member are made after a crash. Older code refuses a
   status that it does not know, in documents and in stored threads
 - who may answer a tool call: `ToolCallRecord.answered_by` and `AnsweredBy` here; `_answered_by` in
   `_core/run/ending.py` chooses the side when a run leaves the call, and a call that only an interrupt is about is the

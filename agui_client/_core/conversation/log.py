@@ -15,8 +15,8 @@ An entry is never changed. Entries of another version, or with a member that is 
 To change
 
 - an entry of the log of a conversation, as stored threads have it: `Entry`, `entry_of` and `_apply` here; if it changes
-  messages, `sizes_of` there and `_note_origins` in `store/_threads/entries.py`, by which forks and rewinds are cut. A
-  change that older code would misunderstand needs a new version
+  messages, `_change_messages` here and `_note_origins` in `store/_threads/entries.py`, by which forks and rewinds are
+  cut. A change that older code would misunderstand needs a new version
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ the call has seen that there is none left, further ones are refused, so that non
 
 To change
 
-- what becomes of `steer()`: this module has the messages; `messages_of_next_run` in `_core/run/between_runs.py` decides
+- what becomes of `steer()`: this module has the messages; `prepare_next_run` in `_core/run/between_runs.py` decides
   between two runs whether another one follows
 """
 

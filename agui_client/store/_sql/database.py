@@ -4,7 +4,7 @@ Reads do not wait behind writes, so they may overtake what was asked for before 
 
 To change
 
-- how long an outage is waited for: `PATIENCE` here, and `Transactions`
+- how long an outage is waited for: `StoreTimes` in `store/_sql/times.py`, and `Transactions`
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from agui_client._core.plugs import measure
 from agui_client._core.protocol.schema import is_a
 from agui_client.errors import UsageError
 from agui_client.store._sql.lease import ProcessLease
+from agui_client.store._sql.migrations import advance
 from agui_client.store._sql.tables import TABLES
 from agui_client.store._sql.times import StoreTimes
 from agui_client.store._sql.transactions import IS_POOLED, LOCK_TIMEOUT, Outages, Transactions, Work
-from agui_client.store._sql.versions import advance
 
 T = TypeVar("T")
 

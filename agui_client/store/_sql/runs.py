@@ -30,6 +30,7 @@ from agui_client._core.plugs import measure
 from agui_client._serving.repetition import refuse_answered_by_runs
 from agui_client.errors import AGUIError, RunInProgressError, UsageError
 from agui_client.store._sql.faults import Fault, fault_of
+from agui_client.store._sql.migrations import TablesRefusedError
 from agui_client.store._sql.run_rows import EventGroup, StoredRun
 from agui_client.store._sql.tables import (
     GROUP,
@@ -44,7 +45,6 @@ from agui_client.store._sql.tables import (
 )
 from agui_client.store._sql.transactions import TransactionsClosedError
 from agui_client.store._sql.transcripts import Transcript, packed, remove_unused, unpacked
-from agui_client.store._sql.versions import TablesRefusedError
 from agui_client.store._write_ids import new_write_id
 
 if TYPE_CHECKING:

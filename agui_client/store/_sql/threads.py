@@ -18,8 +18,8 @@ from agui_client._core.protocol.open_items import quoted
 from agui_client.errors import ThreadStoreError, ThreadStoreUnavailableError
 from agui_client.store._sql import thread_statements as statements
 from agui_client.store._sql.errors import translated
+from agui_client.store._sql.migrations import TablesRefusedError
 from agui_client.store._sql.thread_statements import EntriesEnd, Taken, Taking, Write
-from agui_client.store._sql.versions import TablesRefusedError
 from agui_client.store._threads.thread_store import LatestEntries, LeasedThread, ThreadInfo, ThreadStore
 from agui_client.store._write_ids import new_write_id
 

@@ -21,7 +21,7 @@ from agui_client import FunctionAgent, HttpAgent, ThreadStoreError, UsageError, 
 from agui_client._core.agent.run_records import Place
 from agui_client.asgi import agent_app
 from agui_client.store import Store
-from agui_client.store._sql import versions
+from agui_client.store._sql import migrations
 from agui_client.store._sql.database import Database, url_of
 from agui_client.store._sql.run_rows import EventGroup
 from agui_client.store._sql.runs import ClaimedRun, RunDatabase, RunLostError
@@ -106,7 +106,7 @@ async def test_an_additive_version_2_shares_a_database_with_a_program_of_version
         await older.runs.start("helper", "Hi", run_id="r1")
         await _say(older, "One")
         with monkeypatch.context() as newer:
-            newer.setattr(versions, "MIGRATIONS", steps)
+            newer.setattr(migrations, "MIGRATIONS", steps)
             async with with_agent(database_url) as store:
                 await _say(store, "Two")
                 await store.runs.start("helper", "Hi", run_id="r2")
@@ -156,7 +156,7 @@ async def test_the_tables_of_version_1_are_frozen_and_lead_to_those_of_the_packa
         database.exec_driver_sql("insert into agui_versions (version) values (1)")
     is_changed = frozen_tables.current(engine.dialect) != frozen
     engine.dispose()
-    assert is_changed is bool(versions.MIGRATIONS), "databases of users have version 1: add a step to MIGRATIONS"
+    assert is_changed is bool(migrations.MIGRATIONS), "databases of users have version 1: add a step to MIGRATIONS"
     fresh = f"sqlite:///{tmp_path / 'fresh.db'}"
     if database_url.startswith("postgresql"):
         fresh = f"postgresql://{request.getfixturevalue('postgresql').new_database()}"
@@ -171,7 +171,7 @@ async def test_a_migration_that_fails_changes_nothing(database_url: str, monkeyp
         await store.runs.start("helper", "Hi", run_id="r1")
     steps = [["alter table agui_runs add column cost integer", "update agui_runs set price = 3"]]
     with monkeypatch.context() as newer:
-        newer.setattr(versions, "MIGRATIONS", steps)
+        newer.setattr(migrations, "MIGRATIONS", steps)
         for _ in range(2):
             with pytest.raises(exc.DBAPIError, match="price"):
                 await with_agent(database_url).__aenter__()
