@@ -3,3 +3,5 @@
 __version__ = "0.1.0"
 PROTOCOL_VERSION = "1.0"
 """As `ag_ui.core` has it, which takes ten times as long to load as all that `agui --version` needs; a test compares."""
+VERSIONS = f"agui {__version__} (AG-UI {PROTOCOL_VERSION})"
+"""What `agui --version` prints."""

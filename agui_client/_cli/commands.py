@@ -31,9 +31,9 @@ from agui_client._cli.evaluate import evaluate
 from agui_client._cli.exit_codes import ExitCode, code_of
 from agui_client._cli.inspecting import inspect
 from agui_client._cli.loading import views_option
-from agui_client._cli.program import VERSIONS
 from agui_client._cli.runs import runs
 from agui_client._cli.threads import threads
+from agui_client._version import VERSIONS
 from agui_client.errors import AGUIError
 from agui_client.terminal._complaints import complain
 from agui_client.terminal._lines import WarningLines, escaped_json

@@ -9,9 +9,8 @@ from importlib.util import find_spec
 from io import TextIOWrapper
 from pathlib import Path
 
-from agui_client._version import PROTOCOL_VERSION, __version__
+from agui_client._version import VERSIONS
 
-VERSIONS = f"agui {__version__} (AG-UI {PROTOCOL_VERSION})"
 """The line of `agui --version`."""
 _NEEDED = ("click", "prompt_toolkit", "rich", "uvicorn")
 

@@ -26,7 +26,7 @@ from agui_client.teams._call_journal import PendingWork
 if TYPE_CHECKING:
     from ag_ui.core import RunAgentInput
 
-    from agui_client._core.run.ending import Checkpoint
+    from agui_client._core.run.checkpoint import Checkpoint
     from agui_client._core.verbs.async_run import AgentRun
     from agui_client.teams._call_journal import CallRecord
     from agui_client.teams._event_forwarder import EventForwarder

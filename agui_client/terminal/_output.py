@@ -46,7 +46,8 @@ from agui_client._rendering.views import MOST_VALUES, Key, ShownCustom, find_vie
 from agui_client.terminal._lines import one_line, printable
 
 if TYPE_CHECKING:
-    from agui_client._core.run.result import RunResult, Timings
+    from agui_client._core.run.observers import Timings
+    from agui_client._core.run.result import RunResult
     from agui_client._core.tools.context import ToolExecution
     from agui_client._rendering.views import Viewed
 

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from agui_client._core.agent.state_model import StateModel
     from agui_client._core.conversation.conversation import Conversation
     from agui_client._core.conversation.state_merging import ConflictPolicy
+    from agui_client._core.run.checkpoint import Checkpoint, Save
     from agui_client._core.run.continuing import StoredBeginning, StoredCall, ThreadLog
-    from agui_client._core.run.ending import Checkpoint, Save
     from agui_client.a2ui import Surfaces
 
 
@@ -255,7 +255,7 @@ class ThreadView(Displayed, ABC, Generic[StateT]):
 
     def checkpoint(self) -> Checkpoint:
         """Return what the function of `save_with` would get now, also in the middle of a run; the state is a copy."""
-        from agui_client._core.run.ending import Checkpoint
+        from agui_client._core.run.checkpoint import Checkpoint
 
         call = self._conversation.turns.current
         now: Checkpoint = Checkpoint(self._conversation.members()) if call is None else call.checkpoint()

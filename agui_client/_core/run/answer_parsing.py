@@ -2,23 +2,27 @@
 
 To change
 
-- a place where `parse` of a result looks for an answer: this module; of runs only, `_answers` in `_core/run/result.py`
+- a place where `parse` of a result looks for an answer: this module; of runs only, `result_answers` here
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
 from json import JSONDecoder
 from typing import Any
 
+from ag_ui.core import AssistantMessage, ReasoningMessage, ToolMessage
 from pydantic import ValidationError
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json
 
 from agui_client._core.ground.plain_text import cut_short
+from agui_client._core.ground.run_content import RunContent
 from agui_client._core.ground.type_adapters import type_adapter
+from agui_client._core.protocol.message_text import tool_calls_in
+from agui_client._core.protocol.schema import is_object
 from agui_client.errors import ParseError
 
 _OPENINGS = re.compile(r"[{\[]")
@@ -58,6 +62,41 @@ def _values_in(text: str) -> Iterator[str]:
         with suppress(ValueError, RecursionError):
             _, end = decoder.raw_decode(text, start.start())
             yield text[start.start() : end]
+
+
+def result_answers(result: RunContent, executed: Collection[str], called: Collection[str]) -> Iterator[str]:
+    """Yield whatever in the result of a call may be the answer as JSON, the most certain first.
+
+    Args:
+        result: The result.
+        executed: The ids of the tool calls that were executed here.
+        called: The ids of the tool calls that the agent began in the last run.
+    """
+    yield from written_answers(result.result, result.text)
+    for arguments in _last_arguments(result, executed, called):
+        yield arguments
+        # pydantic-ai wraps what is no object.
+        with suppress(ValueError):
+            wrapped = from_json(arguments)
+            if is_object(wrapped) and wrapped.keys() == {"response"}:
+                yield to_json(wrapped["response"]).decode()
+
+
+def _last_arguments(result: RunContent, executed: Collection[str], called: Collection[str]) -> Iterator[str]:
+    """Yield the arguments of the calls with which the agent ended the run: it answered them, and wrote nothing more."""
+    answered: set[str] = set()
+    for message in reversed(result.new_messages):
+        if isinstance(message, ToolMessage):
+            answered.add(message.tool_call_id)
+        elif isinstance(message, AssistantMessage) and message.tool_calls:
+            calls = [call for call in message.tool_calls if call.id in answered and call.id not in executed]
+            yield from (call.function.arguments for call in calls)
+            return
+        elif not isinstance(message, ReasoningMessage):
+            return
+    # A server that repeats the id of an earlier call calls anew in the earlier message.
+    own = {*called} - {*executed} - {call.id for call in result.pending_tool_calls}
+    yield from (call.function.arguments for _, call in tool_calls_in(result.messages) if call.id in own)
 
 
 def read_answer(answers: Iterable[str], shape: Any) -> Any:

@@ -24,7 +24,7 @@ from agui_client._core.conversation.ledger import CallStatus
 from agui_client._core.protocol.message_text import tool_calls_in
 from agui_client._core.protocol.open_items import quoted
 from agui_client._core.run.next_step import Able, Ask, Send, Stop, Work, next_step, role_of
-from agui_client._core.run.result import pending_calls
+from agui_client._core.run.result_building import pending_calls
 from agui_client._core.run.state import Phase
 from agui_client._core.run.steering import answering
 from agui_client._core.run.subagents import usage_of
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 
     from agui_client._core.conversation.ledger import ToolCallRecord
     from agui_client._core.run.call import Call
-    from agui_client._core.run.ending import Saving
     from agui_client._core.run.next_step import Step
     from agui_client._core.run.round import WaitFor
+    from agui_client._core.run.saving import Saving
     from agui_client._core.tools.interrupts import AnsweredInterrupt
 
     Save = Callable[[], Awaitable[None]]
@@ -143,7 +143,7 @@ class Between:
             return
         try:
             # Before a person is asked: an answer must not be lost to a limit.
-            usage = [each for run in call.rounds for each in usage_of(run)]
+            usage = [each for run in call.rounds for each in usage_of(run.outcome, run.asked)]
             work = step if isinstance(step, Work) else next_step(call.conversation, self._able(can_answer=False))
             call.limits.check(_by_speaker(call, work.calls if isinstance(work, Work) else ()), usage)
         except ToolRoundsExceededError:

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from agui_client._core.protocol.warnings import WarningLog
 from agui_client._core.run.lost_run import lost_run
-from agui_client._core.run.result import annotate, build_result, call_end
+from agui_client._core.run.result import annotate
+from agui_client._core.run.result_building import build_result, call_end
 from agui_client._core.run.scope import CURRENT_SCOPE
 from agui_client._core.run.state import CallState
 from agui_client._core.run.steering import Steering
@@ -31,9 +32,9 @@ if TYPE_CHECKING:
 
     from agui_client._core.conversation.conversation import Conversation
     from agui_client._core.protocol.prompts import Prompt
+    from agui_client._core.run.checkpoint import Save
     from agui_client._core.run.continuing import ThreadLog
     from agui_client._core.run.custom_models import CustomModels
-    from agui_client._core.run.ending import Save
     from agui_client._core.run.hooks import Subscriber
     from agui_client._core.run.middleware import Middleware, RunFunction
     from agui_client._core.run.observers import Observers
@@ -243,7 +244,7 @@ class Call:
     @property
     def unreported_usage(self) -> list[TokenUsage]:
         """The tokens that no end of a run reports: of agents that tools asked, and of runs that have no end."""
-        return [each for run in self.rounds for each in unreported_usage(run)]
+        return [each for run in self.rounds for each in unreported_usage(run.outcome, run.asked)]
 
     def save_also(self, save: Save) -> None:
         """Have the conversation saved by one more function, from the first run on, which is not sent yet.

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from agui_client._core.conversation.conversation import Conversation
     from agui_client._core.conversation.ledger import ToolCallRecord
     from agui_client._core.conversation.log import RunHistory
-    from agui_client._core.run.ending import Checkpoint
+    from agui_client._core.run.checkpoint import Checkpoint
     from agui_client._core.run.options import RunOptions
     from agui_client._core.tools.toolset import CallTools
 

@@ -1,12 +1,10 @@
 """The end of a run: the verdict on its stream, what it leaves, and the function that stops the server's work.
 
 Only a terminal event of its last run makes a stream a success (TRUNC-1). `on_abort` is called when this side left a run
-that was sent. A checkpoint is the conversation as it would be if the program ended now, to be saved when something must
-not be lost; it shares messages and state with the conversation, so that it costs little on long threads.
+that was sent. What is saved of all this is `saving`'s.
 
 To change
 
-- how often a conversation is saved while events arrive: `Saving` here
 - what an error quotes of an answer that holds no event: `_with_beginning` here; `HttpSource.beginning` keeps it, and
   `words_in` in `_core/protocol/problems.py` leaves out what may be an event or hold a secret
 """
@@ -14,25 +12,20 @@ To change
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
-from time import perf_counter
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING
 
 import anyio
 
 from agui_client._core.conversation.conversation import Conversation
 from agui_client._core.conversation.ledger import AnsweredBy
 from agui_client._core.conversation.settling import settle_conversation, warn_of_changed_interrupts
-from agui_client._core.conversation.snapshot import ConversationSnapshot, document_of
 from agui_client._core.conversation.state_base import state_hash
-from agui_client._core.ground.concurrency import call_aside, whole
-from agui_client._core.ground.field_docs import Record
+from agui_client._core.ground.concurrency import call_aside
 from agui_client._core.ground.plain_text import printable
 from agui_client._core.protocol.open_items import listed, quoted
 from agui_client._core.protocol.warnings import WarningLog
-from agui_client._core.run.result import pending_calls
+from agui_client._core.run.result_building import pending_calls
 from agui_client._core.run.subagents import has_journal, is_of_subagent
 from agui_client.errors import (
     AGUIError,
@@ -47,16 +40,10 @@ from agui_client.errors import (
 )
 
 if TYPE_CHECKING:
-    from ag_ui.core import ResumeEntry, ToolMessage
-
     from agui_client._core.run.call import Call
-    from agui_client._core.run.hooks import HookContext
+    from agui_client._core.run.hooks import HookContext, OnAbort
     from agui_client._core.run.round import Run
-    from agui_client._core.run.run_loop import RunLoop
     from agui_client._core.tools.toolset import OfferedTool
-
-OnAbort: TypeAlias = "Callable[[HookContext], Awaitable[Any] | Any]"
-"""Called when a run is left before its end, for servers that have a way to stop one; a plain function in a thread."""
 
 _ABORT_SECONDS = 5.0
 """The longest time that leaving a run may take because of `on_abort`."""
@@ -233,144 +220,3 @@ async def call_on_abort(on_abort: OnAbort, context: HookContext) -> None:
     if scope.cancelled_caught:
         run_id = printable(context.run_id)
         _run_logger.warning("on_abort of run %s took longer than %g s, and was given up", run_id, _ABORT_SECONDS)
-
-
-SAVE_SECONDS = 1.0
-"""The time between two saves while events arrive."""
-_SLOW_SAVES, _LONGEST_PAUSE = 20, 5
-"""The pause of slow saves: the time between two of them, in times that one takes, and its bound, in usual times."""
-
-
-@dataclass(frozen=True, slots=True)
-class Checkpoint(Record):
-    """A conversation as it would be if the program ended now."""
-
-    members: Mapping[str, Any]
-    """The members of its `ConversationSnapshot`; messages and state are shared, and to be read only."""
-    results: Sequence[ToolMessage] = ()
-    """Results of tools that the application executed, which are not among the messages yet."""
-    run_id: str | None = None
-    """The id of the run that is sent or going on; None between runs. If the program ends now, the end
-    of that run is unknown."""
-    resume: Sequence[ResumeEntry] = ()
-    """The answers to interrupts that the run carries, as long as it is unknown whether the agent got them."""
-    call_id: str | None = None
-    """The id of the first run of the call that is going on; None if the call is about to end, or there is none. A
-    program that takes the call up finds its place by it."""
-    position: int = 0
-    """The number of events that the call's log had where the call goes on from this; 0 without a log."""
-    is_at_end: bool = False
-    """Whether the call is about to end; otherwise it may next send a run, call a function or ask a person."""
-
-    def snapshot(self) -> ConversationSnapshot:
-        """Return the conversation as a document that can be restored, with the results in it."""
-        document = document_of(self.members)
-        if not self.results:
-            return document
-        conversation = Conversation(document.thread_id)
-        conversation.restore(document)
-        conversation.add_results(self.results, are_own=True)
-        return conversation.snapshot()
-
-
-Save: TypeAlias = Callable[[Checkpoint], Awaitable[None]]
-"""Saves a conversation; the call waits for it, and fails if it fails."""
-
-
-class Saving:
-    """Has the conversation of a call saved, if the agent says how.
-
-    Args:
-        call: The call.
-        loop: The event loop for asynchronous work.
-    """
-
-    def __init__(self, call: Call, loop: RunLoop) -> None:
-        self._call, self._loop = call, loop
-        self._next_at = 0.0
-        self._saved: Checkpoint | None = None
-        self._failure: Exception | None = None
-
-    async def save(self, following: str | None = None, *, is_at_end: bool = False) -> None:
-        """Save the conversation; during a replay, which asks nothing and changes nothing, there is no need.
-
-        Args:
-            following: The id of the run that is sent next, if the save is also the one before that; None if it is not.
-            is_at_end: Whether the call is about to end.
-
-        Raises:
-            Exception: The first failure to save in this call.
-        """
-        call = self._call
-        # What a durable run goes on from comes first: where the program ends between the two, its thread catches up.
-        saves = [each for each in (call.also_save, call.save) if each is not None]
-        if not saves or (call.is_replay and call.state.is_run_open):
-            return
-        began = perf_counter()
-        self._next_at = began + SAVE_SECONDS
-        checkpoint = replace(checkpoint_of(call, following), is_at_end=is_at_end)
-        # No place to go on from: the call is over here, and all that was said and done in it was saved before.
-        checkpoint = replace(checkpoint, call_id=None) if is_at_end else checkpoint
-        # Nearly always a run is sent, and the block left, with what the last save has. While events arrive they change
-        # state and messages in place, so that two checkpoints of that time cannot be compared.
-        is_changing = call.state.is_run_open and call.round.outcome.first_event_at is not None
-        if not is_changing and checkpoint == self._saved:
-            return
-        try:
-            for save in saves:
-                await whole(self._loop.call(save, checkpoint))
-            self._saved = checkpoint
-            # A save is slow where many are made: fewer of them make each one faster, and events wait for none of them
-            # longer than a twentieth of the time.
-            took = perf_counter() - began
-            self._next_at = began + min(max(SAVE_SECONDS, _SLOW_SAVES * took), _LONGEST_PAUSE * SAVE_SECONDS)
-        except Exception as error:
-            # One failure is enough for a call; the steps of its end are tried all the same.
-            self._failure = self._failure or error
-            # With its own cause: `raise` inside of a handler would give it the later failure's.
-            raise self._failure from self._failure.__cause__
-
-    async def sometimes(self) -> None:
-        """Save the conversation unless that was done just now: events arrive one after the other."""
-        if perf_counter() > self._next_at:
-            await self.save()
-
-
-def checkpoint_of(call: Call, following: str | None = None) -> Checkpoint:
-    """Return the conversation as it would be if the program ended now: a run that is going on is cut off.
-
-    Args:
-        call: The call.
-        following: The id of the run that is sent next, after one that is over, to count as sent; None for the present.
-    """
-    conversation = call.conversation.branch()
-    if not call.rounds:  # the block of the call is being entered
-        return Checkpoint(conversation.members())
-    run_input, is_run_open = call.round.input, call.state.is_run_open
-    # A replay that is cut leaves the local thread as it was.
-    if call.is_replay and is_run_open:
-        conversation.end_replay(has_ended=False)
-        return Checkpoint(conversation.members())
-    call_id = call.rounds[0].run_id
-    if following is not None:
-        conversation.unreceived = None
-        position = call.position_of(following)
-        return Checkpoint(conversation.members(), run_id=following, call_id=call_id, position=position)
-    has_started = call.round.outcome.started is not None
-    if is_run_open and has_started:
-        adopt_pending(call, conversation, WarningLog())
-    if is_run_open:
-        # Whether the agent got the messages of an open run is unknown, so the next run sends all of them.
-        conversation.unreceived = None
-    # A tool that has ended while others go on: its result is among the messages only when all have.
-    done = [each.message for each in call.executions if each.message is not None]
-    results = [message for message in done if conversation.message(message.id) is None]
-    run_id = run_input.run_id if is_run_open else None
-    return Checkpoint(
-        members=conversation.members(),
-        results=tuple(results),
-        run_id=run_id,
-        resume=run_input.resume or () if is_run_open and not has_started else (),
-        call_id=call_id,
-        position=call.position_of(run_id),
-    )

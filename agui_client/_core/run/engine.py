@@ -20,10 +20,10 @@ from weakref import WeakSet
 from agui_client._core.ground.concurrency import unasked
 from agui_client._core.run import ending
 from agui_client._core.run.between_runs import Between
-from agui_client._core.run.ending import Saving
 from agui_client._core.run.last_steps import abandon_run, finish_run, step
 from agui_client._core.run.lost_run import repeated_request
 from agui_client._core.run.round import Run
+from agui_client._core.run.saving import Saving, checkpoint_of
 from agui_client._core.run.state import Phase, Reason
 from agui_client._core.run.steering import acquire_turn
 from agui_client._core.run.subagents import is_of_a_member
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
     from agui_client._core.protocol.prompts import Prompt
     from agui_client._core.run.call import Call
+    from agui_client._core.run.checkpoint import Checkpoint
     from agui_client._core.run.next_step import Ask, Work
     from agui_client._core.run.run_loop import RunLoop
     from agui_client._core.transport.source import Source
@@ -90,7 +91,7 @@ class Engine:
         """
         call, conversation = self.call, self.call.conversation
         async with AsyncExitStack() as stack:
-            await acquire_turn(call, self, stack)
+            await acquire_turn(conversation.turns, call.owner, call.options.get("when_busy", "raise"), self, stack)
             call.time = TimeLimit(call.timeouts.total)
             if call.is_replay:
                 first = composed_input(conversation, call.options, conversation.messages)
@@ -324,9 +325,9 @@ class Engine:
         """Add a message of the user for the next run."""
         self.call.steer(prompt)
 
-    def checkpoint(self) -> ending.Checkpoint:
+    def checkpoint(self) -> Checkpoint:
         """Return the conversation as it would be if the program ended now."""
-        return ending.checkpoint_of(self.call)
+        return checkpoint_of(self.call)
 
     # --- stopping, and leaving the block
 

@@ -102,6 +102,10 @@ class HookContext:
         return self._conversation.state
 
 
+OnAbort: TypeAlias = Callable[[HookContext], Awaitable[Any] | Any]
+"""Called when a run is left before its end, for servers that have a way to stop one; a plain function in a thread."""
+
+
 def check_hooks(kind: type) -> None:
     """Check that the methods of a new class that look like hooks are some: nothing would call a misspelled one.
 

@@ -13,17 +13,19 @@ from typing import TYPE_CHECKING
 from agui_client._core.ground.concurrency import whole
 from agui_client._core.run import ending
 from agui_client._core.run.hooks import HookContext
-from agui_client._core.run.result import annotate, run_end
+from agui_client._core.run.result import annotate
+from agui_client._core.run.result_building import run_end
 from agui_client._core.run.state import Phase
 from agui_client.errors import RunFailedError
 
 if TYPE_CHECKING:
     from agui_client._core.run.call import Call
+    from agui_client._core.run.saving import Saving
 
 _logger = logging.getLogger("agui_client")
 
 
-async def finish_run(call: Call, saving: ending.Saving, failure: Exception | None) -> None:
+async def finish_run(call: Call, saving: Saving, failure: Exception | None) -> None:
     """End the present run of a call.
 
     Args:
@@ -53,7 +55,7 @@ async def finish_run(call: Call, saving: ending.Saving, failure: Exception | Non
         raise failure
 
 
-async def abandon_run(call: Call, saving: ending.Saving) -> Exception | None:
+async def abandon_run(call: Call, saving: Saving) -> Exception | None:
     """End a run in the middle; return a failure, as it must not hide the exception that leaves the block.
 
     Args:

@@ -7,7 +7,7 @@ itself. It gets typed events where the official models can hold them, otherwise 
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from functools import partial
 from itertools import count
@@ -19,12 +19,11 @@ from pydantic import ValidationError
 
 from agui_client._core.protocol.events import VALIDATOR, UnrecognizedEvent, WireEvent
 from agui_client._core.transport.source import Source, SourceLimits, as_source, failure_of
-from agui_client._core.transport.timeouts import UNLIMITED
+from agui_client._core.transport.timeouts import UNLIMITED, Timeouts
 from agui_client.errors import AGUIError
 
 if TYPE_CHECKING:
     from agui_client._core.protocol.compat import Translator
-    from agui_client._core.run.call import Call
     from agui_client._core.run.scope import RunScope
 
 RunFunction: TypeAlias = Callable[[RunAgentInput], AsyncIterator[WireEvent]]
@@ -42,26 +41,34 @@ class RunSource(Source):
 
     Args:
         run: The agent's `run`.
-        call: The call, with its middleware and its time limits.
+        middleware: The functions around it, outermost first.
+        timeouts: The time limits of the call.
         compat: The translation of retired shapes, before any middleware sees them.
         scope: The run.
     """
 
-    def __init__(self, run: RunFunction, call: Call, compat: Translator, scope: RunScope) -> None:
+    def __init__(
+        self,
+        run: RunFunction,
+        middleware: Sequence[Middleware],
+        timeouts: Timeouts,
+        compat: Translator,
+        scope: RunScope,
+    ) -> None:
         self._compat = compat
         self._scope = scope
         self._opened: list[AsyncIterator[WireEvent]] = []
         entry: RunFunction = partial(self._open, run)
-        if call.middleware:
+        if middleware:
             entry = partial(self._called, entry)
-        for function in reversed(call.middleware):
+        for function in reversed(middleware):
             entry = partial(self._around, function, entry)
         exit_scope = scope.enter()
         try:
             events = entry(scope.input)
         finally:
             exit_scope()
-        self._source = as_source(events, scope.enter, _limits(call, scope), is_agents=not call.middleware)
+        self._source = as_source(events, scope.enter, _limits(timeouts, scope), is_agents=not middleware)
         self.conforming = self._source.conforming
         # Without a step in between for a run that is one request.
         if scope.requests == [self._source]:
@@ -156,27 +163,29 @@ def _typed(event: UnrecognizedEvent) -> WireEvent:
     return typed if typed.model_dump(by_alias=True) == event.data else event
 
 
-def observed_run(call: Call, scope: RunScope) -> RunFunction:
+def observed_run(run: RunFunction, scope: RunScope, timeouts: Timeouts, *, has_middleware: bool) -> RunFunction:
     """Return the agent's `run`, or `connect`, with its requests shown to the observers that watch them.
 
     Args:
-        call: The call.
+        run: The function.
         scope: The run.
+        timeouts: The time limits of the call.
+        has_middleware: Whether middleware calls the function.
     """
 
     def called(run_input: RunAgentInput) -> AsyncIterator[WireEvent]:
         """Call the agent, whose exceptions are failures of the run."""
         try:
-            return call.agent_run(run_input)
+            return run(run_input)
         except AGUIError:
             raise
         except Exception as error:
             raise failure_of(error) from error
 
-    if not call.observers.has_wire:
+    if not scope.observers.has_wire:
         return called
     # Inside of middleware its code runs in the steps of that.
-    enter, limits = (None, None) if call.middleware else (scope.enter, _limits(call, scope))
+    enter, limits = (None, None) if has_middleware else (scope.enter, _limits(timeouts, scope))
     numbers = count(1)
 
     def observed(run_input: RunAgentInput) -> AsyncIterator[WireEvent]:
@@ -195,10 +204,10 @@ def observed_run(call: Call, scope: RunScope) -> RunFunction:
     return observed
 
 
-def _limits(call: Call, scope: RunScope) -> SourceLimits | None:
+def _limits(timeouts: Timeouts, scope: RunScope) -> SourceLimits | None:
     """Return the time limits of an agent that does not keep to them by itself."""
-    is_limited = "timeout" not in call.agent.takes and call.timeouts is not UNLIMITED
-    return SourceLimits(call.timeouts, scope.until) if is_limited else None
+    is_limited = "timeout" not in scope.agent.takes and timeouts is not UNLIMITED
+    return SourceLimits(timeouts, scope.until) if is_limited else None
 
 
 class ObservedSource(Source):

@@ -7,7 +7,7 @@ with counts and timings and no payload; events only on request.
 To change
 
 - a field of the log that `logging` gets: `LogObserver` here; a new fact in `RunEnd` or `CallEnd` there, which `run_end`
-  and `call_end` in `_core/run/result.py` fill
+  and `call_end` in `_core/run/result_building.py` fill
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from agui_client._core.protocol.events import WireEvent
     from agui_client._core.protocol.reduce import Change
-    from agui_client._core.run.result import Timings
     from agui_client._core.run.scope import RunScope
     from agui_client._core.tools.context import ToolExecution
     from agui_client._core.transport.client import Attempt
@@ -40,6 +39,22 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 _logger = logging.getLogger("agui_client")
+
+
+@dataclass(frozen=True, slots=True)
+class Timings(Record):
+    """When things happened, in seconds since the run was started; None for what did not happen."""
+
+    connect: float | None = None
+    """Until the response's headers were there; None for agents in this process."""
+    first_event: float | None = None
+    """Until the first event."""
+    first_text: float | None = None
+    """Until the first piece of a text message."""
+    total: float | None = None
+    """Until the run ended."""
+    people: float = 0.0
+    """The part of the total in which people were asked: in `approve=`, in `answer=`, and questions of tools."""
 
 
 @dataclass(frozen=True, slots=True)

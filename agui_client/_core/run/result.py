@@ -1,18 +1,17 @@
-"""The result of a call (`RunResult`), and the conversation after one event (`Snapshot`)."""
+"""The result of a call (`RunResult`), what `inspect()` makes of it, and the conversation after one event (`Snapshot`).
+
+Records, and what can be asked of them. `result_building` fills them, from the call and its runs; what `parse` reads as
+an answer is `answer_parsing`'s.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from itertools import chain
+from dataclasses import dataclass, field
 from pathlib import Path
-from time import perf_counter
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
-from ag_ui.core import AssistantMessage, ReasoningMessage, ToolMessage, aggregate_token_usage
-from pydantic_core import from_json, to_json, to_jsonable_python
+from pydantic_core import to_json, to_jsonable_python
 
 from agui_client._core.ground.display import Displayed
 from agui_client._core.ground.field_docs import Record
@@ -21,28 +20,23 @@ from agui_client._core.ground.plain_text import cut_short, failure_text
 from agui_client._core.ground.run_content import RunContent
 from agui_client._core.ground.secrets import hidden_json, without_opaque
 from agui_client._core.plugs import PAGES
-from agui_client._core.protocol.message_text import tool_calls_in
-from agui_client._core.protocol.schema import is_object
-from agui_client._core.run.answer_parsing import read_answer, written_answers
-from agui_client._core.run.observers import CallEnd, RunEnd, reconnects_in
+from agui_client._core.run.answer_parsing import read_answer, result_answers
+from agui_client._core.run.observers import Timings, reconnects_in
 from agui_client._core.run.scope import StateT, typed
-from agui_client._core.run.state import Phase
-from agui_client._core.run.subagents import SubagentResult, answer_id, partial_message_ids, subagent_results, usage_of
+from agui_client._core.run.subagents import SubagentResult
 from agui_client._core.tools.context import ToolExecution
 from agui_client._core.tools.interrupts import shown_payload
 from agui_client.errors import AGUIError, ParseError, TransportError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Self
 
-    from ag_ui.core import CustomEvent, Event, Message, ToolCall
+    from ag_ui.core import CustomEvent, Event, Message
 
     from agui_client._core.conversation.conversation import Conversation
     from agui_client._core.ground.sent_secrets import SentSecrets
     from agui_client._core.protocol.warnings import ProtocolWarning
-    from agui_client._core.run.call import Call
-    from agui_client._core.run.round import Run
     from agui_client._core.tools.interrupts import AnsweredInterrupt
     from agui_client._core.transport.client import Attempt
     from agui_client._core.transport.response import ResponseInfo
@@ -182,22 +176,6 @@ class Snapshot(TypedState[StateT], Record, Displayed):
     """The state, the event's change included; any JSON value, to be read only."""
 
 
-@dataclass(frozen=True, slots=True)
-class Timings(Record):
-    """When things happened, in seconds since the run was started; None for what did not happen."""
-
-    connect: float | None = None
-    """Until the response's headers were there; None for agents in this process."""
-    first_event: float | None = None
-    """Until the first event."""
-    first_text: float | None = None
-    """Until the first piece of a text message."""
-    total: float | None = None
-    """Until the run ended."""
-    people: float = 0.0
-    """The part of the total in which people were asked: in `approve=`, in `answer=`, and questions of tools."""
-
-
 @dataclass(frozen=True, slots=True, repr=False)
 class RunResult(Inspectable[StateT], RunContent, Displayed):
     """The result of a call. Of a stream with several runs, the last one counts (LIFE-13).
@@ -285,7 +263,8 @@ class RunResult(Inspectable[StateT], RunContent, Displayed):
             ParseError: Nothing fits; the error quotes what arrived.
         """
         try:
-            return parse(self, shape)
+            executed = {each.tool_call_id for each in self.tool_executions}
+            return read_answer(result_answers(self, executed, self.called_ids), shape)
         except ParseError as error:
             annotate(error, self)
             raise
@@ -321,56 +300,6 @@ class RunResult(Inspectable[StateT], RunContent, Displayed):
         return to_json(without_opaque(plain), indent=indent, inf_nan_mode="null").decode()
 
 
-def build_result(call: Call, *, is_over: bool = False) -> RunResult:
-    """Sum up a call.
-
-    Args:
-        call: The call.
-        is_over: Whether no further event comes.
-    """
-    run, rounds, state, conversation = call.round, call.rounds, call.state, call.conversation
-    outcome, is_void = run.outcome, run.is_behind
-    messages = conversation.messages
-    new_messages = [message for message in messages if message.id not in call.known_ids]
-    # Some may be answered here already, while others wait for the caller.
-    # Nor has a run that was held up brought an outcome.
-    is_held_up = is_over and run.source is None and len(rounds) == 1 and not state.is_aborted and not run.is_replay
-    left = conversation.pending_interrupts if state.phase is Phase.ANSWERING or is_held_up else outcome.interrupts
-    pending = conversation.pending_tool_calls if is_held_up else pending_calls(run)
-    asked = [question.interrupt for question in conversation.questions]
-    asking = {interrupt.tool_call_id for interrupt in asked}
-    requests = [request for each in rounds for request in each.requests]
-    result: RunResult = RunResult(
-        thread_id=run.input.thread_id,
-        run_id=run.run_id,
-        text=_text(run, messages if run.is_replay else new_messages),
-        result=outcome.finished.result if outcome.finished and not is_void else None,
-        # Stopped between two runs: the outcome of the last one is not the call's.
-        outcome=None if is_void or state.is_aborted else outcome.outcome,
-        interrupts=[] if is_void else [*left, *asked],
-        pending_tool_calls=[] if is_void else [each for each in pending if each.id not in asking],
-        new_messages=new_messages,
-        messages=messages,
-        state=conversation.state,
-        usage=aggregate_token_usage([usage for each in rounds for usage in usage_of(each)]),
-        warnings=call.warnings.records(),
-        timings=_timings(rounds, call.time.started_at, 0.0),
-        response=requests[-1].delivery.response if requests else None,
-        attempts=[attempt for request in requests for attempt in request.delivery.attempts],
-        tool_executions=call.all_executions,
-        answered=call.answered,
-        called_ids=list(outcome.tool_call_ids),
-        subagents=subagent_results(rounds, conversation, is_over=is_over),
-        custom=call.custom,
-        incomplete_ids=list(run.pipeline.verifier.unclosed_ids),
-        unsent_messages=call.steering.unsent,
-        aborted=state.is_aborted,
-        detached=state.is_aborted and call.is_detached,
-    )
-    kept = [each.kept(call.rounds[0]) for each in call.observers.keepers]
-    return result.read_with(call.read_state).of_thread(conversation).keep(kept, call.warnings.secrets)
-
-
 def annotate(failure: Exception | None, result: RunResult, *, may_have_started: bool = True) -> None:
     """Note on an exception, if there is one, where it happened, and what had arrived; a second time updates that.
 
@@ -391,160 +320,3 @@ def annotate(failure: Exception | None, result: RunResult, *, may_have_started: 
         note = f"in run {result.run_id!r} of thread {result.thread_id!r}"
         if note not in getattr(failure, "__notes__", ()):
             failure.add_note(note)
-
-
-def run_end(rounds: Sequence[Run], failure: Exception | None, *, is_aborted: bool) -> RunEnd:
-    """Sum up the last of the runs of a call for observers.
-
-    Args:
-        rounds: The runs.
-        failure: The exception that the last run failed with; None if it did not fail.
-        is_aborted: Whether it was stopped from here.
-    """
-    run = rounds[-1]
-    outcome = run.outcome
-    ending = "aborted" if is_aborted else "nothing" if outcome.outcome is None else outcome.outcome.type
-    return RunEnd(
-        run_id=run.run_id,
-        ending=None if failure is not None else ending,
-        error=failure,
-        events=run.pipeline.count,
-        usage=outcome.usage,
-        timings=_timings([run], run.started_at, run.people_before),
-        attempts=[attempt for request in run.requests for attempt in request.delivery.attempts],
-        warnings=len(run.warnings.records()) - sum(end.warnings for end in _ends(rounds)),
-    )
-
-
-def call_end(call: Call, result: RunResult) -> CallEnd:
-    """Sum up a call that is over for observers.
-
-    Args:
-        call: The call.
-        result: Its result.
-    """
-    ending = "aborted" if result.aborted else "nothing" if result.outcome is None else result.outcome.type
-    ends = _ends(call.rounds)
-    return CallEnd(
-        run_id=result.run_id,
-        ending=None if call.error is not None else ending,
-        error=call.error,
-        events=sum(end.events for end in ends),
-        usage=result.usage,
-        timings=replace(
-            result.timings,
-            total=perf_counter() - call.time.started_at,
-            people=call.people_time.seconds,
-        ),
-        attempts=result.attempts,
-        warnings=len(result.warnings),
-        runs=len(ends),
-        tool_executions=result.tool_executions,
-    )
-
-
-def _ends(rounds: Iterable[Run]) -> list[RunEnd]:
-    """Return the ends of the runs that are over."""
-    return [each.end for each in rounds if each.end is not None]
-
-
-def pending_calls(run: Run) -> list[ToolCall]:
-    """Return the calls without a result: those that the server named, or else those of the run (TOOL-9).
-
-    Calls that an interrupt is about are the agent's, and left out. An interrupt need not name its call, or may name one
-    that only asks: so those of an interrupted run are the agent's if the application did not offer their tools. A named
-    call counts even if a snapshot has removed it since, as a list that names calls is exact (SET-19).
-    """
-    outcome, conversation = run.outcome, run.conversation
-    named = dict.fromkeys(outcome.named_pending or outcome.tool_call_ids)
-    if not named:
-        return []
-    answered = conversation.answered_call_ids
-    asked_about = {each.tool_call_id for each in outcome.interrupts}
-    open_ids = [each for each in named if each not in answered and each not in asked_about]
-    removed = conversation.removed_call if outcome.named_pending else conversation.tool_call
-    found = [conversation.tool_call(each) or removed(each) for each in open_ids]
-    calls = [call for call in found if call is not None]
-    if not outcome.interrupts:
-        return calls
-    offered = {tool.name for tool in run.input.tools or ()}
-    return [call for call in calls if call.function.name in offered]
-
-
-def _text(run: Run, candidates: Sequence[Message]) -> str:
-    """Return the last text that the run streamed; if it streamed none, one of its snapshots, or one that its end names.
-
-    A team that goes on may have said its answer in the run before.
-    """
-    outcome = run.outcome
-    answer = "" if outcome.finished is None else answer_id(outcome.finished)
-    partial = {each for end, _ in outcome.subagents_ended.values() for each in partial_message_ids(end)}
-    # A retry may have written it under the id of words that were taken back.
-    partial.discard(answer)
-    written = [each for each in reversed(outcome.text_message_ids) if each not in partial]
-    streamed = map(run.conversation.text_of, written)
-    whole = outcome.restated_ids - partial
-    restated = (
-        message.content
-        for message in reversed(candidates)
-        if isinstance(message, AssistantMessage) and message.subagent_run_id is None and message.id in whole
-    )
-    named = [run.conversation.text_of(answer)]
-    return next((text for text in chain(streamed, restated, named) if text), "")
-
-
-def _timings(rounds: Sequence[Run], start: float, people_before: float) -> Timings:
-    def first(moments: Iterable[float | None], since: float = 0.0) -> float | None:
-        """Return the seconds until the first moment that came."""
-        return next((moment - since for moment in moments if moment is not None), None)
-
-    return Timings(
-        connect=first(request.delivery.connect_seconds for each in rounds for request in each.requests),
-        first_event=first((each.outcome.first_event_at for each in rounds), start),
-        first_text=first((each.outcome.first_text_at for each in rounds), start),
-        total=first((each.ended_at for each in reversed(rounds)), start),
-        people=max((each.people_seconds - people_before for each in rounds if each.ended_at), default=0.0),
-    )
-
-
-def parse(result: RunResult, shape: Any) -> Any:
-    """Read a result as a type: the first of its answers that fits.
-
-    Args:
-        result: The result.
-        shape: Any type that pydantic can validate.
-
-    Raises:
-        ParseError: None of them fits.
-    """
-    return read_answer(_answers(result), shape)
-
-
-def _answers(result: RunResult) -> Iterator[str]:
-    """Yield whatever may be the answer as JSON, the most certain first."""
-    yield from written_answers(result.result, result.text)
-    for arguments in _last_arguments(result):
-        yield arguments
-        # pydantic-ai wraps what is no object.
-        with suppress(ValueError):
-            wrapped = from_json(arguments)
-            if is_object(wrapped) and wrapped.keys() == {"response"}:
-                yield to_json(wrapped["response"]).decode()
-
-
-def _last_arguments(result: RunResult) -> Iterator[str]:
-    """Yield the arguments of the calls with which the agent ended the run: it answered them, and wrote nothing more."""
-    executed = {each.tool_call_id for each in result.tool_executions}
-    answered: set[str] = set()
-    for message in reversed(result.new_messages):
-        if isinstance(message, ToolMessage):
-            answered.add(message.tool_call_id)
-        elif isinstance(message, AssistantMessage) and message.tool_calls:
-            calls = [call for call in message.tool_calls if call.id in answered and call.id not in executed]
-            yield from (call.function.arguments for call in calls)
-            return
-        elif not isinstance(message, ReasoningMessage):
-            return
-    # A server that repeats the id of an earlier call calls anew in the earlier message.
-    called = set(result.called_ids) - executed - {call.id for call in result.pending_tool_calls}
-    yield from (call.function.arguments for _, call in tool_calls_in(result.messages) if call.id in called)

@@ -170,7 +170,7 @@ class Run(RunScope):
             call: The call.
         """
         pipeline = self.pipeline
-        agent_run = observed_run(call, self)
+        agent_run = observed_run(call.agent_run, self, call.timeouts, has_middleware=bool(call.middleware))
 
         def run(run_input: RunAgentInput) -> AsyncIterator[WireEvent]:
             """Call the agent with an input that was checked after middleware."""
@@ -179,7 +179,7 @@ class Run(RunScope):
             self._prepared = None
             return agent_run(prepared if prepared and given is run_input else self._prepare(run_input))
 
-        self.source = self._loop.source(partial(RunSource, run, call, pipeline.compat, self))
+        self.source = self._loop.source(partial(RunSource, run, call.middleware, call.timeouts, pipeline.compat, self))
         pipeline.is_conforming = self.source.conforming
         pipeline.verifier.begin(self.input.thread_id, None if call.is_replay else self.input.run_id)
         return self.source

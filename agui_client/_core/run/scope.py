@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from agui_client._core.protocol.prompts import MessageLike
     from agui_client._core.protocol.validation import NullFields
     from agui_client._core.protocol.warnings import WarningLog
-    from agui_client._core.run.ending import OnAbort
+    from agui_client._core.run.hooks import OnAbort
     from agui_client._core.run.middleware import Middleware
     from agui_client._core.run.observers import Observers, RunEnd, RunObserver
     from agui_client._core.run.options import RunOptions

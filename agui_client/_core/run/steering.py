@@ -26,9 +26,8 @@ if TYPE_CHECKING:
 
     from ag_ui.core import Message
 
-    from agui_client._core.conversation.turns import RunningCall
+    from agui_client._core.conversation.turns import RunningCall, Turns, WhenBusy
     from agui_client._core.protocol.prompts import Prompt
-    from agui_client._core.run.call import Call
 
 _ANSWERING: ContextVar[tuple[object, ...]] = ContextVar("agui_client.answering", default=())
 """The agents for whose runs the present code is a tool, or asks a person."""
@@ -87,25 +86,28 @@ def answering(owner: object) -> Generator[None]:
         _ANSWERING.reset(token)
 
 
-async def acquire_turn(call: Call, running: RunningCall, stack: AsyncExitStack) -> None:
+async def acquire_turn(
+    turns: Turns, owner: object, when_busy: WhenBusy, running: RunningCall, stack: AsyncExitStack
+) -> None:
     """Wait until the conversation is one call's alone.
 
     Args:
-        call: The call.
+        turns: The turns of the conversation.
+        owner: The agent.
+        when_busy: What the call does while another one is going on.
         running: Takes what others want of the call while it has its turn.
         stack: The blocks of the call; its turn is over when they are left.
 
     Raises:
         RunInProgressError: The call would wait for the one that it is made in.
     """
-    when_busy, around = call.options.get("when_busy", "raise"), CURRENT_SCOPE.get()
-    owners = [*_ANSWERING.get()]
+    around, owners = CURRENT_SCOPE.get(), [*_ANSWERING.get()]
     while around is not None:
         owners.append(around.owner)
         around = around.parent
-    if when_busy != "raise" and any(each is call.owner for each in owners):
+    if when_busy != "raise" and any(each is owner for each in owners):
         raise RunInProgressError(
             "the prompt would wait for the run that it is made in, and that run for it; steer() that run, or clone() "
             "the agent"
         )
-    await call.conversation.turns.acquire(running, when_busy, stack)
+    await turns.acquire(running, when_busy, stack)

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
     from agui_client._core.conversation.conversation import Conversation
     from agui_client._core.protocol.outcome import OutcomeTracker
-    from agui_client._core.run.round import Run
 
 JOURNAL = "_team"
 """The member of a team's state that says, until the team's run has finished, how far the members have come."""
@@ -187,25 +186,30 @@ def is_of_a_member(event: object) -> bool:
     return isinstance(event, StateDeltaEvent) and any(each.path.startswith(f"/{JOURNAL}/") for each in event.delta)
 
 
-def subagent_results(rounds: Sequence[Run], conversation: Conversation, *, is_over: bool) -> list[SubagentResult]:
+def subagent_results(
+    outcomes: Sequence[OutcomeTracker],
+    failures: Mapping[str, BaseException],
+    conversation: Conversation,
+    *,
+    is_over: bool,
+) -> list[SubagentResult]:
     """Return a record of each subagent of a call, in the order of their beginnings.
 
     Args:
-        rounds: The call's runs; a subagent that was suspended may go on in a later one.
+        outcomes: The outcomes of the call's runs; a subagent that was suspended may go on in a later one.
+        failures: The exceptions of subagents that failed in this process, by the ids of the invocations.
         conversation: The conversation of the call.
         is_over: Whether no further event comes.
     """
     started: dict[str, tuple[SubagentStartedEvent, float]] = {}
     ended: dict[str, tuple[_End, float]] = {}
     usage: dict[str, list[TokenUsage]] = {}
-    failures: dict[str, BaseException] = {}
-    for each in rounds:
-        for subagent_run_id, beginning in each.outcome.subagents_started.items():
+    for each in outcomes:
+        for subagent_run_id, beginning in each.subagents_started.items():
             started[subagent_run_id] = beginning
             ended.pop(subagent_run_id, None)
-        ended |= each.outcome.subagents_ended
-        failures |= each.failures
-        for subagent_run_id, (end, _) in each.outcome.subagents_ended.items():
+        ended |= each.subagents_ended
+        for subagent_run_id, (end, _) in each.subagents_ended.items():
             usage.setdefault(subagent_run_id, []).extend(reported_usage(end))
     if not started:
         return []
@@ -284,18 +288,27 @@ def partial_message_ids(closing: _End) -> list[str]:
     return list(dict.fromkeys(each for each in found if isinstance(each, str))) if is_array(found) else []
 
 
-def usage_of(run: Run) -> list[TokenUsage]:
-    """Return the tokens of a run, those of its subagents included."""
-    return run.outcome.usage + unreported_usage(run)
+def usage_of(outcome: OutcomeTracker, asked: Sequence[Event]) -> list[TokenUsage]:
+    """Return the tokens of a run, those of its subagents included.
+
+    Args:
+        outcome: The outcome of the run.
+        asked: The beginnings and ends of agents that its tools asked.
+    """
+    return outcome.usage + unreported_usage(outcome, asked)
 
 
-def unreported_usage(run: Run) -> list[TokenUsage]:
-    """Return the tokens that no end of a run reports: those of agents that tools asked, and of a run without an end."""
-    outcome = run.outcome
-    asked = [event for event in run.asked if isinstance(event, _ENDS)]
-    of_tools = {event.subagent_run_id for event in asked}
+def unreported_usage(outcome: OutcomeTracker, asked: Sequence[Event]) -> list[TokenUsage]:
+    """Return the tokens that no end of a run reports: those of agents that tools asked, and of a run without an end.
+
+    Args:
+        outcome: The outcome of the run.
+        asked: The beginnings and ends of agents that its tools asked.
+    """
+    ends = [event for event in asked if isinstance(event, _ENDS)]
+    of_tools = {event.subagent_run_id for event in ends}
     used = [] if outcome.is_terminal else _usage_of_subagents(outcome, of_tools)
-    return used + [each for event in asked for each in reported_usage(event)]
+    return used + [each for event in ends for each in reported_usage(event)]
 
 
 def _usage_of_subagents(outcome: OutcomeTracker, of_tools: Collection[str]) -> list[TokenUsage]:

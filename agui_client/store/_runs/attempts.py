@@ -15,8 +15,7 @@ from agui_client._core.agent.run_records import Place, RunsUnavailableError
 from agui_client._core.run.continuing import Carried, Continuation
 from agui_client._core.run.subagents import JOURNAL
 from agui_client._core.verbs.sse import frame_of
-from agui_client.store._runs.remote_runs import MESSAGES
-from agui_client.store._runs.run_log import interrupts_in, status_after
+from agui_client.store._runs.run_log import MESSAGES, interrupts_in, status_after
 from agui_client.store._sql.run_rows import EventGroup
 from agui_client.store._sql.runs import ClaimedRun, RunDatabase, RunLostError
 
@@ -25,8 +24,8 @@ if TYPE_CHECKING:
 
     from agui_client._core.agent.run_records import RunKey
     from agui_client._core.plugs import AttemptSpan
+    from agui_client._core.run.checkpoint import Checkpoint
     from agui_client._core.run.continuing import ThreadLog
-    from agui_client._core.run.ending import Checkpoint
     from agui_client._core.verbs.async_run import AgentRun
     from agui_client.store._runs.server_run import ServerRun
 

@@ -12,13 +12,12 @@ import re
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from ag_ui.core import Message, MessagesSnapshotEvent, RunAgentInput, StateSnapshotEvent
-from pydantic import TypeAdapter
+from ag_ui.core import MessagesSnapshotEvent, RunAgentInput, StateSnapshotEvent
 
 from agui_client._core.agent.run_records import Place, RunFilter, RunInfo, RunStatus, RunsUnavailableError
 from agui_client._core.protocol.outcome import ThreadFacts
 from agui_client._core.run.subagents import without_journal
-from agui_client.store._runs.run_log import LogPhase, RunLog
+from agui_client.store._runs.run_log import MESSAGES, LogPhase, RunLog
 from agui_client.store._runs.server_run import ServerRun
 
 if TYPE_CHECKING:
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
 
 K = TypeVar("K", bound=ServerRun)
 
-MESSAGES = TypeAdapter(list[Message])
-"""Writes and reads the messages that a run begins with."""
 _MESSAGE_ID = re.compile(rb'"messageId":("(?:[^"\\]|\\.)*")')
 """The ids of messages in frames."""
 _BEGINNING = Place(0, 0)

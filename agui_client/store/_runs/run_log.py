@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import anyio
 from ag_ui.core import (
+    Message,
     MessagesSnapshotEvent,
     RunAgentInput,
     RunErrorEvent,
@@ -30,6 +31,7 @@ from ag_ui.core import (
     RunFinishedInterruptOutcome,
     StateSnapshotEvent,
 )
+from pydantic import TypeAdapter
 from pydantic_core import to_json
 
 from agui_client._core.agent.run_records import Place, RunInfo, RunKey, RunsClosedError, RunStatus
@@ -41,10 +43,14 @@ from agui_client.errors import UsageError
 from agui_client.store._runs.earlier_attempts import EarlierAttempts
 
 if TYPE_CHECKING:
-    from ag_ui.core import Interrupt, Message
+    from ag_ui.core import Interrupt
 
 STOPPED = RunErrorEvent(message="The run was stopped before it had begun.", code="stopped")
 """The only event of a run that was stopped before it had begun."""
+LOG_FULL = RunErrorEvent(message="The run has more events than the server can keep.", code="log_full")
+"""The last event of a run whose log has no room."""
+MESSAGES = TypeAdapter(list[Message])
+"""Writes and reads the messages that a run begins with."""
 _OVERHEAD, _OVERHEAD_OF_LOG = 64, 4096
 """The bytes that a frame and a log take besides their contents, about."""
 _MOST_AT_ONCE = 256

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from agui_client._core.agent.run_records import RunStatus
 from agui_client._serving.repetition import refuse_answered_by_runs
-from agui_client.store._runs.run_log import RunLog
-from agui_client.store._runs.server_run import LOG_FULL
+from agui_client.store._runs.run_log import LOG_FULL, RunLog
 
 if TYPE_CHECKING:
     from agui_client._core.agent.run_records import RunKey

@@ -73,8 +73,6 @@ class NamedAgent(Protocol):
         ...
 
 
-LOG_FULL = RunErrorEvent(message="The run has more events than the server can keep.", code="log_full")
-
 _BUSY_SECONDS, _BUSY_SECONDS_AT_END, _BETWEEN_ATTEMPTS = 120.0, 5.0, 0.5
 """The longest waits for the thread of a run that is taken over, to go on with it or to end it, and the time between two
 attempts to open it."""

@@ -25,8 +25,8 @@ from agui_client._core.conversation.log import (
 )
 from agui_client._core.conversation.snapshot import ConversationSnapshot
 from agui_client._core.protocol.placeholders import is_placeholder
+from agui_client._core.run.checkpoint import Checkpoint
 from agui_client._core.run.continuing import Continuation, StoredCall
-from agui_client._core.run.ending import Checkpoint
 from agui_client._core.run.subagents import has_journal
 from agui_client.errors import ThreadBusyError, ThreadStoreError, ThreadStoreUnavailableError, UsageError
 from agui_client.store._threads.branches import Branch

@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from agui_client._core.conversation.snapshot import ConversationSnapshot
-    from agui_client._core.run.ending import Checkpoint
+    from agui_client._core.run.checkpoint import Checkpoint
     from agui_client._core.run.observers import RunEnd
     from agui_client._core.run.scope import RunScope
     from agui_client.store._threads.worker import StoreCall

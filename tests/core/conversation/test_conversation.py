@@ -40,7 +40,7 @@ from agui_client import (
     tool,
 )
 from agui_client._core.protocol.events import WireEvent
-from agui_client._core.run import ending, engine
+from agui_client._core.run import engine, saving
 from agui_client.testing import ScriptedAgent, interrupt, state, text, tool_call, turn
 from agui_client.types import Checkpoint
 from support import scenario
@@ -301,7 +301,7 @@ def test_the_slower_saves_are_the_less_often_they_are_made(
     seconds: float, between: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now, saved = [0.0], list[float]()
-    monkeypatch.setattr(ending, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(saving, "perf_counter", lambda: now[0])
     monkeypatch.setattr(engine, "_TURN_SECONDS", 0)
 
     async def save(checkpoint: Checkpoint) -> None:

@@ -45,7 +45,7 @@ from agui_client import (
     tool,
 )
 from agui_client._core.conversation import log
-from agui_client._core.run import ending, engine
+from agui_client._core.run import engine, saving
 from agui_client.store import MemoryStore, SavedThread, Store, ThreadInfo, Threads
 from agui_client.testing import ScriptedAgent, Step, faults, interrupt, serve_bytes, sse, state, text, tool_call, turn
 from support.killed_threads import left_by_a_killed_program
@@ -410,7 +410,7 @@ async def test_what_had_arrived_of_a_run_that_was_cut_off_is_there(
     new_threads: NewThreads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other, copies = new_threads(), list[Threads]()
-    monkeypatch.setattr(ending, "SAVE_SECONDS", 0)
+    monkeypatch.setattr(saving, "SAVE_SECONDS", 0)
     monkeypatch.setattr(engine, "_TURN_SECONDS", 0)
 
     async def breaks(input: RunAgentInput) -> AsyncIterator[Step]:
