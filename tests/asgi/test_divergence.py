@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import defaultdict
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -81,20 +82,20 @@ class Page:
     """A page that writes its requests by hand, in front of an agent with stored threads."""
 
     def __init__(self, store: Store, agent: AbstractAgent, **options: Any) -> None:
-        self.threads = store.threads
+        self.threads, self.thread = store.threads, "t"
         keywords: dict[str, Any] = {**FOR_ALL, "threads": "kept", **options}
         self.app = agent_app(agent, store=store, **keywords)
 
     async def post(
         self, *messages: dict[str, Any], run_id: str | None = None, path: str = "", **more: Any
     ) -> httpx.Response:
-        body = {"threadId": "t", "runId": run_id or str(uuid4()), "messages": messages, **more}
+        body = {"threadId": self.thread, "runId": run_id or str(uuid4()), "messages": messages, **more}
         with anyio.fail_after(_SECONDS):
             async with httpx.AsyncClient(transport=ASGITransport(self.app)) as client:
                 return await client.post(f"http://app/{path}", json=body)
 
     async def messages(self) -> list[Message]:
-        found = await self.threads.get("t")
+        found = await self.threads.get(self.thread)
         return [] if found is None else list(found.conversation.messages)
 
     async def copy(self) -> list[dict[str, Any]]:
@@ -129,34 +130,33 @@ async def asked_twice(page: Page) -> list[dict[str, Any]]:
 _WHOLE = ["u1", "answer 1", "u2", "answer 2"]
 
 
-@pytest.mark.parametrize(
-    ("sent", "rewound", "appended"),
-    [
-        pytest.param(
-            ["u1", "a1", "new"], ["u1", "answer 1", "new", "answer 3"], [*_WHOLE, "new", "answer 3"], id="edit"
-        ),
-        pytest.param(["u1", "a1", "u2"], ["u1", "answer 1", "u2", "answer 3"], None, id="regenerate"),
-        pytest.param(["u1"], ["u1", "answer 3"], None, id="regenerate the first answer"),
-        pytest.param(["u1 edited"], ["edited", "answer 3"], None, id="edit the first question"),
-        pytest.param(["u1", "a1", "u2 edited"], ["u1", "answer 1", "edited", "answer 3"], None, id="edit under one id"),
-        pytest.param(["new"], [*_WHOLE, "new", "answer 3"], [*_WHOLE, "new", "answer 3"], id="only what is new"),
-        pytest.param(["u2", "a2", "new"], [*_WHOLE, "new", "answer 3"], [*_WHOLE, "new", "answer 3"], id="a window"),
-        pytest.param(["u1", "u2", "new"], [*_WHOLE, "new", "answer 3"], [*_WHOLE, "new", "answer 3"], id="with gaps"),
-        pytest.param(["u1", "a1", "u2", "a2"], None, None, id="nothing new"),
-        pytest.param([], None, None, id="nothing"),
-    ],
-)
+_INPUTS: dict[str, tuple[list[str], list[str] | None, list[str] | None]] = {
+    "edit": (["u1", "a1", "new"], ["u1", "answer 1", "new", "answer 3"], [*_WHOLE, "new", "answer 3"]),
+    "regenerate": (["u1", "a1", "u2"], ["u1", "answer 1", "u2", "answer 3"], None),
+    "regenerate the first answer": (["u1"], ["u1", "answer 3"], None),
+    "edit the first question": (["u1 edited"], ["edited", "answer 3"], None),
+    "edit under one id": (["u1", "a1", "u2 edited"], ["u1", "answer 1", "edited", "answer 3"], None),
+    "only what is new": (["new"], [*_WHOLE, "new", "answer 3"], [*_WHOLE, "new", "answer 3"]),
+    "a window": (["u2", "a2", "new"], [*_WHOLE, "new", "answer 3"], [*_WHOLE, "new", "answer 3"]),
+    "with gaps": (["u1", "u2", "new"], [*_WHOLE, "new", "answer 3"], [*_WHOLE, "new", "answer 3"]),
+    "nothing new": (["u1", "a1", "u2", "a2"], None, None),
+    "nothing": ([], None, None),
+}
+"""The messages that a page sends, and what the thread has then if it is rewound, and if it is appended to."""
+
+
 @pytest.mark.parametrize("choice", ["rewind", "append", "refuse"])
-async def test_an_input_goes_on_with_the_thread_or_leaves_it(
-    store: Store, choice: str, sent: list[str], rewound: list[str] | None, appended: list[str] | None
-) -> None:
-    page = Page(store, counting(), on_divergence=choice)
-    known = dict(zip(["u1", "a1", "u2", "a2"], await asked_twice(page), strict=True))
-    edited = {f"{name} edited": {**known[name], "content": "edited"} for name in ("u1", "u2")}
-    messages = [{**known, **edited, "new": user("new")}[each] for each in sent]
-    expected = rewound if choice == "rewind" or rewound == appended else appended if choice == "append" else None
-    answer = await page.post(*messages)
-    assert (answer.status_code, await page.contents()) == ((200, expected) if expected else (409, _WHOLE))
+async def test_an_input_goes_on_with_the_thread_or_leaves_it(store: Store, choice: str) -> None:
+    scripts = defaultdict[str, ScriptedAgent](counting)
+    page = Page(store, FunctionAgent(lambda input: scripts[input.thread_id].run(input)), on_divergence=choice)
+    for name, (sent, rewound, appended) in _INPUTS.items():
+        page.thread = name
+        known = dict(zip(["u1", "a1", "u2", "a2"], await asked_twice(page), strict=True))
+        edited = {f"{each} edited": {**known[each], "content": "edited"} for each in ("u1", "u2")}
+        messages = [{**known, **edited, "new": user("new")}[each] for each in sent]
+        expected = rewound if choice == "rewind" or rewound == appended else appended if choice == "append" else None
+        status = (await page.post(*messages)).status_code
+        assert (name, status, await page.contents()) == (name, *((200, expected) if expected else (409, _WHOLE)))
 
 
 async def test_a_branch_is_listed_and_opened_and_the_thread_comes_back_to_it(store: Store) -> None:

@@ -99,7 +99,7 @@ def in_proportion(work: Callable[[int], Callable[[], object]]) -> None:
         return lines_of(attempt)
 
     lines(2)
-    none, little, much = map(lines, (1, 25, 97))
+    none, little, much = map(lines, (1, 17, 65))
     # Texts are read in pieces, whose number is rounded; what grows as a square would be at four times three.
     assert much - little <= 1.2 * 3 * (little - none) + 500
 

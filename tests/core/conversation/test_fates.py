@@ -67,13 +67,17 @@ def _expected(record: ToolCallRecord | None, brought: Brought) -> Fate:
 @pytest.mark.parametrize(
     "record", _RECORDS, ids=lambda each: each and f"{each.status} {each.answered_by} {each.decision or ''}"
 )
-@pytest.mark.parametrize("brought", _BROUGHT, ids=lambda each: " ".join(k for k, v in each._asdict().items() if v))
-def test_a_call_without_an_answer_has_the_fate_that_the_table_says(
-    record: ToolCallRecord | None, brought: Brought
-) -> None:
-    assert fate(record, UNANSWERED, brought) is _expected(record, brought)
-    assert fate(record, Approve(), brought) is Fate.RUN
-    assert {fate(record, each, brought) for each in (None, "text", ToolError("no"))} == {Fate.GIVEN}
+def test_a_call_without_an_answer_has_the_fate_that_the_table_says(record: ToolCallRecord | None) -> None:
+    found = {brought: fate(record, UNANSWERED, brought) for brought in _BROUGHT}
+    assert found == {brought: _expected(record, brought) for brought in _BROUGHT}
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [(Approve(), Fate.RUN), (None, Fate.GIVEN), ("text", Fate.GIVEN), (ToolError("no"), Fate.GIVEN)],
+)
+def test_a_call_with_an_answer_has_the_fate_of_the_answer_whatever_came_before(answer: object, expected: Fate) -> None:
+    assert {fate(record, answer, brought) for record in _RECORDS for brought in _BROUGHT} == {expected}
 
 
 def test_there_is_a_way_to_each_fate_and_none_that_calls_a_function_twice() -> None:
