@@ -11,7 +11,6 @@ from pathlib import Path
 
 from agui_client._version import VERSIONS
 
-"""The line of `agui --version`."""
 _NEEDED = ("click", "prompt_toolkit", "rich", "uvicorn")
 
 

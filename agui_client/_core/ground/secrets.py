@@ -9,7 +9,7 @@ that were made of redacted answers with recorded ones.
 
 To change
 
-- the secrets that were sent, and that errors, reports and recordings are shown without: `sent_secrets.py`
+- the secrets that were sent, and that errors, reports and recordings are shown without: `_core/ground/sent_secrets.py`
 - the names and forms of secrets, in whatever is written: `_NAME`, `_SHAPES` and their hints here, `FORMS` in
   `tests/core/ground/test_secrets.py`, and the table in docs/recording.md; `recording/_pieces.py` holds back pieces of
   texts
