@@ -229,6 +229,32 @@ def interleaved_calls(ended: Ended) -> None:
     assert calls == [("a", "look", "{11}"), ("b", "ask", "{2")]
 
 
+@case(
+    "a tool call that starts again with whole arguments, and no result",
+    body(
+        START,
+        call("START", "a", ', "toolCallName": "look"'),
+        call("ARGS", "a", ', "delta": "{\\"at\\": 1}"'),
+        call("END", "a"),
+        call("START", "a", ', "toolCallName": "ask"'),
+        call("ARGS", "a", ', "delta": "{\\"at\\": 2}"'),
+        call("END", "a"),
+        FINISH,
+    ),
+)
+def call_that_starts_again(ended: Ended) -> None:
+    assert ended.error is None
+    calls = [(each.id, each.function.name, each.function.arguments) for each in ended.result.pending_tool_calls]
+    assert calls == [("a", "look", '{"at": 2}')]
+
+
+@case("half of a character alone, in any text", body(START, OPEN, content("a\\ud83d b"), CLOSE, FINISH))
+def half_of_a_character(ended: Ended) -> None:
+    assert ended.error is None
+    assert ended.result.text == "a\ufffd b"
+    assert [rule for rule, _ in ended.warned] == ["PROC-12"]
+
+
 SNAPSHOT = '{"type": "STATE_SNAPSHOT", "snapshot": {"a": 1}}'
 
 

@@ -26,7 +26,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from math import isinf
 from pathlib import Path
@@ -52,6 +52,7 @@ Json: TypeAlias = dict[str, Any]
 
 _READER = Path(__file__).with_name("streams_against_typescript.mjs")
 _MINTED = re.compile(r"[0-9a-f]{32}|[0-9a-f]{8}-[0-9a-f-]{27}")
+_HALVES = re.compile("[\ud800-\udfff]")
 _SECONDS = 900.0
 _BATCH = 50
 """The teams that are killed before the other client reads their streams, in one process of node."""
@@ -303,6 +304,12 @@ def _reasons(frames: Sequence[str], ours: Reading, theirs: Reading) -> set[str]:
     if (ours.error is None) != (theirs.error is None):
         return {next((each.why for each in _VERDICTS if each.holds(frames, ours, theirs)), "VERDICT")}
     found: set[str] = set()
+    whole = replace(
+        theirs, **{each: _with_whole_characters(getattr(theirs, each)) for each in ("events", "messages", "state")}
+    )
+    if whole != theirs:
+        found.add("half of a character is U+FFFD here (PROC-12)")
+    theirs = whole
     if _plain(ours.messages) != _plain(theirs.messages):
         found |= _of_messages(frames, ours, theirs)
     if _plain(ours.state) != _plain(theirs.state):
@@ -450,6 +457,7 @@ def _of_messages(frames: Sequence[str], ours: Reading, theirs: Reading) -> set[s
     documents = {str(each.get("messageId")) for each in patches if '"path": ""' in json.dumps(each)}
     moved = {str(each.get("messageId")) for each in patches if _moves_into_itself(each.get("patch"))}
     parents = {str(each.get("parentMessageId")) for each in _objects(frames) if each.get("toolCallId") in begun}
+    reopened = _reopened_calls(frames, ours, theirs)
     steps: list[tuple[str, bool, Callable[[list[Json]], list[Json]]]] = [
         ("a result comes again, and stands once here (TOOL-5)", True, lambda each: _without_calls(each, repeated)),
         (
@@ -466,6 +474,11 @@ def _of_messages(frames: Sequence[str], ours: Reading, theirs: Reading) -> set[s
             "a patch moves a value into itself, which RFC 6902 forbids, and does so there",
             bool(moved),
             lambda each: _without(each, moved),
+        ),
+        (
+            "a call begins again, and has one of its names, and anew what was whole, here (TOOL-4)",
+            bool(reopened),
+            lambda each: _without_words(each, reopened),
         ),
         ("a chunk with an empty delta is a content event there", True, _with_text),
     ]
@@ -509,6 +522,62 @@ def _repeated_calls(frames: Sequence[str]) -> tuple[set[str], set[str]]:
         if kind == "MESSAGES_SNAPSHOT" and is_array(told := event.get("messages")):
             results.update(str(each["toolCallId"]) for each in told if is_object(each) and "toolCallId" in each)
     return begun, {call for call, count in results.items() if count > 1}
+
+
+def _reopened_calls(frames: Sequence[str], ours: Reading, theirs: Reading) -> set[str]:
+    """Return the ids of the calls without a result that began again, and of which the readings say what they may.
+
+    Which of two names a call has is unspecified. Arguments that were whole are replaced here, and appended to there.
+    """
+    here, there = _functions_in(ours.messages), _functions_in(theirs.messages)
+    names: dict[str, list[str]] = {}
+    for event in _objects(frames):
+        if event.get("type") in ("TOOL_CALL_START", "TOOL_CALL_CHUNK") and "toolCallName" in event:
+            names.setdefault(str(event.get("toolCallId")), []).append(str(event["toolCallName"]))
+    return {
+        call
+        for call in here.keys() & there.keys()
+        if len(names.get(call, [])) > 1
+        and here[call]["name"] in names[call]
+        and _replaces(here[call]["arguments"], there[call]["arguments"])
+    }
+
+
+def _functions_in(messages: Iterable[Json]) -> dict[str, Json]:
+    """Return the functions of the calls, by the ids of these."""
+    found: dict[str, Json] = {}
+    for message in messages:
+        calls: list[Json] = message.get("toolCalls") or []
+        found.update((call["id"], call["function"]) for call in calls)
+    return found
+
+
+def _replaces(ours: str, theirs: str) -> bool:
+    """Return whether arguments are those of the other client, or their end behind a whole object."""
+    if ours == theirs:
+        return True
+    with suppress(ValueError):
+        return theirs.endswith(ours) and is_object(json.loads(theirs.removesuffix(ours)))
+    return False
+
+
+def _without_words(messages: list[Json], calls: set[str]) -> list[Json]:
+    """Return the messages without the names and arguments of some calls."""
+    found: list[Json] = []
+    for message in _plain(messages):
+        made: list[Json] = message.get("toolCalls") or []
+        made = [{**call, "function": None} if call["id"] in calls else call for call in made]
+        found.append({**message, "toolCalls": made})
+    return found
+
+
+def _with_whole_characters(value: Any) -> Any:
+    """Return a value with U+FFFD for each half of a character."""
+    if is_object(value):
+        return {_with_whole_characters(name): _with_whole_characters(each) for name, each in value.items()}
+    if is_array(value):
+        return [_with_whole_characters(each) for each in value]
+    return _HALVES.sub("\ufffd", value) if isinstance(value, str) else value
 
 
 def _without_calls(messages: list[Json], calls: set[str]) -> list[Json]:
