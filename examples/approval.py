@@ -41,8 +41,8 @@ async def main(url: str) -> None:
         agent = HttpAgent(url, tools=[buy_tickets], approve=approver, people=people)
         print((await agent.run_agent(QUESTION)).text)
 
-    # Without an approver, the call waits in the conversation ...
-    agent = HttpAgent(url, tools=[buy_tickets])
+    # Without an approver, the call waits in the conversation, as is meant here ...
+    agent = HttpAgent(url, tools=[buy_tickets], people=People(fallback="leave"))
     await agent.run_agent(QUESTION)
     saved = agent.snapshot().model_dump_json()
     # ... and is decided another day, in another process.

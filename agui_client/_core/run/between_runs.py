@@ -234,19 +234,24 @@ class Between:
             self._has_kept = True
         messages = await _execute(self._call, self._saving.save, calls)
         left = {each.id for each in calls} - {each.tool_call_id for each in messages}
-        if left and run.approve is None and not self._call.has_caller:
+        is_meant = run.people is not None and run.people.fallback == "leave"
+        if left and run.approve is None and not self._call.has_caller and not is_meant:
             self._warn_of_approvals([each for each in calls if each.id in left])
         self._tried |= left
         self._is_due = True
         return messages
 
     def _warn_of_approvals(self, calls: Iterable[ToolCall]) -> None:
-        """Warn of calls that wait for an approval which nobody is asked for."""
+        """Warn of calls that wait for an approval which nobody is asked for.
+
+        `People(fallback="leave")` says that they are decided later; else `approve=` may be forgotten.
+        """
         for each in calls:
             record = self._call.conversation.ledger.get(each.id)
             if record is not None and record.status is CallStatus.WAITING:
                 what = f"tool call {quoted(each.id)} of {quoted(each.function.name)} waits for approval"
                 how = "nobody is asked without approve=; give it, or run_agent(tool_results={call.id: Approve()})"
+                how += ', which people=People(fallback="leave") announces'
                 self._call.warnings.add("TOOL-11", f"{what}: {how}")
 
     # --- the next run

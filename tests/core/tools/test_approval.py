@@ -641,11 +641,13 @@ def _yes(_: ApprovalRequest) -> bool:
     return True
 
 
-@pytest.mark.parametrize("where", ["alone", "served", "with approve=", "of another tool"])
+@pytest.mark.parametrize("where", ["alone", "served", "with approve=", "of another tool", "to be decided later"])
 def test_an_approval_that_nobody_is_asked_for_is_warned_of_with_the_remedy(
     where: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     options: dict[str, Any] = {"approve": _yes} if where == "with approve=" else {}
+    if where == "to be decided later":
+        options = {"people": People(fallback="leave")}
     agent = ScriptedAgent(CALL, DONE, tools=[Till().tool], **options)
     if where == "of another tool":
         agent = ScriptedAgent(turn(tool_call("look", tool_call_id="c1")), tools=[Till().tool])
@@ -657,7 +659,8 @@ def test_an_approval_that_nobody_is_asked_for_is_warned_of_with_the_remedy(
     warned = agent.run_agent_sync("Pay").warnings
     expected = "tool call 'c1' of 'pay' waits for approval: nobody is asked without approve=; give it, or "
     if where == "alone":
-        assert [each.message for each in warned] == [expected + "run_agent(tool_results={call.id: Approve()})"]
+        expected += 'run_agent(tool_results={call.id: Approve()}), which people=People(fallback="leave") announces'
+        assert [each.message for each in warned] == [expected]
     else:
         assert [each for each in warned if "approv" in each.message] == []
 
