@@ -90,6 +90,7 @@ class _Painter:
     # --- what is only seen
 
     def text(self, node: Drawn) -> str:
+        """Return a text: a heading, a caption, or prose as Markdown."""
         text, variant = shown_text(node.values.get("text", "")), node.values.get("variant")
         self._written += len(text)
         if variant in ("h1", "h2", "h3", "h4", "h5"):
@@ -100,26 +101,32 @@ class _Painter:
         return f'<div class="agui-text" dir="auto">{prose(text)}</div>'
 
     def icon(self, node: Drawn) -> str:
+        """Return an icon by its name."""
         # The name alone: an agent may claim any meaning of a picture.
         return f'<span class="agui-s-caption">[{_words(shown_text(node.values.get("name", "")))[:100]}]</span>'
 
     def media(self, node: Drawn) -> str:
+        """Return a picture, video or sound as a link, which loads nothing."""
         about = shown_text(node.values.get("description", "")) or named(node)
         return _link(shown_text(node.values.get("url", "")), f"{node.component.lower()}: {about}")
 
     def divider(self, node: Drawn) -> str:
+        """Return a line between components."""
         return '<hr class="agui-s-rule">'
 
     def unknown(self, node: Drawn) -> str:
+        """Return a component that is not in the catalog, with what it holds."""
         head = _small(f"unknown component {node.component[:100] or node.id!r}")
         return f'<div class="agui-s-unknown">{head}{self._children(node)}</div>'
 
     # --- what holds others
 
     def _children(self, node: Drawn) -> str:
+        """Return the components that a component holds."""
         return "".join(self.painted(each) for each in node.children)
 
     def flow(self, node: Drawn) -> str:
+        """Return a row, a column or a list."""
         is_row = node.component == "Row" or node.values.get("direction") == "horizontal"
         justify, align = node.values.get("justify"), node.values.get("align")
         classes = ["agui-s-row" if is_row else "agui-s-col"]
@@ -128,9 +135,11 @@ class _Painter:
         return f'<div class="{" ".join(classes)}">{self._children(node)}</div>'
 
     def card(self, node: Drawn) -> str:
+        """Return a card."""
         return f'<div class="agui-s-card">{self._children(node)}</div>'
 
     def tabs(self, node: Drawn) -> str:
+        """Return tabs as sections that open, the first of them open."""
         return "".join(
             f"<details{' open' if place == 0 else ''}><summary>{_words(shown_text(each.get('title', '')))}</summary>"
             f"{self.painted(each['child']) if 'child' in each else ''}</details>"
@@ -139,6 +148,7 @@ class _Painter:
         )
 
     def modal(self, node: Drawn) -> str:
+        """Return what opens over the page as a section below its trigger."""
         trigger, content = node.values.get("trigger"), node.values.get("content")
         title = _words(label_of(trigger)) if isinstance(trigger, Drawn) else ""
         inside = self.painted(content) if isinstance(content, Drawn) else ""
@@ -147,6 +157,7 @@ class _Painter:
     # --- what a person uses
 
     def button(self, node: Drawn) -> str:
+        """Return a button, or the link of one that opens an address."""
         call: Any = (node.action or {}).get("functionCall")
         if is_object(call):
             address = call.get("args", {}).get("url") if is_object(call.get("args")) else None
@@ -164,12 +175,14 @@ class _Painter:
         return f'{about} data-set="{_attribute(node.id)}" data-at="{_attribute(node.at)}"'
 
     def _field(self, node: Drawn, control: str, note: str = "") -> str:
+        """Return a field with its label and, once a person has touched it, its failed checks."""
         label = f"<label>{_words(label_of(node))}</label>"
         # Before a field was touched, it is no mistake that it is empty.
         failed = node.failed if node.paths.get("value") in self._entered else []
         return f'<div class="agui-s-field">{label}{control}{note}{"".join(map(_failed, failed))}</div>'
 
     def text_field(self, node: Drawn) -> str:
+        """Return a field for a text, a number or a password."""
         variant, value, note = node.values.get("variant"), shown_text(node.values.get("value", "")), ""
         if exact(value) != value and "\n" not in value:
             # In a field, characters that reverse or hide others would show as another text.
@@ -183,12 +196,14 @@ class _Painter:
         return self._field(node, control, "" if kind == "password" else note)
 
     def check_box(self, node: Drawn) -> str:
+        """Return a box to check."""
         checked = " checked" if node.values.get("value") is True else ""
         failed = node.failed if node.paths.get("value") in self._entered else []
         box = f'<input type="checkbox"{checked}{self._use(node)}>'
         return f"<label>{box} {_words(label_of(node))}</label>{''.join(map(_failed, failed))}"
 
     def choice(self, node: Drawn) -> str:
+        """Return a choice of one option or of several."""
         is_multiple, chosen = node.values.get("variant") == "multipleSelection", chosen_of(node)
         name = _attribute(f"{self._surface.id}{node.at}{node.id}")
         boxes = [
@@ -199,6 +214,7 @@ class _Painter:
         return self._field(node, "".join(boxes))
 
     def slider(self, node: Drawn) -> str:
+        """Return a slider with its value."""
         bounds = "".join(
             f' {name}="{bound:g}"'
             for name in ("min", "max")
@@ -208,6 +224,7 @@ class _Painter:
         return self._field(node, f'<input type="range" step="any"{bounds} value="{value}"{self._use(node)}>{value}')
 
     def moment(self, node: Drawn) -> str:
+        """Return a field for a date, a time or both."""
         has_date, has_time = (node.values.get(name) is True for name in ("enableDate", "enableTime"))
         kind, length = ("datetime-local", 16) if has_date and has_time else ("time", 5) if has_time else ("date", 10)
         value = text_of(node.values.get("value", ""))[:length]
@@ -215,22 +232,27 @@ class _Painter:
 
 
 def _words(text: str) -> str:
+    """Return words as HTML, their invisible characters shown."""
     return html.escape(sentence(text))
 
 
 def _attribute(text: str) -> str:
+    """Return a text for an attribute, its invisible characters shown."""
     return html.escape(exact(text))
 
 
 def _small(text: str) -> str:
+    """Return a caption."""
     return f'<div class="agui-s-caption">{_words(text)}</div>'
 
 
 def _failed(text: str) -> str:
+    """Return the message of a check that failed."""
     return f'<div class="agui-s-failed" role="alert">{_words(text)}</div>'
 
 
 def _link(address: str, words: str) -> str:
+    """Return a link to an address of the web that is shown beside it; of any other address only the words."""
     shown = exact(address)
     if not address.startswith(("https://", "http://")) or shown != address or '"' in address:
         return f'<span class="agui-s-caption">{_words(words)} ({html.escape(shown)})</span>'

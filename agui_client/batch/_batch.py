@@ -144,17 +144,10 @@ def run_many(
     """
     check_number("at_once", at_once, least=1, is_whole=True)
     agents = agents_by_name(agent)
-    if name is not None and rerun_failed:
-        raise UsageError("rerun_failed= is not for on=Store(...), where failed rows are kept; retry= runs them again")
-    if not is_a(budget, Budget | None):
-        raise UsageError(f"budget= takes a Budget, such as Budget(rows=1000), not {budget!r}")
+    _check_start(budget, name, rerun_failed=rerun_failed)
     return Batch(
         place=place_of(on, name, agents, _options_of_many(options, agents.values())),
-        jobs=[
-            _Job(row, name, number)
-            for row in read_rows(rows, prompt, key)
-            for number, name in enumerate(agents, start=1)
-        ],
+        jobs=_jobs(read_rows(rows, prompt, key), agents),
         at_once=at_once,
         journal=_journal_opener(journal, rerun_failed=rerun_failed),
         parse=parse,
@@ -163,6 +156,19 @@ def run_many(
         budget=budget or Budget(),
         is_kept=name is not None,
     )
+
+
+def _check_start(budget: Any, name: str | None, *, rerun_failed: bool) -> None:
+    """Check what no type says of the keywords of a batch."""
+    if name is not None and rerun_failed:
+        raise UsageError("rerun_failed= is not for on=Store(...), where failed rows are kept; retry= runs them again")
+    if not is_a(budget, Budget | None):
+        raise UsageError(f"budget= takes a Budget, such as Budget(rows=1000), not {budget!r}")
+
+
+def _jobs(rows: Iterable[Row], agents: Iterable[str]) -> list[_Job]:
+    """Return a job for each agent on each row."""
+    return [_Job(row, name, number) for row in rows for number, name in enumerate(agents, start=1)]
 
 
 @dataclass(frozen=True, slots=True)

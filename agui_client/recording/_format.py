@@ -233,7 +233,7 @@ class OutcomeLine(EndingPart):
 
 
 class CallLine(EndingPart):
-    """The end of a call, after all of its runs."""
+    """The end of a turn, after all of its runs."""
 
     kind: Literal["call"] = "call"
 

@@ -55,7 +55,7 @@ class PendingWork(BaseModel):
 
 
 class CallRecord(BaseModel):
-    """One call of a member."""
+    """One turn of a member, which its team has called."""
 
     prompt: str | None = None
     """The digest of what the member was asked; None if it was shown the conversation."""

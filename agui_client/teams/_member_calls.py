@@ -70,7 +70,7 @@ _BOUNDS = (SubagentStartedEvent, SubagentFinishedEvent, SubagentErrorEvent)
 
 @dataclass(slots=True)
 class MemberCall:
-    """One call of a member."""
+    """One turn of a member, which its team has called."""
 
     member: Member
     """The member."""

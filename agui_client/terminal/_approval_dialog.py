@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PendingCall:
-    """A call that waits for a decision."""
+    """A tool call that waits for a decision."""
 
     arguments: Mapping[str, Any] | None
     """The arguments of the call; None if they are unknown."""

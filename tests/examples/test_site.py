@@ -90,6 +90,9 @@ def test_the_map_names_modules_and_tests_that_are_there() -> None:
     tests = _all(sorted(ROOT.glob("tests/**/test_*.py")))
     assert [name for name in re.findall(r"`(test_\w+)`", page) if f"def {name}(" not in tests] == []
     assert [name for name in re.findall(r"`([\w/]+\.py)`", page) if _file(name) is None] == []
+    tree = page.partition("```\nagui_client/\n")[2].partition("```")[0]
+    folders = [each.parent.name for each in PACKAGE.rglob("__init__.py") if each.parent != PACKAGE]
+    assert [name for name in folders if not re.search(rf"^.* {name}/", tree, re.MULTILINE)] == []
     assert len(page.splitlines()) <= 170
 
 

@@ -30,7 +30,7 @@ _CHOICES = get_args(WhenBusy)
 
 
 class RunningCall(Protocol):
-    """A call that has its turn."""
+    """A turn that is going on: the one call of a verb that has the conversation."""
 
     def interrupt(self) -> None:
         """Stop the call, from any thread."""

@@ -10,7 +10,7 @@ To change
   next run. `test_the_conversation_is_saved_before_anything_happens_that_must_not_be_lost` in
   `tests/core/conversation/test_conversation.py` has the order, `tests/store/threads/test_killed.py` kills programs in
   it
-- what happens between two runs of a call: `next_step` (`_core/run/next_step.py`) says it, `Between` here does it;
+- what happens between two runs of a turn: `next_step` (`_core/run/next_step.py`) says it, `Between` here does it;
   `Engine._add_answers` adds the answers to the conversation, `next_input` in `_core/run/turn_input.py` makes the next
   run's input
 """

@@ -1,6 +1,6 @@
-"""The record of a call: its state, its runs, and what came with it.
+"""The record of a turn (`Call`): its state, its runs, and what came with it.
 
-The engine carries a call out. All other code gets this record instead of the engine: results, the end of a run, the
+The engine carries a turn out. All other code gets this record instead of the engine: results, the end of a run, the
 time between two runs, the verbs, and features such as served agents and teams (`run.call`).
 
 To change

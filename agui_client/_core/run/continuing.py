@@ -80,7 +80,7 @@ class Continuation(BaseModel, RequestSource):
 
 
 class StoredCall(NamedTuple):
-    """A call as the log of its thread has it."""
+    """A turn as the log of its thread has it."""
 
     beginning: tuple[Sequence[Message], Any]
     """The messages and the state with which the call began."""

@@ -81,7 +81,7 @@ class RunEnd(Record):
 
 @dataclass(frozen=True, slots=True)
 class CallEnd(RunEnd):
-    """The end of a call: its ending, error and run id are those of the last run, its numbers are about all of it."""
+    """The end of a turn: its ending, error and run id are those of the last run, its numbers are about all of it."""
 
     runs: int = 1
     """The number of runs."""

@@ -1,6 +1,6 @@
-"""The result of a call (`RunResult`), what `inspect()` makes of it, and the conversation after one event (`Snapshot`).
+"""The result of a turn (`RunResult`), what `inspect()` makes of it, and the conversation after one event (`Snapshot`).
 
-Records, and what can be asked of them. `result_building` fills them, from the call and its runs; what `parse` reads as
+Records, and what can be asked of them. `result_building` fills them, from the turn and its runs; what `parse` reads as
 an answer is `answer_parsing`'s.
 """
 
@@ -45,12 +45,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class InspectedRun(Record, Displayed):
-    """Everything that happened in a call: displayed at the end of a cell, written by `print`, saved as a page."""
+    """Everything that happened in a turn: displayed at the end of a cell, written by `print`, saved as a page."""
 
     result: RunResult[Any]
-    """The result of the call."""
+    """The result of the turn."""
     other: RunResult[Any] | None
-    """The result of the call that it is compared with; None if it is shown alone."""
+    """The result of the turn that it is compared with; None if it is shown alone."""
     prices: Mapping[str, tuple[float, float]]
     """The prices of a million tokens by the names of models; empty if there is no money."""
 
@@ -62,7 +62,7 @@ class InspectedRun(Record, Displayed):
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write it as an HTML page, which needs no network, readable for its owner alone.
 
-        A call alone is written as the page of `agui inspect`, on which one can go to any moment; two calls as that of
+        A turn alone is written as the page of `agui inspect`, on which one can go to any moment; two turns as that of
         `agui inspect A B`.
 
         Args:
@@ -72,7 +72,7 @@ class InspectedRun(Record, Displayed):
             The file.
 
         Raises:
-            UsageError: The events of a call were not kept.
+            UsageError: The events of a turn were not kept.
         """
         write_private(Path(path), PAGES[0](self))
         return Path(path)
@@ -114,7 +114,7 @@ class TypedState(Generic[StateT]):
 
 
 class Inspectable(TypedState[StateT]):
-    """The base of the results of calls, of which observers may have kept every event."""
+    """The base of the results of turns, of which observers may have kept every event."""
 
     # No fields, as above: a copy or a pickle has no events.
     __slots__ = ("_failure", "_kept", "_sent", "_thread")
@@ -127,11 +127,11 @@ class Inspectable(TypedState[StateT]):
 
     @property
     def failure(self) -> str:
-        """A sentence about the failure of the call; empty if it did not fail, or this is a copy."""
+        """A sentence about the failure of the turn; empty if it did not fail, or this is a copy."""
         return getattr(self, "_failure", "")
 
     def fail(self, error: Exception) -> None:
-        """Note the failure of the call; of an exception of the application's own only the class."""
+        """Note the failure of the turn; of an exception of the application's own only the class."""
         # A text, as the exception has this result.
         cause: Exception = getattr(error, "raised", None) or error
         message = next(iter(cause.args), None) if isinstance(cause, AGUIError) else None
@@ -143,23 +143,23 @@ class Inspectable(TypedState[StateT]):
         return self
 
     def keep(self, kept: Sequence[Callable[[], Sequence[Any]]], sent: SentSecrets) -> Self:
-        """Take the functions that read what was kept of the call, and the secrets that it sent.
+        """Take the functions that read what was kept of the turn, and the secrets that it sent.
 
         Args:
             kept: The functions; the first that finds something counts.
-            sent: The secrets, without which the call is shown.
+            sent: The secrets, without which the turn is shown.
         """
         object.__setattr__(self, "_kept", kept)
         object.__setattr__(self, "_sent", sent)
         return self
 
     def hide_secrets(self, plain: Any) -> Any:
-        """Return a JSON value of the call without secrets, as a recording has it."""
+        """Return a JSON value of the turn without secrets, as a recording has it."""
         return hidden_json(plain, self._sent.credentials if hasattr(self, "_sent") else ())
 
     @property
     def kept_lines(self) -> Sequence[Any]:
-        """The lines of a recording of the call; empty if no observer kept them."""
+        """The lines of a recording of the turn; empty if no observer kept them."""
         readers: Sequence[Callable[[], Sequence[Any]]] = getattr(self, "_kept", ())
         return next((lines for read in readers if (lines := read())), ())
 
@@ -178,9 +178,9 @@ class Snapshot(TypedState[StateT], Record, Displayed):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RunResult(Inspectable[StateT], RunContent, Displayed):
-    """The result of a call. Of a stream with several runs, the last one counts (LIFE-13).
+    """The result of a turn: of what a verb did. Of a stream with several runs, the last one counts (LIFE-13).
 
-    Where tools were run here, the call went through several rounds: outcome, text and run id are the last round's,
+    Where tools were run here, the turn had several runs: outcome, text and run id are those of the last,
     messages, usage, attempts and timings are about all of them.
     """
 
@@ -198,7 +198,7 @@ class RunResult(Inspectable[StateT], RunContent, Displayed):
     answered: list[AnsweredInterrupt] = field(default_factory=list["AnsweredInterrupt"])
     """The interrupts whose answers the agent was sent, with who answered them."""
     called_ids: list[str] = field(default_factory=list[str])
-    """The ids of the tool calls that the agent began; of several rounds, in the last."""
+    """The ids of the tool calls that the agent began; of several runs, in the last."""
     subagents: list[SubagentResult] = field(default_factory=list["SubagentResult"])
     """The subagents that the agent announced, in the order of their beginnings, with what came of each."""
     custom: list[CustomEvent] = field(default_factory=list["CustomEvent"])
@@ -272,14 +272,14 @@ class RunResult(Inspectable[StateT], RunContent, Displayed):
     def inspect(
         self, other: RunResult[Any] | None = None, *, prices: Mapping[str, tuple[float, float]] | None = None
     ) -> InspectedRun:
-        """Look at everything that happened in the call, and when; or at the differences from another call.
+        """Look at everything that happened in the turn, and when; or at the differences from another one.
 
         A cell that ends with it displays a timeline, the events, messages, changes of the state, tool calls, tokens and
         warnings; `print` writes them. Secrets are left out as in recordings. Events are kept in notebooks, and
         elsewhere if the agent has `record("run.jsonl")` as an observer.
 
         Args:
-            other: The result of another call, to stand beside this one.
+            other: The result of another turn, to stand beside this one.
             prices: The prices of a million tokens by the names of models, as `{"gpt-5": (1.25, 10)}`: of those that go
                 in, and of those that come out. Without them there is no money.
         """

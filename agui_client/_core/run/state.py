@@ -78,7 +78,7 @@ _IN_RUN = (Phase.READY, Phase.OPEN, Phase.READ)
 
 
 class CallState:
-    """The phase of a call, and the reason why it stops; the module has the table of its transitions."""
+    """The phase of a turn, and the reason why it stops; the module has the table of its transitions."""
 
     __slots__ = ("phase", "reason")
 

@@ -231,7 +231,7 @@ class OfferedTool:
 
 
 class CallTools:
-    """The tools of one call: a block that opens its toolsets, lists their tools for each run, and closes them.
+    """The tools of one turn: a block that opens its toolsets, lists their tools for each run, and closes them.
 
     Args:
         source: The tools.
