@@ -4,6 +4,9 @@ The program begins the turn, and kills itself behind a commit of it, or stops it
 for none, and -1 to go on with the turn of a program that was killed. It answers what the turn asks. Commits of
 nothing, or of signs of life alone, do not count. At its end it prints the number of commits and the statuses of the
 runs. Each call of a tool writes its id to the file `calls` of the folder.
+
+An agent of the name `STORY,TEAM,WAY` has a story of `cut_calls`; who answers is a function of the agent ("handlers"),
+whoever has the id of the run ("answers"), or a page ("page"). What happens outside is in the file `happened`.
 """
 
 from __future__ import annotations
@@ -32,11 +35,14 @@ from ag_ui.core import (
 from sqlalchemy import Engine, event
 from sqlalchemy.engine.default import DefaultDialect
 
-from agui_client import AbstractAgent, Approve, FunctionAgent, HttpAgent, ToolContext, UsageError, tool
+from agui_client import AbstractAgent, Approve, FunctionAgent, HttpAgent, Resolve, ToolContext, UsageError, tool
 from agui_client.asgi import agent_app
-from agui_client.store import Store
+from agui_client.store import RunInfo, Store
 from agui_client.store._runs import database_keeper
 from agui_client.teams import SequentialAgent
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from support.cut_calls import ROUNDS, TEAMS, Caller, World, decision, own_id, payees_in
 
 database_keeper._BEAT, LEASE = 0.05, 0.5
 URL, FOLDER, AGENT, COMMIT = sys.argv[1], Path(sys.argv[2]), sys.argv[3], int(sys.argv[4])
@@ -112,6 +118,58 @@ AGENTS: dict[str, AbstractAgent[Any]] = {
 }
 
 
+class Lasting(World):
+    """What happens outside of the programs, in a file that outlives them."""
+
+    def note(self, kind: str, key: str) -> None:
+        with (FOLDER / "happened").open("a") as happened:
+            happened.write(f"{kind} {key}\n")
+
+
+async def answer_run(store: Store, waiting: RunInfo, world: World) -> None:
+    """Answer all that a run waits for, by its id."""
+    found = await store.threads.get("t")
+    assert found is not None
+    payees, answers = payees_in(found.conversation), dict[str, Any]()
+    for each in waiting.interrupts:
+        payee = payees.get(own_id(each.tool_call_id or ""), "")
+        world.note("asked", payee or each.message or "")
+        answers[each.id] = decision(payee) if payee else Resolve("Rome")
+    # The other program may have answered just now.
+    with suppress(UsageError):
+        await store.runs.answer(waiting.run_id, answers)
+        for each in waiting.interrupts:
+            world.note("given", payees.get(own_id(each.tool_call_id or ""), "") or each.message or "")
+
+
+async def tell(story: str, team: str, way: str) -> None:
+    """Carry a story out."""
+    world = Lasting(has_handlers=way == "handlers")
+    agent, commits, store = TEAMS[team](world, ROUNDS[story]), Commits(), Store(URL, lease=LEASE)
+    store.runs.add("helper", lambda thread_id: store.threads.open(thread_id, agent, wait=0))
+    app = agent_app(agent, store=store, owner_of=lambda _: "", name="served", secret="one for all processes of it")
+    async with asyncio.timeout(30), store:
+        await store.threads.list()
+        commits.is_counting = True
+        if way == "page":
+            page = HttpAgent("http://app/", app=app, connect_url="http://app/connect", thread_id="t")
+            if COMMIT < 0 and await store.runs.list():
+                await page.connect_agent()
+            await Caller(world, is_patient=False).run(page, None if page.messages else "Hi")
+        elif COMMIT >= 0 or not await store.runs.list():
+            await store.runs.start("helper", "Hi", run_id="r", thread_id="t")
+        answered = set[str]()
+        while found := [each for each in await store.runs.list() if each.status in ("running", "waiting")]:
+            for each in found:
+                # A run waits until another one has begun with its answer.
+                if each.status == "waiting" and way == "answers" and each.run_id not in answered:
+                    answered.add(each.run_id)
+                    await answer_run(store, each, world)
+            await asyncio.sleep(0.01)
+        found = await store.runs.list()
+    print(commits.count, *sorted(each.status for each in found))  # noqa: T201
+
+
 async def main() -> None:
     """Carry the turn out."""
     store, commits = Store(URL, lease=LEASE), Commits()
@@ -139,4 +197,4 @@ async def main() -> None:
     print(commits.count, *sorted(f"{each.run_id == 'r'}:{each.status}" for each in found))  # noqa: T201
 
 
-asyncio.run(main())
+asyncio.run(tell(*AGENT.split(",")) if "," in AGENT else main())

@@ -7,10 +7,9 @@ remember. `tests/programs/streams_against_typescript.py --killed` runs many, wit
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -28,18 +27,30 @@ from ag_ui.core import (
     ToolMessage,
 )
 
-from agui_client import AbstractAgent, AGUIError, Approve, ConversationSnapshot, HttpAgent, Resolve, tool, validate
+from agui_client import (
+    AbstractAgent,
+    AGUIError,
+    ApprovalRequest,
+    Approve,
+    ConversationSnapshot,
+    FunctionTool,
+    HttpAgent,
+    Resolve,
+    ToolContext,
+    tool,
+    validate,
+)
 from agui_client.asgi import agent_app
-from agui_client.errors import ThreadStoreError
-from agui_client.store import MemoryStore, Store, ThreadStore
+from agui_client.store import MemoryStore, Store
 from agui_client.teams import LoopAgent, Member, ParallelAgent, RouterAgent, SequentialAgent, Team, TeamAgent
 from agui_client.testing import ScriptedAgent, interrupt, pause, text, tool_call, turn
+from support.cut_calls import decided_in, own_id
+from support.killed_server import Connection, KilledServer, Process
 
 if TYPE_CHECKING:
     from ag_ui.core import Event, Interrupt, Message, RunAgentInput, ToolCall
 
     from agui_client import RunResult
-    from agui_client.store import Store, ThreadInfo
 
 PLACES = ("here", "served", "stored")
 """Where a team runs: in this program, on a server, and on a server that stores its threads. A server that stores
@@ -50,6 +61,8 @@ _SECRET = "the secret of all processes of the server"
 _MOST_RUNS = 60
 _DONE = object()
 _TOLERATED = ("SNAP-5",)
+_SEVERAL = {"pays": "pay", "approves": "approve"}
+"""The kinds of steps that call a tool several times, and the tool."""
 _STEPS = 8
 """A process is killed within the first 2 to this power steps of a run, if it is."""
 
@@ -78,6 +91,8 @@ class World:
     asked: list[str] = field(default_factory=list[str])
     answered: set[str] = field(default_factory=set[str])
     """The keys of the questions whose answers no kill can have lost."""
+    decided: set[str] = field(default_factory=set[str])
+    """The keys of the payments whose approvals by people in the process were saved."""
     kills: int = 0
     failures: int = 0
     findings: list[str] = field(default_factory=list[str])
@@ -93,111 +108,16 @@ class End:
     """The text of the last result; None if the program was killed before it was given."""
 
 
-class Process:
-    """One process, in which nothing happens any more once it is killed."""
-
-    def __init__(self) -> None:
-        self.is_killed, self.killed = False, anyio.Event()
-        self.steps = 0
-        """The number of further steps until it is killed; 0 if it is not."""
-        self._loop = asyncio.get_running_loop()
-
-    async def work(self, pace: float = 0) -> None:
-        """Take some time; for ever if the process is killed."""
-        await anyio.sleep(pace)
-        if not self.goes_on():
-            await anyio.sleep_forever()
-
-    def goes_on(self) -> bool:
-        """Take one step, from any thread; return whether the process has not been killed."""
-        self.steps -= 1
-        if self.steps == 0:
-            self.is_killed = True
-            self._loop.call_soon_threadsafe(self.killed.set)
-        return not self.is_killed
-
-
-class _Server:
-    """A server whose process may be killed in the middle of an answer, which breaks off there."""
-
-    def __init__(self) -> None:
-        self.app: Any = None
-        self.process = Process()
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        process = self.process
-
-        async def sent(message: Any) -> None:
-            if not process.goes_on():
-                raise ConnectionResetError
-            await send(message)
-
-        async def answer() -> None:
-            await self.app(scope, receive, sent)
-            tasks.cancel_scope.cancel()
-
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(answer)
-            await process.killed.wait()
-            tasks.cancel_scope.cancel()
-        if process.is_killed:
-            raise ConnectionResetError
-
-
-class _Connection(ThreadStore):
-    """The database of a server as one of its processes uses it, which is killed before it asks, or before it knows."""
-
-    def __init__(self, store: MemoryStore, process: Process) -> None:
-        self._store, self._process = store, process
-        self._leased: dict[tuple[str, str], int] = {}
-
-    async def lease(self, owner: str, thread_id: str, seconds: float, number: int | None = None) -> int | None:
-        if self._process.is_killed:
-            raise ThreadStoreError("killed")
-        if (taken := await self._store.lease(owner, thread_id, seconds, number)) is not None:
-            self._leased[owner, thread_id] = taken
-        return taken
-
-    async def read(self, owner: str, thread_id: str) -> tuple[ThreadInfo, Sequence[str]] | None:
-        return await self._store.read(owner, thread_id)
-
-    async def append(
-        self,
-        owner: str,
-        info: ThreadInfo,
-        entry: str,
-        number: int,
-        count: int,
-        shared: tuple[str, int] | None = None,
-        **about: Any,
-    ) -> bool:
-        if not self._process.goes_on():
-            raise ThreadStoreError("killed")
-        is_written = await self._store.append(owner, info, entry, number, count, shared, **about)
-        if not self._process.goes_on():
-            raise ThreadStoreError("killed")
-        return is_written
-
-    async def list(self, owner: str, limit: int, after: ThreadInfo | None = None) -> Sequence[ThreadInfo]:
-        return await self._store.list(owner, limit, after)
-
-    async def delete(self, owner: str, thread_id: str, number: int) -> bool:
-        return await self._store.delete(owner, thread_id, number)
-
-    async def run_out(self) -> None:
-        """Give the leases back, as if their time was up."""
-        for (owner, thread_id), number in self._leased.items():
-            await self._store.lease(owner, thread_id, 0, number)
-
-
-def made(seed: int, world: World, process: Process) -> AbstractAgent:
+def made(seed: int, world: World, process: Process, *, has_people: bool = False) -> AbstractAgent:
     """Return the team of a seed, as any process makes it."""
-    return _Maker(Random(seed), world, process).team()
+    return _Maker(Random(seed), world, process, Random(f"{seed} people") if has_people else None).team()
 
 
 class _Maker:
-    def __init__(self, random: Random, world: World, process: Process) -> None:
+    def __init__(self, random: Random, world: World, process: Process, people: Random | None) -> None:
         self._random, self._world, self._process = random, world, process
+        self._people = people
+        """Draws who has people in the process; of its own, so that the same teams are made with them and without."""
         self._leaves = 0
 
     def team(self) -> AbstractAgent:
@@ -236,6 +156,13 @@ class _Maker:
         kinds = random.choices(["pay", "say", "pays"], k=random.randrange(3))
         if random.random() < 0.5:
             kinds.insert(random.randrange(len(kinds) + 1), random.choice(["ask", "look", "approve"]))
+        handlers: dict[str, Any] = {}
+        if self._people is not None:
+            kinds = [
+                self._people.choice(["trip", "approve"]) if each in ("approve", "look") else each for each in kinds
+            ]
+            kinds = [self._people.choice(["pay", "approves", "trip"]) if each == "pay" else each for each in kinds]
+            handlers = self._handlers() if self._people.random() < 0.5 else {}
         steps = [(kind, f"{name}.{number}") for number, kind in enumerate(kinds)]
         plan = Plan(name, steps, failures=random.choice([0, 0, 1, 2]))
         world.plans[name] = plan
@@ -251,6 +178,14 @@ class _Maker:
             await process.work(paces[len(key) % 8])
             return f"paid {key}"
 
+        async def trip(context: ToolContext, key: str) -> str:
+            """Ask, and then pay."""
+            await process.work()
+            if context.left is None:
+                context.leave(key)
+            await context.ask(f"ask {key}")
+            return await pay(key)
+
         async def play(input: RunAgentInput) -> AsyncIterator[Any]:
             await process.work(paces[len(input.messages) % 8])
             *steps, last = _next(plan, world, input)
@@ -258,8 +193,31 @@ class _Maker:
             steps += [] if outcome or last is _DONE else [last]
             yield turn(pause(paces[3]), *steps, outcome=outcome)
 
-        tools = [tool(pay, name="pay"), tool(pay, name="approve", approval="always")]
-        return ScriptedAgent(play, agent_id=name, tools=tools)
+        tools: list[FunctionTool[..., Any]] = [
+            tool(pay, name="pay"),
+            tool(pay, name="approve", approval="always"),
+            tool(trip, name="trip"),
+        ]
+        return ScriptedAgent(play, agent_id=name, tools=tools, **handlers)
+
+    def _handlers(self) -> dict[str, Any]:
+        """Return the functions that ask the people in the process."""
+        process, world = self._process, self._world
+
+        async def approve(request: ApprovalRequest) -> bool:
+            await process.work()
+            if (key := request.arguments["key"]) in world.decided | world.begun:
+                world.findings.append(f"{key} is to be approved again")
+            await process.work()
+            return True
+
+        async def answer(interrupt: Interrupt) -> Resolve:
+            await process.work()
+            if (key := (interrupt.message or "")[4:]) in world.begun:
+                world.findings.append(f"{key} is asked again, and was paid")
+            return Resolve("yes")
+
+        return {"approve": approve, "answer": answer}
 
 
 def _lead(names: list[str]) -> Callable[[Team], Any]:
@@ -280,7 +238,7 @@ def _next(plan: Plan, world: World, input: RunAgentInput) -> Iterator[Any]:
     results = _results(input)
     world.findings += [f"{plan.name} reads {each!r}" for each in results.values() if not _is_real(each)]
     for kind, key in plan.steps:
-        keys = [f"{key}{letter}" for letter in "abc"] if kind == "pays" else [key]
+        keys = [f"{key}{letter}" for letter in "abc"] if kind in _SEVERAL else [key]
         if kind == "ask" and f"yes {key}" not in said:
             yield text(f"yes {key}" if input.resume else f"{key}?")
             if not input.resume:
@@ -290,7 +248,7 @@ def _next(plan: Plan, world: World, input: RunAgentInput) -> Iterator[Any]:
             yield text(f"on {key}")
         elif kind != "ask" and (missing := [each for each in keys if each not in results]):
             yield text(f"now {key}")
-            name = "pay" if kind == "pays" else kind
+            name = _SEVERAL.get(kind, kind)
             for each in missing:
                 yield tool_call(name, {"key": each}, tool_call_id=str(uuid4()))
             return
@@ -322,7 +280,9 @@ def _is_real(result: str) -> bool:
 # --- one caller, and one team in one process after the other
 
 
-async def recovered(seed: int, place: str, *, streams: list[Any] | None = None, around: Any = None) -> World:
+async def recovered(
+    seed: int, place: str, *, streams: list[Any] | None = None, around: Any = None, has_people: bool = False
+) -> World:
     """Run the team of a seed to its end, whatever fails and is killed; return what happened.
 
     Args:
@@ -330,9 +290,14 @@ async def recovered(seed: int, place: str, *, streams: list[Any] | None = None, 
         place: One of `PLACES`.
         streams: Gets the events of each run.
         around: Returns an app around the server's.
+        has_people: Whether some members have people in their own process, and tools that ask.
     """
     world, random = World(), Random(f"{seed} {place}")
-    caller = _Caller(seed, place, random, world, [] if streams is None else streams, around or (lambda app: app))
+
+    def make(process: Process) -> AbstractAgent:
+        return made(seed, world, process, has_people=has_people)
+
+    caller = _Caller(make, place, random, world, [] if streams is None else streams, around or (lambda app: app))
     with anyio.fail_after(60):
         try:
             result = await caller.run_to_the_end()
@@ -347,11 +312,17 @@ async def recovered(seed: int, place: str, *, streams: list[Any] | None = None, 
 
 class _Caller:
     def __init__(
-        self, seed: int, place: str, random: Random, world: World, streams: list[Any], around: Callable[[Any], Any]
+        self,
+        make: Callable[[Process], AbstractAgent],
+        place: str,
+        random: Random,
+        world: World,
+        streams: list[Any],
+        around: Callable[[Any], Any],
     ) -> None:
-        self._seed, self._place, self._random, self._world, self._streams = seed, place, random, world, streams
+        self._make, self._place, self._random, self._world, self._streams = make, place, random, world, streams
         self._saved: ConversationSnapshot | None = None
-        self._store, self._stores, self._server = MemoryStore(), list[Store](), _Server()
+        self._store, self._stores, self._server = MemoryStore(), list[Store](), KilledServer()
         self._sent: list[str] = []
         self._was_killed = self._is_over = False
         self._app = around(self._server)
@@ -369,14 +340,14 @@ class _Caller:
 
     def _begin_process(self) -> None:
         self._process = self._server.process = process = Process()
-        team = made(self._seed, self._world, process)
+        team = self._make(process)
         if self._place == "here":
             team.save_with(self._save)
             self._agent = team
         elif self._place == "served":
             self._server.app = agent_app(team, secret=_SECRET)
         else:
-            self._connection = _Connection(self._store, process)
+            self._connection = Connection(self._store, process)
             self._stores.append(store := Store(self._connection))
             self._server.app = agent_app(
                 lambda _request, input: store.threads.open(input.thread_id, team), secret=_SECRET
@@ -482,7 +453,10 @@ class _Caller:
     async def _save(self, checkpoint: Any) -> None:
         """Save the conversation."""
         await self._process.work()
-        self._saved = checkpoint.snapshot()
+        self._saved = saved = checkpoint.snapshot()
+        if decided := decided_in(saved.state):
+            calls = {own_id(call_id): call for call_id, call in _calls_in(saved.messages).items()}
+            self._world.decided |= {_key(calls[own_id(each)]) for each in decided}
         await self._process.work()
 
     def _answers(self, interrupts: list[Interrupt], pending: list[ToolCall]) -> dict[str, Any]:
@@ -492,7 +466,7 @@ class _Caller:
         for each in interrupts:
             is_question = (each.message or "").startswith("ask ")
             key = (each.message or "")[4:] if is_question else _key(calls[each.tool_call_id or ""])
-            answers[each.id] = Resolve(True) if is_question else Approve()
+            answers[each.id] = Resolve("yes") if is_question else Approve()
             self._ask(key)
         looks = {}
         for call in pending:
@@ -549,8 +523,8 @@ def _broken(world: World, result: End | None) -> list[str]:
         if said[f"{name} is done"] != 1:
             found.append(f"{name} has ended {said[f'{name} is done']} times in the conversation")
         for kind, key in plan.steps:
-            keys = [f"{key}{letter}" for letter in "abc"] if kind == "pays" else [key]
-            if kind in ("pay", "pays", "approve"):
+            keys = [f"{key}{letter}" for letter in "abc"] if kind in _SEVERAL else [key]
+            if kind not in ("ask", "say", "look"):
                 found += _of_payments(keys, messages, world)
     voice = [each for each in messages if each.role == "assistant" and each.subagent_run_id is None and each.content]
     if voice and result.text not in (None, voice[-1].content):

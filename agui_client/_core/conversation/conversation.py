@@ -328,10 +328,13 @@ class Conversation:
     @property
     def open_records(self) -> list[ToolCallRecord]:
         """The records of the calls without a result."""
+        records = list(self.ledger)
+        if not records:  # as nearly always, and each verb asks several times
+            return records
         answered = self.answered_call_ids
         return [
             each
-            for each in self.ledger
+            for each in records
             if each.tool_call_id not in answered and self.tool_call(each.tool_call_id) is not None
         ]
 

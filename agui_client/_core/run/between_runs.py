@@ -152,8 +152,11 @@ class Between:
 
     def _warn(self) -> None:
         """Warn of calls of the run that are left out, or are executed against expectations (TOOL-11)."""
-        call, able, offered = self._call, self._able(can_answer=False), self._call.tools.offered
-        for each in pending_calls(call.round):
+        call, offered = self._call, self._call.tools.offered
+        if not (pending := pending_calls(call.round)):
+            return
+        able = self._able(can_answer=False)
+        for each in pending:
             name, record = each.function.name, call.conversation.ledger.get(each.id)
             why = "" if record is None else role_of(record, able, is_offered=name in offered)[1]
             if why:

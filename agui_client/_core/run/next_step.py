@@ -12,34 +12,39 @@ side can do, what nobody has answered, and whether a run is due.
                                                               EXECUTING ──▶ ASKED ──▶ ASKED + answer ──Work──▶ EXECUTING
                       EXECUTING, in a process that is gone ──Forget──▶ EXECUTING + placeholder ──Send──▶
 
-Each save but the one at the end of a call is a place: another process that opens it asks the same question. Where the
-process ended, the last save says what follows for each call:
+Each save but the one at the end of a turn is a place where another process can take the conversation up; it asks the
+same question. Where the process ended, the last save says what follows for each call and each interrupt:
 
     saved as             by the save                              in the next process
     WAITING              before a rule or a person is asked       Work: they are asked, as they have not answered
     WAITING + approval   while the call waits for its turn        Work: its function is called, with the arguments that
                                                                   were approved; nobody is asked
     WAITING + denial     that came next, whatever it was for      Work: the agent gets the reason; nobody is asked
-    EXECUTING            before the function is called            Forget: the effect is unknown, and the function is not
-                                                                  called, unless its tool is idempotent and needs no
-                                                                  approval
+    EXECUTING            before the function is called            the effect is unknown: the agent is told so before
+                                                                  anything else, and the function is not called
     ASKED                that came after the tool's question      Ask; without `answer=` the call waits for its caller
     ASKED + answer       when the person has answered             Work: the function is called again with the answer
     a result             of results, with the run that is next    Send
-    an answer kept       when the person has answered             Ask for those that are missing, and then Send
+    an answer kept       when a person has answered in a run      Ask for those that are missing, and then Send
+    an interrupt, and    of the run that was sent with answers    Ask: they may be given again, as the agent may not
+    its answer sent      of the caller (`resume=`)                have got them
 
-So a process that ends between an approval and its call leaves the call either WAITING, before the approval was saved,
-and the person is asked again; or WAITING with the approval, and the function is called; or EXECUTING, and nobody knows
-whether it was: the agent is told so, once, before anything else begins. A function is never called a second time on one
-approval. A decision counts for the call as it was shown, and for no other: it goes when the call is cut off or changed
-(`Conversation.decision`), and when the call of the verb is stopped before the function has begun. A wait that is
-cancelled takes nothing back, as it may be the end of the process.
+So a process that ends between an approval and its call leaves one of three: WAITING without the approval, if it ended
+before that was saved, and the person is asked again; WAITING with the approval, and the function is called without a
+question; or EXECUTING, and nobody knows whether it was called: the agent is told so, once. No function is called a
+second time, but one that has asked a question itself. A durable run, which goes on without its caller (`continuing`),
+differs in two rows: a function that was begun is called again if its tool is idempotent and needs no approval, and a
+run that was sent is sent again, with its answers.
+
+A decision counts for the call as it was shown, and for no other: it goes when the call is cut off or changed
+(`Conversation.decision`), and when the turn is stopped before the function has begun. A wait that is cancelled takes
+nothing back, as it may be the end of the process.
 
 To change
 
 - what happens between two runs of a call, or as a cut call goes on: `role_of` and `next_step` here, which
   `tests/core/run/test_next_step.py` goes through; `between_runs` carries the steps out, and
-  `tests/core/run/test_cut_calls.py` kills calls behind each save
+  `tests/core/run/test_cut_ways.py` kills processes at each step
 """
 
 from __future__ import annotations
@@ -160,24 +165,28 @@ def next_step(conversation: Conversation, able: Able) -> Step:
         able: What this side can do.
     """
     open_interrupts = [each for each in conversation.pending_interrupts if each.id not in able.aside]
-    if able.can_answer:
-        asked = [each for each in open_interrupts if each.id not in able.tried]
+    records = conversation.open_records
+    if able.can_answer and (open_interrupts or records):
         left = {*able.aside, *able.tried}
-        questions = [each for each in conversation.questions if each.interrupt.tool_call_id not in left]
+        asked = [each for each in open_interrupts if each.id not in left]
+        open_questions = (each.question for each in records if each.tool_call_id not in left)
+        questions = [each for each in open_questions if each is not None and each.given is None]
         if asked or questions:
             return Ask(tuple(asked), tuple(questions))
-    records = conversation.open_records
-    if not records:  # as nearly always
-        return Send() if able.is_due and not open_interrupts else Stop()
-    found: dict[Role, list[ToolCall]] = {each: [] for each in Role}
+    waits, unknown, ours = bool(open_interrupts), list["ToolCall"](), list["ToolCall"]()
     for record in records:
         call = conversation.tool_call(record.tool_call_id)
-        if call is not None:
-            found[role_of(record, able, is_offered=call.function.name in able.offered)[0]].append(call)
-    if found[Role.UNKNOWN]:
-        return Forget(tuple(found[Role.UNKNOWN]))
-    if found[Role.OURS]:
-        return Work(tuple(found[Role.OURS]))
-    if open_interrupts or found[Role.WAITS] or not able.is_due:
-        return Stop()
-    return Send()
+        if call is None:
+            continue
+        role = role_of(record, able, is_offered=call.function.name in able.offered)[0]
+        if role is Role.UNKNOWN:
+            unknown.append(call)
+        elif role is Role.OURS:
+            ours.append(call)
+        elif role is Role.WAITS:
+            waits = True
+    if unknown:
+        return Forget(tuple(unknown))
+    if ours:
+        return Work(tuple(ours))
+    return Stop() if waits or not able.is_due else Send()

@@ -117,9 +117,14 @@ def _passed_on(interrupt: Interrupt) -> Interrupt:
 
 
 def _questions(run: AgentRun) -> list[Interrupt]:
-    """Return an interrupt for each question of a tool here."""
-    asked = [(each.question, each.name) for each in run.call.executions if each.question is not None]
-    return [_question(each, _packed(each, name, is_saved=run.call.is_saved)) for each, name in asked]
+    """Return an interrupt for each question of a tool here, also if a process that is gone has called the tool."""
+    conversation, is_saved = run.call.conversation, run.call.is_saved
+    asked = [(each, conversation.tool_call(each.interrupt.tool_call_id or "")) for each in conversation.questions]
+    return [
+        _question(each, _packed(each, call.function.name, is_saved=is_saved))
+        for each, call in asked
+        if call is not None
+    ]
 
 
 def _question(question: ToolQuestion, packed: str) -> Interrupt:
