@@ -49,7 +49,7 @@ class Observables(Verbs[StateT]):
         """Return the messages as a hot RxPY observable: the present ones, then every change, across runs."""
         from agui_client._core.verbs.observable import observe_changes
 
-        return observe_changes(self._conversation.listen, Change.MESSAGES, lambda: self.messages)
+        return observe_changes(self._conversation.listeners.add, Change.MESSAGES, lambda: self.messages)
 
     def observe_state(self, path: str = "") -> Observable[Any]:
         """Return the state, or places in it, as a hot RxPY observable: the present values, then every change.
@@ -67,7 +67,7 @@ class Observables(Verbs[StateT]):
             return observe_places(self._conversation, path)
         from agui_client._core.verbs.observable import observe_changes
 
-        return observe_changes(self._conversation.listen, Change.STATE, lambda: self.state)
+        return observe_changes(self._conversation.listeners.add, Change.STATE, lambda: self.state)
 
     def on_state(self, path: str) -> Callable[[FunctionT], FunctionT]:
         """Decorate a plain function to be called with every new value at places of the state, in runs and outside.

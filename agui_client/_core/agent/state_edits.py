@@ -107,7 +107,7 @@ class StateEdit(Generic[StateT]):
         else:
             conversation.apply(StateReplaced(merged))
         _warn(conversation, self._policy, self.conflicts)
-        conversation.notify(Change.STATE)
+        conversation.listeners.notify(Change.STATE)
 
 
 class PendingEdits:
@@ -127,7 +127,7 @@ class PendingEdits:
         self._failure: Exception | None = None
         # An event is merged once, though hooks, listeners and other threads may look at the state.
         self._lock = RLock()
-        self._stop = conversation.listen(self._report)
+        self._stop = conversation.listeners.add(self._report)
 
     def shown(self, theirs: Any) -> Any:
         """Return the agent's state with the edits in it.

@@ -123,7 +123,7 @@ def watch(conversation: Conversation, places: Places, observe: Observe) -> Calla
                     what = "a function that watches the state at %r failed; it is called again all the same"
                     _logger.exception(what, places.path)
 
-    return conversation.listen(look)
+    return conversation.listeners.add(look)
 
 
 def watch_with(conversation: Conversation, places: Places, function: Callable[..., object]) -> None:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
-from contextlib import suppress
-from threading import get_ident
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, cast
 from uuid import uuid4
 
@@ -21,6 +18,7 @@ from agui_client._core.conversation.changes import (
     StateReplaced,
 )
 from agui_client._core.conversation.ledger import CallStatus, Ledger, ToolCallRecord, further, reconcile
+from agui_client._core.conversation.listeners import Listeners
 from agui_client._core.conversation.snapshot import ConversationSnapshot, document_of
 from agui_client._core.conversation.state_json import state_as_json
 from agui_client._core.conversation.turns import Turns
@@ -41,8 +39,6 @@ if TYPE_CHECKING:
     from agui_client._core.tools.approval import ToolDecision
     from agui_client._core.tools.context import ToolExecution
 
-Listener = Callable[[Change], None]
-
 
 class StateOverlay(Protocol):
     """Edits of the application that the agent does not have yet, shown over the agent's state."""
@@ -52,10 +48,6 @@ class StateOverlay(Protocol):
 
     def sent(self, state: Any) -> None:
         """Go on from the state that a run is sent."""
-
-
-_MOST_NESTED = 20
-"""The calls of listeners inside each other: a function that corrects what it watches needs two or three."""
 
 
 class Conversation:
@@ -81,10 +73,8 @@ class Conversation:
         """The ids of the messages that the application added since it sent the last run that finished; None if the
         agent may lack any of the messages."""
         self._unreceived_before: dict[str, None] | None = None
-        self.listeners: list[Listener] = []
+        self.listeners: Listeners = Listeners()
         """Functions that are called after every change."""
-        # Calls of listeners inside each other, by threads.
-        self._notifying: Counter[int] = Counter()
         self.overlay: StateOverlay | None = None
         """Edits that were made during a run; the agent gets them with the next one."""
         self.turns: Turns = Turns()
@@ -178,14 +168,14 @@ class Conversation:
     def apply(self, change: ConversationChange) -> Change:
         """Change messages, results or state, and with them what depends on them, such as the records of calls.
 
-        This is the only way to change them apart from the events of a run. Listeners are not called: `notify` does
-        that when all is changed that belongs together.
+        This is the only way to change them apart from the events of a run. Listeners are not called: `notify` of theirs
+        does that when all is changed that belongs together.
 
         Args:
             change: The change.
 
         Returns:
-            The parts that changed, for `notify`.
+            The parts that changed, for the listeners.
         """
         match change:
             case MessagesReplaced(messages, is_replay):
@@ -223,7 +213,7 @@ class Conversation:
     def add_messages(self, messages: Iterable[MessageLike]) -> None:
         """Append messages."""
         if added := as_messages(messages):
-            self.notify(self.apply(MessagesAdded(added)))
+            self.listeners.notify(self.apply(MessagesAdded(added)))
 
     def add_results(self, results: Sequence[ToolMessage], *, are_own: bool = False) -> None:
         """Insert results of tool calls behind their calls.
@@ -233,15 +223,15 @@ class Conversation:
             are_own: Whether the calls were executed here, and no run has received the results yet.
         """
         if results:
-            self.notify(self.apply(ResultsAdded(results, are_own)))
+            self.listeners.notify(self.apply(ResultsAdded(results, are_own)))
 
     def store_activity(self, activity: ActivityMessage) -> None:
         """Store an activity of this client's own, in the place of the one with its id."""
-        self.notify(self.apply(ActivityStored(activity)))
+        self.listeners.notify(self.apply(ActivityStored(activity)))
 
     def set_messages(self, messages: Iterable[MessageLike]) -> None:
         """Replace all messages, and forget the records of the calls that are no longer among them."""
-        self.notify(self.apply(MessagesReplaced(as_messages(messages))))
+        self.listeners.notify(self.apply(MessagesReplaced(as_messages(messages))))
 
     def remove_messages(self, added: Collection[str]) -> None:
         """Remove messages that were added for a run which never started, by their ids."""
@@ -249,11 +239,11 @@ class Conversation:
             unreceived, left = self.unreceived, [each for each in self.messages if each.id not in added]
             change = self.apply(MessagesReplaced(as_messages(left)))
             self.unreceived = unreceived
-            self.notify(change)
+            self.listeners.notify(change)
 
     def set_state(self, state: Any) -> None:
         """Replace the state by a copy of a JSON value."""
-        self.notify(self.apply(StateReplaced(state_as_json(state))))
+        self.listeners.notify(self.apply(StateReplaced(state_as_json(state))))
 
     def note_sent(self, history: History, messages: Sequence[Message]) -> None:
         """Note what a run sends; if the run does not finish, the agent may have received none of it.
@@ -279,49 +269,6 @@ class Conversation:
         """Note the state that a run is sent, with the edits in it."""
         if self.overlay is not None:
             self.overlay.sent(state)
-
-    def listen(self, listener: Listener) -> Callable[[], None]:
-        """Call a function after every change to messages or state.
-
-        Args:
-            listener: Called with the parts that changed.
-
-        Returns:
-            A function that ends it; idempotent.
-        """
-        self.listeners.append(listener)
-
-        def stop() -> None:
-            """Remove the listener."""
-            with suppress(ValueError):
-                self.listeners.remove(listener)
-
-        return stop
-
-    def notify(self, change: Change) -> None:
-        """Call the listeners.
-
-        Raises:
-            UsageError: A listener changes what it is called with, and is called with that change, and so on.
-        """
-        if not self.listeners or not change:
-            return
-        thread = get_ident()
-        if self._notifying[thread] == _MOST_NESTED:
-            raise UsageError(
-                f"a function that watches the {'state' if change & Change.STATE else 'messages'} changes it with each "
-                f"call, and was called {_MOST_NESTED} times inside itself; change it only where it differs from what "
-                "it should be"
-            )
-        self._notifying[thread] += 1
-        try:
-            # A copy, as a listener may remove itself.
-            for listener in tuple(self.listeners):
-                listener(change)
-        finally:
-            self._notifying[thread] -= 1
-            if not self._notifying[thread]:
-                del self._notifying[thread]
 
     # --- pending work
 
@@ -466,7 +413,8 @@ class Conversation:
         """
         replay, self._reducer = cast("ReplayReducer", self._reducer), self._local
         is_behind = has_ended and not is_whole and replay.is_behind
-        self.notify(self._take_over(replay) if has_ended and not is_behind else Change.MESSAGES | Change.STATE)
+        is_taken = has_ended and not is_behind
+        self.listeners.notify(self._take_over(replay) if is_taken else Change.MESSAGES | Change.STATE)
         return is_behind
 
     def _take_over(self, replay: ReplayReducer) -> Change:
@@ -534,7 +482,7 @@ class Conversation:
             each.become(latest=self.tool_call(each.tool_call_id) if each.is_whole else None) for each in records
         )
         reconcile(self)
-        self.notify(change)
+        self.listeners.notify(change)
 
     def _current_record(self, record: ToolCallRecord) -> ToolCallRecord | None:
         """Return what the conversation knows of a call in a document of its thread; None if it knows nothing."""
@@ -547,7 +495,7 @@ class Conversation:
         """Return a conversation over the same messages and state, which can be settled for itself."""
         twin = copy.copy(self)
         # Only what settling changes in place; it replaces everything else.
-        twin.listeners, twin.ledger = [], self.ledger.copy()
+        twin.listeners, twin.ledger = Listeners(), self.ledger.copy()
         return twin
 
     def clone(self, thread_id: str | None = None) -> Conversation:

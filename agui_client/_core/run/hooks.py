@@ -344,7 +344,7 @@ class HookCalls:
             details: Its arguments, before the context.
         """
         await self._call(self._hooks_of(moment), *details)
-        self._conversation.notify(self._pop_mutated())
+        self._conversation.listeners.notify(self._pop_mutated())
 
     def _pop_mutated(self) -> Change:
         mutated, self._mutated = self._mutated, _NO_CHANGE

@@ -83,7 +83,7 @@ class RepeatedRequest(TurnInput):
         change = self._conversation.apply(MessagesReplaced(self.lost.input.messages))
         if self.lost.state is not ABSENT:
             change |= self._conversation.apply(StateReplaced(self.lost.state))
-        self._conversation.notify(change)
+        self._conversation.listeners.notify(change)
 
     def undo(self) -> None:
         """Take the messages out again that the first call added: the run has not begun on this side."""

@@ -204,7 +204,7 @@ class Run(RunScope):
     def publish(self, event: Event, change: Change) -> None:
         """Tell the listeners of the conversation, and observers, about an event that was reduced."""
         if change is not _NO_CHANGE:
-            self.conversation.notify(change)
+            self.conversation.listeners.notify(change)
         self.observers.event(self, event, change)
 
     async def deliver_result(self, event: Event) -> None:
