@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
 from itertools import islice
@@ -17,6 +18,7 @@ import pytest
 
 from agui_client.store import Store
 from programs.stops import PROGRAM, TEXTS, Stop, carry_out, stops
+from support.cut_calls import results_in
 from support.programs import Program
 
 _SECONDS = 60.0
@@ -81,6 +83,80 @@ def test_behind_whichever_commit_a_process_is_killed_its_turn_is_whole_and_no_ca
     assert ended == dict.fromkeys(turns, statuses)
     for each in turns.values():
         each.check()
+
+
+class Story:
+    """A story of `cut_calls` in a run that is kept, with a database and a folder of its own."""
+
+    def __init__(self, name: str, url: str, folder: Path) -> None:
+        self._name, self._url, self._folder = name, url, folder
+        folder.mkdir()
+
+    def program(self, commit: int) -> Program:
+        """Begin the story, to be killed behind a commit, or go on with it: see `killed_turn.py`."""
+        return Program(PROGRAM, self._url, str(self._folder), self._name, str(commit), stderr=2)
+
+    def happened(self) -> list[tuple[str, str]]:
+        """Return who was asked, what was given, and which functions were called, in this order."""
+        lines = (self._folder / "happened").read_text().splitlines() if (self._folder / "happened").exists() else []
+        return [(each.partition(" ")[0], each.partition(" ")[2]) for each in lines]
+
+    def called(self) -> Counter[str]:
+        """Return how often which functions were called."""
+        return Counter(key for kind, key in self.happened() if kind == "called")
+
+    def results(self) -> list[str]:
+        """Return the results of tools in the thread, which has come to its end."""
+        with Store(self._url) as store:
+            saved = store.threads.get("t").result()
+        assert saved is not None
+        assert saved.conversation.messages[-1].content == "Done."
+        return results_in(saved.conversation)
+
+    def asked_again(self) -> set[str]:
+        """Return what was asked for though the answer was taken, or the function called."""
+        given, again = set[str](), set[str]()
+        for kind, key in self.happened():
+            if kind == "asked":
+                again |= {key} & given
+            else:
+                given.add("old" if key == "new" else key)  # as the call was shown
+        return again
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    "name",
+    [
+        "an edit,agent,answers",
+        "a denial,agent,answers",
+        "an interrupt,agent,answers",
+        "an interrupt,team,handlers",
+        "a question,agent,answers",
+        "a question,team in a team,answers",
+        "payments,agent,handlers",
+        "two rounds,team in a team,answers",
+        "payments,agent,page",
+        "a question,team,page",
+    ],
+)
+def test_behind_whichever_commit_a_kept_run_is_killed_nobody_is_asked_again_and_no_function_is_called_again(
+    name: str, new_database: NewDatabase, tmp_path: Path
+) -> None:
+    whole = Story(name, new_database(), tmp_path / "whole")
+    with whole.program(0) as program:
+        count, *_ = program.communicate(timeout=_SECONDS)[0].split()
+    expected = whole.results()
+    for commit in range(1, int(count) + 1):
+        story = Story(name, new_database(), tmp_path / str(commit))
+        with story.program(commit) as killed:
+            killed.wait(_SECONDS)
+        with story.program(-1) as going_on:
+            assert going_on.wait(_SECONDS) == 0
+        results = story.results()
+        unknown = [each for each in results if each.startswith("unknown")]
+        assert (len(results), Counter(results) - Counter([*expected, *unknown])) == (len(expected), Counter()), commit
+        assert (story.called() - whole.called(), story.asked_again()) == (Counter(), set()), commit
 
 
 _STOPS = [*islice(stops(), 60)] if "AGUI_CLIENT_KILLS" in os.environ else [*islice(stops(), 0, 84, 7)]
