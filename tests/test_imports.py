@@ -94,7 +94,6 @@ _CIRCLES = (
     {"_core.verbs.async_run", "_core.verbs.caller_interrupts", "_core.verbs.caller_run", "_core.verbs.sse"},
     {"_core.agent.agent", "_core.agent.agent_tool"},
     {"_cli.chat", "_cli.slash_commands"},
-    {"asgi._app", "asgi._run_addresses", "asgi._thread_addresses"},
     # An examination has the list of its probes, and each probe examines.
     {"doctor._examination", "doctor._probes"},
     # A run that is kept is carried out by an attempt, which writes its events.

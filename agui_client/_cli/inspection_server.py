@@ -27,8 +27,8 @@ from agui_client._core.transport.http_source import HttpSource
 from agui_client._core.transport.source import as_source
 from agui_client._core.transport.timeouts import Timeouts
 from agui_client._core.verbs.sse import KEEP_ALIVE
-from agui_client.asgi import AgentApp, RequestRefusedError, ServedRequest
-from agui_client.asgi._app import begin_response, cancel_on_disconnect
+from agui_client.asgi import AgentApp, AppLimits, RequestRefusedError, ServedRequest
+from agui_client.asgi._responses import begin_response, cancel_on_disconnect
 from agui_client.errors import AGUIError, HTTPStatusError
 from agui_client.inspector._live_rows import LiveRows
 from agui_client.inspector._page import page_of
@@ -160,11 +160,11 @@ class _Proxy(AgentApp):
     _own_headers: Mapping[str, str] = {}
 
     def __init__(self, url: str, recorder: Recorder) -> None:
-        super().__init__(lambda request, _: self._remote(request), max_body_bytes=_MOST_BODY_BYTES)
+        super().__init__(lambda request, _: self._remote(request), limits=AppLimits(max_body_bytes=_MOST_BODY_BYTES))
         self._url, self._recorder = url, recorder
 
     @asynccontextmanager
-    async def open(self, request: ServedRequest, input: RunAgentInput) -> AsyncGenerator[AsyncIterator[WireEvent]]:
+    async def _open(self, request: ServedRequest, input: RunAgentInput) -> AsyncGenerator[AsyncIterator[WireEvent]]:
         """Begin a run, as a block with its events; leaving the block ends the run.
 
         Raises:

@@ -31,7 +31,7 @@ from agui_client._cli.tool_loading import load_tools
 from agui_client._core.agent.agent import AbstractAgent
 from agui_client._core.agent.function_agent import FunctionAgent
 from agui_client._core.verbs.signer import keys_of
-from agui_client.asgi import AgentApp, agent_app
+from agui_client.asgi import AgentApp, AppLimits, agent_app
 from agui_client.asgi._uvicorn import BackgroundServer
 from agui_client.errors import UsageError
 from agui_client.store import Store
@@ -95,7 +95,7 @@ class ServeSettings:
             return agent_app(
                 given,
                 owner_of=lambda _: "",
-                keep_alive=self.keep_alive,
+                limits=AppLimits(keep_alive=self.keep_alive),
                 expose_errors=self.expose_errors,
                 secret=secret,
                 store=store,

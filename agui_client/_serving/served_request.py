@@ -23,7 +23,7 @@ class ServedRequest:
     """Whether the caller wants a thread again, rather than a run."""
     caller: Any = field(default=None, repr=False)
     """The value that the function `authorize=` of the app returned; None without one. Where runs are stored, it is what
-    `keep_caller=` makes of that, or the owner."""
+    `Keeping(caller=)` makes of that, or the owner."""
     owner: str = ""
     """The owner of all that the app keeps of this caller; empty if there is none."""
 
@@ -57,7 +57,7 @@ class _NotStored(Mapping[str, Any]):
         raise UsageError(
             f"request.{self._name} cannot be read where runs are stored: another process may go on with the run, and "
             "headers may have secrets; have authorize= read them, keep what is needed of the caller with "
-            "agent_app(keep_caller=), which is request.caller then, and make tokens for upstreams of that"
+            "Keeping(caller=), which is request.caller then, and make tokens for upstreams of that"
         )
 
 

@@ -11,7 +11,7 @@ To change
 
 - what happens to runs when a server stops: this module knows the signals and what is going on; `Leaving` in
   `_core/tools/leaving.py` lets functions at work end first; `AgentApp.lifespan` and `AgentApp.shutdown` in
-  `asgi/_app.py`, where `_Body.end_cancelled` ends what the server cancels
+  `asgi/_app.py`, where `ResponseBody.end_cancelled` (`asgi/_responses.py`) ends what the server cancels
 """
 
 from __future__ import annotations

@@ -13,11 +13,13 @@ from agui_client._core.verbs.sse import sse_headers
 from agui_client._serving.caller_input import served_run, served_run_sync
 from agui_client._serving.served_request import RequestRefusedError, ServedRequest
 from agui_client.asgi._app import AgentApp, agent_app
+from agui_client.asgi._limits import AppLimits
 from agui_client.asgi._openai import OpenAIApp, openai_app
 
 __all__ = [
     "ASGITransport",
     "AgentApp",
+    "AppLimits",
     "OpenAIApp",
     "RequestRefusedError",
     "ServedRequest",

@@ -23,9 +23,11 @@ from agui_client._core.protocol.events import VALIDATOR
 from agui_client._core.transport.sse import Framer
 from agui_client._core.verbs.sse import KEEP_ALIVE
 from agui_client._serving.served_request import RequestRefusedError
-from agui_client.asgi._app import AgentApp, begin_response
+from agui_client.asgi._app import AgentApp
 from agui_client.asgi._openai_answer import ChatAnswer
 from agui_client.asgi._openai_request import ChatRequest, chat_request_of
+from agui_client.asgi._request_body import read_body
+from agui_client.asgi._responses import begin_response
 from agui_client.errors import UsageError
 
 if TYPE_CHECKING:
@@ -33,7 +35,8 @@ if TYPE_CHECKING:
 
     from agui_client._core.agent.agent import AbstractAgent
     from agui_client._core.transport.in_process import Receive, Send
-    from agui_client.asgi._app import Authorizer, Chooser
+    from agui_client.asgi._admission import Authorizer
+    from agui_client.asgi._served_agent import Chooser
 
 OnQuestion: TypeAlias = Callable[["RunAgentInput", "Sequence[Interrupt]"], str | Awaitable[str]]
 """A function, sync or async, of the input with the conversation so far and of the questions, which returns the text
@@ -118,7 +121,7 @@ class OpenAIApp:
 
     async def _list_models(self, scope: Mapping[str, Any], send: Send) -> None:
         try:
-            await self._app.authorized(scope)
+            await self._app.admission.authorized(scope)
         except RequestRefusedError as refused:
             await _send_error(send, refused.status, refused.reason, headers=refused.headers)
             return
@@ -151,8 +154,9 @@ class _Exchange:
         """
         if self._asked is not None:
             return await self._receive()
-        body = await self._app.body_of(self._receive)
-        self._asked, input = await chat_request_of(body, max_bytes=self._app.max_body_bytes)
+        limits = self._app.limits
+        body = await read_body(self._receive, max_bytes=limits.max_body_bytes, seconds=limits.body_timeout)
+        self._asked, input = await chat_request_of(body, max_bytes=limits.max_body_bytes)
         if self._asked.model not in self._models:
             raise RequestRefusedError(404, f"the model {self._asked.model!r} does not exist")
         self._answer = ChatAnswer(input, self._asked.model)

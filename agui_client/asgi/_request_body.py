@@ -5,8 +5,8 @@ stop at the first faults, and a large input is validated in slices, in a thread,
 
 To change
 
-- a limit of the size or the time of a request body: `read_body` here; its keyword in `AgentApp`, `agent_app` and
-  `_check` in `asgi/_app.py`; the table in docs/serving-reference.md
+- a limit of the size or the time of a request body: `read_body` here; its member in `AppLimits` (`asgi/_limits.py`);
+  the table in docs/serving-reference.md
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ that there is nothing to send.
 To change
 
 - the addresses of runs that are kept, and their statuses: `RunAddresses` here; `AgentApp` asks it for the chunks of a
-  response, and `AgentApp.enter` enters the run for its task
+  response, and `ServedAgent.enter` enters the run for its task
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 
     from agui_client._core.agent.run_records import StoredRequest
     from agui_client._serving.caller_input import ResumedRun
-    from agui_client.asgi._app import AgentApp
+    from agui_client.asgi._served_agent import ServedAgent
     from agui_client.store import Runs
     from agui_client.store._runs.kept_runs import RunService
     from agui_client.store._runs.run_log import RunLog
@@ -114,7 +114,10 @@ class RunAddresses:
         UsageError: Callers cannot stop the runs by leaving, or the name of the agent is taken.
     """
 
-    def __init__(self, runs: Runs, served: AgentApp, how: StoredRequest, *, max_body_bytes: int) -> None:
+    PATHS = ("/stop", "/answer", "/runs")
+    """The ends of the paths of requests that are answered with JSON."""
+
+    def __init__(self, runs: Runs, served: ServedAgent, how: StoredRequest, *, max_body_bytes: int) -> None:
         kept = kept_by(runs)
         if kept.keeper.is_durable and how.when_left == "stop":
             what = 'when_left="stop" is for runs of one process: in a database, nobody knows the callers of the others'
@@ -124,8 +127,8 @@ class RunAddresses:
         self._runs, self._served, self._how = runs, served, how
         self._max_body_bytes = max_body_bytes
         kept.name(how.agent, self)
-        commands = {"/stop": self._stop, "/answer": self._answer, "/runs": self._list}
-        self.commands: Mapping[str, Command] = {path: _reached(command) for path, command in commands.items()}
+        commands = zip(self.PATHS, (self._stop, self._answer, self._list), strict=True)
+        self.commands: Mapping[str, Command] = {path: _reached(command) for path, command in commands}
         """The functions that answer requests with JSON, by the ends of their paths."""
 
     @asynccontextmanager

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from agui_client._core.agent.run_records import FollowedEvent, RunInfo, RunStatus, RunsUnavailableError, WaitingRun
+    from agui_client.store._keeping import Keeping
     from agui_client.store._runs.runs import Runs
     from agui_client.store._store import Store
     from agui_client.store._threads.branches import Branch
@@ -28,6 +29,7 @@ _HOMES = {
     "Branch": "store._threads.branches",
     "UnfinishedRun": "store._threads.opened",
     "FollowedEvent": "_core.agent.run_records",
+    "Keeping": "store._keeping",
     "LatestEntries": "store._threads.thread_store",
     "LeasedThread": "store._threads.thread_store",
     "MemoryStore": "store._threads.memory",
@@ -50,6 +52,7 @@ _HOMES = {
 __all__ = [
     "Branch",
     "FollowedEvent",
+    "Keeping",
     "LatestEntries",
     "LeasedThread",
     "MemoryStore",

@@ -47,7 +47,7 @@ class ScriptedApp(AgentApp):
         self._script = agent
 
     @asynccontextmanager
-    async def open(self, request: ServedRequest, input: RunAgentInput) -> AsyncGenerator[AsyncIterator[WireEvent]]:
+    async def _open(self, request: ServedRequest, input: RunAgentInput) -> AsyncGenerator[AsyncIterator[WireEvent]]:
         """Play the script of one run, as a block with its events."""
         async with closing(self._events(input)) as events:
             yield events
@@ -63,7 +63,7 @@ class ScriptedApp(AgentApp):
             self.errors.append(error)
             yield RunErrorEvent(message=f"the agent raised {type(error).__name__}: {error}")
 
-    def on_disconnect(self) -> None:
+    def _on_disconnect(self) -> None:
         """Count the run."""
         self.disconnects += 1
         self.disconnected.set()

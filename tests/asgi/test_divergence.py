@@ -29,7 +29,7 @@ from hypothesis import strategies as st
 from agui_client import FunctionAgent, HttpAgent, HTTPStatusError, RunFailedError, UsageError, tool
 from agui_client._serving.divergence import kept_count
 from agui_client.asgi import ASGITransport, agent_app, served_run
-from agui_client.store import Store
+from agui_client.store import Keeping, Store
 from agui_client.testing import Gate, ScriptedAgent, events_of, interrupt, state, text, tool_call, turn
 from support.killed_threads import left_by_a_killed_program
 from support.stores import FOR_ALL
@@ -83,7 +83,7 @@ class Page:
 
     def __init__(self, store: Store, agent: AbstractAgent, **options: Any) -> None:
         self.threads, self.thread = store.threads, "t"
-        keywords: dict[str, Any] = {**FOR_ALL, "threads": "kept", **options}
+        keywords: dict[str, Any] = {**FOR_ALL, "keeping": Keeping(), **options}
         self.app = agent_app(agent, store=store, **keywords)
 
     async def post(

@@ -13,7 +13,7 @@ import anyio.lowlevel
 import pytest
 from ag_ui.core import RunAgentInput
 
-from agui_client.asgi import RequestRefusedError, agent_app
+from agui_client.asgi import AppLimits, RequestRefusedError, agent_app
 from agui_client.testing import ScriptedAgent, serve, turn
 
 if TYPE_CHECKING:
@@ -118,25 +118,28 @@ async def test_the_function_that_chooses_agents_gets_what_authorize_returned() -
 
 
 @pytest.mark.parametrize(
-    ("options", "announced"),
-    [({}, str(4 * _MIB + 1)), ({"max_body_bytes": 10}, "11"), ({"max_body_bytes": 64 * _MIB}, "1" + "0" * 5000)],
+    ("limits", "announced"),
+    [
+        (AppLimits(), str(4 * _MIB + 1)),
+        (AppLimits(max_body_bytes=10), "11"),
+        (AppLimits(max_body_bytes=64 * _MIB), "1" + "0" * 5000),
+    ],
     ids=["default", "chosen", "endless"],
 )
-async def test_a_body_that_is_announced_as_too_long_is_not_read(options: Any, announced: str) -> None:
+async def test_a_body_that_is_announced_as_too_long_is_not_read(limits: AppLimits, announced: str) -> None:
     exchange = _Exchange([b"{}"])
-    await exchange.ask(_app(**options), {"content-length": announced})
+    await exchange.ask(_app(limits=limits), {"content-length": announced})
     assert (exchange.status, exchange.received, exchange.headers[b"connection"]) == (413, 0, b"close")
-    limit = options.get("max_body_bytes", 4 * _MIB)
-    assert exchange.detail == f"the body has more than {limit} bytes"
+    assert exchange.detail == f"the body has more than {limits.max_body_bytes} bytes"
 
 
 async def test_the_bytes_of_a_body_are_counted_while_they_arrive() -> None:
     exchange = _Exchange([b" " * 4] * 100)
-    await exchange.ask(_app(max_body_bytes=10), {"transfer-encoding": "chunked"}, http_version="1.1")
+    await exchange.ask(_app(limits=AppLimits(max_body_bytes=10)), {"transfer-encoding": "chunked"}, http_version="1.1")
     assert (exchange.status, exchange.received, exchange.headers[b"connection"]) == (413, 3, b"close")
     # HTTP/2 ends the stream of one request, and knows no such header.
     exchange = _Exchange([b" " * 4] * 100)
-    await exchange.ask(_app(max_body_bytes=10), http_version="2")
+    await exchange.ask(_app(limits=AppLimits(max_body_bytes=10)), http_version="2")
     assert (exchange.status, exchange.received, exchange.headers.get(b"connection")) == (413, 3, None)
 
 
@@ -146,7 +149,10 @@ def _place(url: str) -> tuple[str, int]:
 
 
 def test_a_body_that_trickles_is_given_up_and_its_connection_closed() -> None:
-    with serve(_app(body_timeout=0.05)) as server, socket.create_connection(_place(server.url)) as caller:
+    with (
+        serve(_app(limits=AppLimits(body_timeout=0.05))) as server,
+        socket.create_connection(_place(server.url)) as caller,
+    ):
         caller.settimeout(_SECONDS)
         caller.sendall(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 100\r\n\r\n{")
         answer = b""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import logging
+import pydoc
 import threading
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Annotated, Any
@@ -50,6 +52,7 @@ from agui_client._core.protocol.decode import Decoder
 from agui_client._core.protocol.warnings import WarningLog
 from agui_client.asgi import (
     AgentApp,
+    AppLimits,
     ASGITransport,
     RequestRefusedError,
     ServedRequest,
@@ -58,7 +61,7 @@ from agui_client.asgi import (
     sse_headers,
 )
 from agui_client.demo import demo_agent
-from agui_client.store import Store
+from agui_client.store import Keeping, Store
 from agui_client.teams import SequentialAgent
 from agui_client.testing import (
     Gate,
@@ -304,7 +307,7 @@ async def test_a_server_that_cannot_send_any_more_says_that_the_caller_left() ->
     left: list[str] = []
 
     class Watched(AgentApp):
-        def on_disconnect(self) -> None:
+        def _on_disconnect(self) -> None:
             left.append("left")
 
     async def receive() -> Any:
@@ -687,7 +690,7 @@ async def test_the_text_of_an_exception_stays_in_the_log(caplog: pytest.LogCaptu
     ],
 )
 def test_bad_requests_are_refused_with_a_reason(request_: Any, status: int) -> None:
-    app = agent_app(ScriptedAgent(turn()), max_body_bytes=1000)
+    app = agent_app(ScriptedAgent(turn()), limits=AppLimits(max_body_bytes=1000))
     with serve(app) as server:
         response = httpx.request(url=server.url, **request_, verify=False)
     assert (response.status_code, bool(response.json()["detail"])) == (status, True)
@@ -711,20 +714,26 @@ async def _generator(input: RunAgentInput) -> AsyncIterator[Event]:
         ("agents.py:planner", {}),
         (ScriptedAgent, {}),
         (_generator, {}),
-        (ScriptedAgent(turn()), {"keep_alive": 0}),
-        (ScriptedAgent(turn()), {"keep_alive": -1}),
-        (ScriptedAgent(turn()), {"keep_alive": None}),
-        (ScriptedAgent(turn()), {"keep_alive": float("nan")}),
-        (ScriptedAgent(turn()), {"max_body_bytes": 0}),
-        (ScriptedAgent(turn()), {"max_body_bytes": None}),
-        (ScriptedAgent(turn()), {"body_timeout": 0}),
-        (ScriptedAgent(turn()), {"body_timeout": "soon"}),
         (ScriptedAgent(turn()), {"authorize": "ann"}),
     ],
 )
 def test_an_app_that_could_answer_nobody_is_not_made(agent: Any, options: Any) -> None:
     with pytest.raises(UsageError, match="not "):
         agent_app(agent, **options)
+
+
+@pytest.mark.parametrize(
+    "limit",
+    [
+        *({"keep_alive": each} for each in (0, -1, None, float("nan"))),
+        *({"max_body_bytes": each} for each in (0, None)),
+        *({"body_timeout": each} for each in (0, "soon")),
+        {"stop_within": 0},
+    ],
+)
+def test_a_limit_that_lets_nobody_be_answered_is_refused_by_name(limit: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match=f"^{[*limit][0]}= .*not "):
+        AppLimits(**limit)
 
 
 def test_comments_cannot_follow_each_other_without_a_pause() -> None:
@@ -755,7 +764,7 @@ def test_a_silent_run_sends_comments_and_no_proxy_collects_the_events() -> None:
     gate = Gate()
     agent = ScriptedAgent(turn(gate))
     with (
-        serve(agent_app(agent, keep_alive=0.05)) as server,
+        serve(agent_app(agent, limits=AppLimits(keep_alive=0.05))) as server,
         httpx.stream("POST", server.url, verify=False, json=INPUT) as response,
     ):
         assert {name: response.headers[name] for name in sse_headers()} == {
@@ -912,3 +921,33 @@ async def test_a_run_that_is_stopped_before_it_begins_has_a_beginning_for_its_ca
     ids = {"threadId": run.thread_id, "runId": run.run_id}
     assert first == {"type": "RUN_STARTED", **ids, "protocolVersion": "1.0"}
     assert last == {"type": "RUN_FINISHED", **ids, "outcome": {"type": "cancelled"}}
+
+
+def test_the_help_of_an_app_fits_a_screen_and_names_each_keyword_once() -> None:
+    text = pydoc.plain(pydoc.render_doc(AgentApp)).partition("Data descriptors")[0]
+    keywords = [*inspect.signature(AgentApp).parameters]
+    assert len(text.splitlines()) <= 62
+    assert len(keywords) == 1 + 11
+    assert [name for name in keywords if text.count(f"  {name}: ") != 1] == []
+    public = [name for name in vars(AgentApp) if not name.startswith("_")]
+    assert public == ["lifespan", "shutdown"]
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"limits": 5}, r"limits= takes AppLimits\(...\), not 5"),
+        ({"store": Store(), "owner_of": str, "keeping": "kept"}, r"keeping= takes Keeping\(...\)"),
+        ({"keeping": Keeping()}, "keeping= says what a store keeps, and needs store="),
+    ],
+)
+def test_a_record_of_another_kind_is_refused(options: dict[str, Any], problem: str) -> None:
+    with pytest.raises(UsageError, match=problem):
+        agent_app(ScriptedAgent(turn()), **options)
+
+
+@pytest.mark.parametrize("given", [{"threads": "stored"}, {"when_left": "go"}, {"caller": 1}])
+def test_what_a_store_cannot_keep_is_refused_by_name(given: dict[str, Any]) -> None:
+    [name] = given
+    with pytest.raises(UsageError, match=rf"Keeping\({name}=\)"):
+        Keeping(**given)

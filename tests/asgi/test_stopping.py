@@ -18,7 +18,7 @@ from ag_ui.core import RunFinishedEvent, RunStartedEvent, ToolCallEndEvent, Tool
 
 from agui_client import FunctionAgent, HttpAgent, RunFailedError, UsageError, tool
 from agui_client._serving import stopping
-from agui_client.asgi import ASGITransport, agent_app
+from agui_client.asgi import AppLimits, ASGITransport, agent_app
 from agui_client.store import Store
 from agui_client.teams import ParallelAgent, SequentialAgent
 from agui_client.testing import Gate, ScriptedAgent, events_of, text, tool_call, turn
@@ -39,7 +39,7 @@ from contextlib import asynccontextmanager
 import uvicorn
 from fastapi import FastAPI
 from agui_client import tool
-from agui_client.asgi import agent_app
+from agui_client.asgi import agent_app, AppLimits
 from agui_client.testing import Gate, ScriptedAgent, text, tool_call, turn
 from agui_client.store import Store
 
@@ -65,7 +65,8 @@ agents = {
     "ended": ScriptedAgent(turn(tool_call("end", tool_call_id="c")), turn(text("Never.")), tools=[end]),
 }
 store = Store(sys.argv[1])
-planner = agent_app(lambda _, input: store.threads.open(input.thread_id, agents[input.thread_id]), stop_within=0.5)
+limits = AppLimits(stop_within=0.5)
+planner = agent_app(lambda _, input: store.threads.open(input.thread_id, agents[input.thread_id]), limits=limits)
 
 @asynccontextmanager
 async def lifespan(app):
@@ -165,7 +166,7 @@ async def test_runs_are_ended_one_after_the_other_and_those_that_are_over_before
     oldest = Gate()
     agents = {name: ScriptedAgent(turn(text("One."), Gate())) for name in "bc"}
     agents["a"] = ScriptedAgent(turn(text("One."), oldest, text("Two.")))
-    app = agent_app(lambda request, input: agents[input.thread_id], stop_within=3 * pause)
+    app = agent_app(lambda request, input: agents[input.thread_id], limits=AppLimits(stop_within=3 * pause))
 
     async def ask(thread_id: str, has_begun: anyio.Event) -> None:
         async with HttpAgent("http://app/", app=app, thread_id=thread_id).stream("Hi") as run:
@@ -231,7 +232,7 @@ async def test_the_tools_of_members_end_and_no_member_begins_anything_new() -> N
 @pytest.mark.parametrize("stop_within", [0, -1, "5", True])
 def test_the_time_to_stop_is_a_number_of_seconds(stop_within: Any) -> None:
     with pytest.raises(UsageError, match="stop_within= is a number of seconds above zero"):
-        agent_app(ScriptedAgent(turn()), stop_within=stop_within)
+        agent_app(ScriptedAgent(turn()), limits=AppLimits(stop_within=stop_within))
 
 
 @pytest.mark.one_loop
@@ -272,7 +273,12 @@ def test_runs_in_memory_are_ended_by_a_signal_and_a_function_that_takes_too_long
         return "late"
 
     async def serve() -> None:
-        app = agent_app(ScriptedAgent(turn(tool_call("wait")), tools=[wait]), store=Store(), stop_within=0.1, **FOR_ALL)
+        app = agent_app(
+            ScriptedAgent(turn(tool_call("wait")), tools=[wait]),
+            store=Store(),
+            limits=AppLimits(stop_within=0.1),
+            **FOR_ALL,
+        )
         with anyio.fail_after(_SECONDS):
             async with app.lifespan(), HttpAgent("http://app/", app=app).stream("Hi") as run:
                 while not isinstance(await anext(run), ToolCallEndEvent):

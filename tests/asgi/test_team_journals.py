@@ -23,7 +23,7 @@ from agui_client import (
 )
 from agui_client._core.verbs.team_journals import TeamJournals
 from agui_client.asgi import ASGITransport, agent_app, served_run
-from agui_client.store import Store
+from agui_client.store import Keeping, Store
 from agui_client.teams import HandoffAgent, Member, SequentialAgent
 from agui_client.testing import ScriptedAgent, state, text, tool_call, turn
 
@@ -318,9 +318,9 @@ async def test_a_stored_team_keeps_its_journal_from_callers_and_their_states_are
 async def test_any_process_resumes_a_team_of_transcripts_whose_runs_are_stored(tmp_path: Any) -> None:
     url, team = f"sqlite:///{tmp_path}/runs.db", _flat()
     async with Store(url) as store:
-        document = await _document(_caller(_app(team, store=store, threads="transcripts")))
+        document = await _document(_caller(_app(team, store=store, keeping=Keeping(threads="transcripts"))))
     async with Store(url) as store:
-        app = _app(team, store=store, threads="transcripts")
+        app = _app(team, store=store, keeping=Keeping(threads="transcripts"))
         forged = json.loads(json.dumps({**document, "tool_calls": []}))
         _other_arguments(forged)
         with pytest.raises(HTTPStatusError, match="422"):

@@ -16,7 +16,7 @@ import anyio
 import uvicorn
 
 from agui_client.asgi import agent_app
-from agui_client.store import Store
+from agui_client.store import Keeping, Store
 
 sys.path.append(str(Path(__file__).parents[1]))  # a program finds what is beside it
 from support.payers import payers
@@ -54,7 +54,7 @@ app = agent_app(
     chosen,
     store=Store(sys.argv[1], lease=1.5),
     owner_of=lambda _: "",
-    threads="transcripts",
+    keeping=Keeping(threads="transcripts"),
     secret="a secret of these tests",
     name="payers",
 )

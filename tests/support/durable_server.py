@@ -36,7 +36,7 @@ from ag_ui.core import (
 
 from agui_client import FunctionAgent, ToolContext, ToolLimits, tool
 from agui_client.asgi import agent_app
-from agui_client.store import Store
+from agui_client.store import Keeping, Store
 from agui_client.teams import ParallelAgent, SequentialAgent
 
 folder = Path(sys.argv[2])
@@ -132,9 +132,13 @@ limits = ToolLimits(at_once=1) if (folder / "alone").exists() else ToolLimits()
 agent = FunctionAgent(planner, tools=[pay, pay2, look, book], agent_id="planner", tool_limits=limits)
 both = ParallelAgent(member("b"), member("c"), agent_id="both")
 team = SequentialAgent(member("a"), both, agent.clone(), agent_id="team")
-alone = agent_app(agent, store=store, owner_of=lambda _: "", threads="transcripts", secret=secret, on_crash=how)
-as_team = agent_app(team, store=store, owner_of=lambda _: "", threads="transcripts", secret=secret, name="team")
-as_stored = agent_app(agent, store=store, owner_of=lambda _: "", name="stored", on_crash=how)
+alone = agent_app(
+    agent, store=store, owner_of=lambda _: "", keeping=Keeping(threads="transcripts", on_crash=how), secret=secret
+)
+as_team = agent_app(
+    team, store=store, owner_of=lambda _: "", keeping=Keeping(threads="transcripts"), secret=secret, name="team"
+)
+as_stored = agent_app(agent, store=store, owner_of=lambda _: "", name="stored", keeping=Keeping(on_crash=how))
 without_runs = agent_app(lambda _, asked: store.threads.open(asked.thread_id, agent, wait=0))
 as_stored_team = agent_app(team, store=store, owner_of=lambda _: "", name="both")
 

@@ -32,7 +32,7 @@ from ag_ui.core import (
 
 from agui_client import FunctionAgent, tool
 from agui_client.asgi import agent_app
-from agui_client.store import Store
+from agui_client.store import Keeping, Store
 from agui_client.teams import SequentialAgent
 
 folder = Path(sys.argv[2])
@@ -77,14 +77,14 @@ apps = {
     "plain": agent_app(agent, secret=secret),
     "kept": agent_app(lambda _, asked: store.threads.open(asked.thread_id, agent, wait=0)),
     "durable": agent_app(
-        agent, store=store, owner_of=lambda _: "", threads="transcripts", name="durable", secret=secret
+        agent, store=store, owner_of=lambda _: "", keeping=Keeping(threads="transcripts"), name="durable", secret=secret
     ),
     "stored": agent_app(agent, store=store, owner_of=lambda _: "", name="stored"),
     "team": agent_app(
         SequentialAgent(agent.clone(), agent_id="team"),
         store=store,
         owner_of=lambda _: "",
-        threads="transcripts",
+        keeping=Keeping(threads="transcripts"),
         name="team",
         secret=secret,
     ),

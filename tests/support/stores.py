@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from agui_client.store import Keeping
+
 if TYPE_CHECKING:
     from agui_client.store._sql.threads import SQLStore
 
-FOR_ALL: dict[str, Any] = {"owner_of": lambda _caller: "", "threads": "transcripts"}  # pyright: ignore[reportUnknownLambdaType]
+FOR_ALL: dict[str, Any] = {"owner_of": lambda _caller: "", "keeping": Keeping(threads="transcripts")}  # pyright: ignore[reportUnknownLambdaType]
 """All callers are one owner, who has the conversations."""
 
 

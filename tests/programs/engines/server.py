@@ -62,5 +62,5 @@ async def play(given: RunAgentInput) -> AsyncIterator[Event]:
 
 if __name__ == "__main__":
     store = Store(sys.argv[1], lease=1.0)
-    app = agent_app(FunctionAgent(play, tools=[pay]), store=store, owner_of=lambda _: "", when_left="continue")
+    app = agent_app(FunctionAgent(play, tools=[pay]), store=store, owner_of=lambda _: "")
     uvicorn.run(app, port=int(sys.argv[3]), log_level="error")

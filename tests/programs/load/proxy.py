@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from agui_client import HttpAgent, tool
-from agui_client.asgi import agent_app
+from agui_client.asgi import AppLimits, agent_app
 from agui_client.store import Store
 from programs.benchmarks.concurrency import allow_many_files
 
@@ -30,8 +30,12 @@ def make_app() -> Starlette:
     agent, store = HttpAgent(os.environ["LOAD_UPSTREAM"], tools=[look]), Store(os.environ["LOAD_DATABASE"])
     threads = store.threads
     seconds = float(os.environ["LOAD_STOP_WITHIN"])
-    plain = agent_app(lambda request, input: agent.clone(thread_id=input.thread_id), stop_within=seconds)
-    stored = agent_app(lambda request, input: threads.open(input.thread_id, agent), stop_within=seconds)
+    plain = agent_app(
+        lambda request, input: agent.clone(thread_id=input.thread_id), limits=AppLimits(stop_within=seconds)
+    )
+    stored = agent_app(
+        lambda request, input: threads.open(input.thread_id, agent), limits=AppLimits(stop_within=seconds)
+    )
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncGenerator[None]:

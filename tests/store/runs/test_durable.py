@@ -46,7 +46,7 @@ from agui_client import (
     UsageError,
     tool,
 )
-from agui_client.asgi import agent_app
+from agui_client.asgi import AppLimits, agent_app
 from agui_client.reconnect import Connect, LastEventId
 from agui_client.store import RunInfo, Store
 from agui_client.store._runs.runs import kept_by
@@ -405,7 +405,7 @@ async def test_a_function_that_takes_longer_than_the_time_to_stop_is_cut(tmp_pat
         return "never"
 
     store.runs.add("helper", ScriptedAgent(turn(tool_call("stay")), tools=[stay]))
-    app = agent_app(ScriptedAgent(turn()), store=store, **FOR_ALL, stop_within=0.1)
+    app = agent_app(ScriptedAgent(turn()), store=store, **FOR_ALL, limits=AppLimits(stop_within=0.1))
     await store.runs.start("helper", "Hi")
     # The usual time to stop is five seconds.
     with anyio.fail_after(4):

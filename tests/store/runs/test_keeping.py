@@ -19,7 +19,7 @@ from agui_client import Approve, ConnectError, HttpAgent, HTTPStatusError, Resol
 from agui_client._core.agent.run_records import RunKey
 from agui_client._core.tools.interrupts import is_expired
 from agui_client.asgi import AgentApp, ASGITransport, ServedRequest, agent_app
-from agui_client.store import MemoryStore, OpenThread, RunStatus, Store, ThreadInfo
+from agui_client.store import Keeping, MemoryStore, OpenThread, RunStatus, Store, ThreadInfo
 from agui_client.store._runs import database_keeper
 from agui_client.store._runs.database_keeper import DatabaseBackend
 from agui_client.store._runs.memory_keeper import MemoryBackend
@@ -169,7 +169,11 @@ async def test_a_question_that_nobody_answers_in_time_is_denied_and_its_run_ends
     chosen = stored if place == "stored" else payer
     secret = "a secret of these tests"
     app = agent_app(
-        chosen, store=store, threads="transcripts", secret=secret, authorize=lambda _method, _path, _headers: "ann"
+        chosen,
+        store=store,
+        keeping=Keeping(threads="transcripts"),
+        secret=secret,
+        authorize=lambda _method, _path, _headers: "ann",
     )
     page = HttpAgent("http://app/", app=app, thread_id="t", connect_url="http://app/connect")
     async with store, httpx.AsyncClient(transport=ASGITransport(app), base_url="http://app/") as client:
@@ -231,7 +235,10 @@ async def test_an_answer_that_comes_too_late_is_refused_before_anybody_has_looke
 async def test_runs_are_listed_in_pages_here_and_over_http(runs_url: str | None) -> None:
     store = made(runs_url)
     app = agent_app(
-        ScriptedAgent(turn()), store=store, threads="transcripts", authorize=lambda _method, _path, _headers: "ann"
+        ScriptedAgent(turn()),
+        store=store,
+        keeping=Keeping(threads="transcripts"),
+        authorize=lambda _method, _path, _headers: "ann",
     )
     async with store, httpx.AsyncClient(transport=ASGITransport(app), base_url="http://app/") as client:
         for number in range(7):
@@ -263,7 +270,10 @@ async def test_runs_are_listed_in_pages_here_and_over_http(runs_url: str | None)
 async def test_the_inbox_of_a_person_has_the_runs_that_wait_here_and_over_http(runs_url: str | None) -> None:
     store = made(runs_url)
     app = agent_app(
-        ScriptedAgent(turn()), store=store, threads="transcripts", authorize=lambda _method, _path, _headers: "ann"
+        ScriptedAgent(turn()),
+        store=store,
+        keeping=Keeping(threads="transcripts"),
+        authorize=lambda _method, _path, _headers: "ann",
     )
     agent = HttpAgent("http://app/", app=app)
     async with store:
@@ -337,7 +347,7 @@ async def test_of_a_caller_its_owner_and_what_keep_caller_returns_are_stored_and
             return ScriptedAgent(turn(text("One."), Gate()) if len(seen) == 1 else turn(text("Two.")))
 
         about: Any = {"store": Store(database_url), "authorize": authorize, "owner_of": _user}
-        return agent_app(choose, keep_caller=lambda caller: (caller["user"], "trial"), **about)
+        return agent_app(choose, keeping=Keeping(caller=lambda caller: (caller["user"], "trial")), **about)
 
     def authorize(_method: str, _path: str, headers: Mapping[str, str]) -> dict[str, str]:
         return {"user": "ann", "token": headers["authorization"]}
@@ -373,17 +383,24 @@ async def test_a_function_that_reads_what_is_not_stored_fails_at_its_first_reque
     async with app.lifespan():
         for verb in ("run_agent", "connect_agent"):
             agent = HttpAgent("http://app/", app=app, connect_url="http://app/connect")
-            with pytest.raises(HTTPStatusError, match=rf"request\.{attribute} cannot be read .*keep_caller="):
+            with pytest.raises(HTTPStatusError, match=rf"request\.{attribute} cannot be read .*Keeping\(caller="):
                 await getattr(agent, verb)()
 
 
 async def test_what_keep_caller_returns_is_json_and_needs_runs(caplog: pytest.LogCaptureFixture) -> None:
-    with pytest.raises(UsageError, match="keep_caller= takes a function"):
-        agent_app(ScriptedAgent(turn()), keep_caller=_user)
-    app = agent_app(ScriptedAgent(turn()), store=Store(), **FOR_ALL, keep_caller=lambda caller: {caller})
+    with pytest.raises(UsageError, match=r"Keeping\(caller=\) takes a function"):
+        Keeping(caller="ann")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="keeping= says what a store keeps, and needs store="):
+        agent_app(ScriptedAgent(turn()), keeping=Keeping(caller=_user))
+    app = agent_app(
+        ScriptedAgent(turn()),
+        store=Store(),
+        owner_of=lambda _: "",
+        keeping=Keeping(threads="transcripts", caller=lambda caller: {caller}),
+    )
     with pytest.raises(ConnectError, match="the app raised TypeError"):
         await HttpAgent("http://app/", app=app).run_agent("Hi")
-    assert "keep_caller= returned a set, which cannot be stored with a run" in caplog.text
+    assert "Keeping(caller=) returned a set, which cannot be stored with a run" in caplog.text
 
 
 def _user(caller: dict[str, str]) -> str:

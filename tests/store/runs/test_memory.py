@@ -29,8 +29,8 @@ from agui_client import (
     UsageError,
     tool,
 )
-from agui_client.asgi import ASGITransport, RequestRefusedError, agent_app
-from agui_client.store import MemoryStore, RunStatus, RunsUnavailableError, Store, Threads, WaitingRun
+from agui_client.asgi import AppLimits, ASGITransport, RequestRefusedError, agent_app
+from agui_client.store import Keeping, MemoryStore, RunStatus, RunsUnavailableError, Store, Threads, WaitingRun
 from agui_client.store._runs import run_log
 from agui_client.teams import ParallelAgent, SequentialAgent
 from agui_client.testing import Gate, ScriptedAgent, interrupt, text, tool_call, turn
@@ -244,7 +244,7 @@ async def test_a_page_that_connects_to_a_stored_thread_answers_what_waits_in_it(
 @pytest.mark.parametrize("keeps", [True, False])
 async def test_a_request_for_a_thread_begins_no_run_at_a_wrong_address(*, keeps: bool) -> None:
     agent = ScriptedAgent(turn(text("One.")), turn(text("Two.")))
-    app = agent_app(agent, store=Store() if keeps else None, **FOR_ALL)
+    app = agent_app(agent, store=Store(), **FOR_ALL) if keeps else agent_app(agent)
     caller = HttpAgent("http://app/", app=app, thread_id="t", connect_url="conect")
     await caller.run_agent("Hi")
     with pytest.raises(HTTPStatusError, match=r"this address begins runs; .* with /connect behind it") as refused:
@@ -321,7 +321,11 @@ async def test_a_caller_who_connects_does_not_get_the_refusal_of_another_request
 @pytest.mark.parametrize("by", ["request", "program", "leaving"])
 async def test_a_run_that_is_stopped_ends_cancelled_and_calls_nothing_more(by: str) -> None:
     gate, store = Gate(), Store()
-    caller = Caller(_gated(gate, tools=[look]), store, when_left="stop" if by == "leaving" else "continue")
+    caller = Caller(
+        _gated(gate, tools=[look]),
+        store,
+        keeping=Keeping(threads="transcripts", when_left="stop" if by == "leaving" else "continue"),
+    )
     await caller.read(3)
     if by == "request":
         stopped = (await caller.post("stop", runId=None)).json()
@@ -794,7 +798,7 @@ async def test_runs_that_are_closed_end_with_an_error_and_give_back_their_thread
 
 async def test_runs_that_are_closed_let_functions_end_for_a_while_and_begin_nothing_new() -> None:
     store, may_end, begun = Store(), Gate(), list[str]()
-    app = agent_app(ScriptedAgent(turn()), store=store, **FOR_ALL, stop_within=0.5)
+    app = agent_app(ScriptedAgent(turn()), store=store, **FOR_ALL, limits=AppLimits(stop_within=0.5))
 
     @tool
     async def end() -> str:

@@ -11,9 +11,8 @@ from ag_ui.core import Interrupt
 from agui_client import UsageError
 from agui_client._core.agent.run_records import Place, StoredRequest, cursor_of, read_cursor
 from agui_client.asgi import agent_app
-from agui_client.store import RunInfo, RunStatus, Store, WaitingRun
+from agui_client.store import Keeping, RunInfo, RunStatus, Store, WaitingRun
 from agui_client.testing import ScriptedAgent, turn
-from support.stores import FOR_ALL
 
 ASKED = Interrupt(id="i", reason="confirmation", message="Proceed?")
 
@@ -104,7 +103,7 @@ def test_what_becomes_of_a_run_whose_process_ends_is_one_of_two() -> None:
     store.runs.add("again", agent, on_crash="again")
     for make in (
         lambda: store.runs.add("fail", agent, on_crash="fail"),
-        lambda: agent_app(agent, store=store, **FOR_ALL, on_crash="fail"),
+        lambda: agent_app(agent, store=store, owner_of=lambda _: "", keeping=Keeping(on_crash="fail")),
     ):
         with pytest.raises(UsageError, match=r'^on_crash="fail" is for Store\(URL\)'):
             make()

@@ -31,7 +31,7 @@ from fastapi import FastAPI
 from agui_client import FunctionAgent, HttpAgent, UsageError, tool
 from agui_client.asgi import agent_app, served_run
 from agui_client.reconnect import stop_run
-from agui_client.store import Store
+from agui_client.store import Keeping, Store
 from agui_client.teams import SequentialAgent
 from agui_client.testing import Gate, ScriptedAgent, events_of, text, tool_call, turn
 from support.stores import FOR_ALL
@@ -251,7 +251,7 @@ def _of_user(_: str, path: str, headers: Mapping[str, str]) -> object:
 async def test_a_prompt_that_interrupts_takes_the_place_of_a_kept_run(url: str) -> None:
     store, agent = Store(), ScriptedAgent(turn(text("One."), Gate()), turn(text("Two.")))
     house = FastAPI()
-    house.mount("/house", agent_app(agent, store=store, threads="transcripts", authorize=_of_user))
+    house.mount("/house", agent_app(agent, store=store, keeping=Keeping(threads="transcripts"), authorize=_of_user))
     caller = HttpAgent(url, app=house, thread_id="t", on_abort=stop_run, headers={"x-user": "bob"})
     with anyio.fail_after(_SECONDS):
         async with caller.stream("First", headers={"x-user": "ann"}) as run:

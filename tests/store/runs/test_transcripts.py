@@ -16,7 +16,7 @@ from ag_ui.core import Message, RunAgentInput
 from agui_client import FunctionAgent, HttpAgent, Resolve
 from agui_client.asgi import agent_app
 from agui_client.errors import RunNotFoundError
-from agui_client.store import Store
+from agui_client.store import Keeping, Store
 from agui_client.store._sql.database import url_of
 from agui_client.store._sql.tables import GROUP, RUN, SEGMENT, TABLES
 from agui_client.store._sql.transcripts import Transcript, packed, remove_unused, unpacked
@@ -45,7 +45,7 @@ def rows(database_url: str) -> Callable[[sa.Table], list[Any]]:
 def _caller(url: str, owner: str = "ann", agent: Any = None) -> tuple[HttpAgent, Any]:
     """An agent that holds the conversation itself, and the app that keeps its runs."""
     planner = agent or FunctionAgent(_plan)
-    app = agent_app(planner, store=Store(url), threads="transcripts", owner_of=lambda _: owner)
+    app = agent_app(planner, store=Store(url), keeping=Keeping(threads="transcripts"), owner_of=lambda _: owner)
     return HttpAgent("http://app/", app=app, connect_url="http://app/connect", thread_id="trip"), app
 
 

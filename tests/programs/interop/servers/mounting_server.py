@@ -14,7 +14,7 @@ from typing import Any
 from ag_ui.core import RunAgentInput
 
 from agui_client import tool
-from agui_client.asgi import agent_app, served_run, served_run_sync
+from agui_client.asgi import AppLimits, agent_app, served_run, served_run_sync
 from agui_client.testing import ScriptedAgent, pause, text, tool_call, turn
 
 STACK, LEFT = sys.argv[1], Path(sys.argv[2])
@@ -56,7 +56,7 @@ async def script(input: RunAgentInput) -> Any:
 
 
 agent = Agent(script, tools=[pay])
-mounted = agent_app(agent, keep_alive=KEEP_ALIVE)
+mounted = agent_app(agent, limits=AppLimits(keep_alive=KEEP_ALIVE))
 
 
 def fastapi() -> Any:
