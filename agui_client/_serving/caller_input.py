@@ -1,49 +1,38 @@
-"""The run that answers a caller's input, with the agent's own conversation or with the one in the input.
+"""What a stored thread takes of a caller's input: messages that it does not have, results, answers and the state.
 
-The input is the whole conversation, so that a server needs to keep nothing.
+The conversation here is the proof of all that was asked; what the caller says of it is compared, and never taken over.
 
 To change
 
-- the events that a caller of a served agent gets: this module makes the run of an input, `_core/verbs/caller_run.py`
-  one run of several rounds, with the ids, owners and messages of `_core/verbs/one_run.py`; `_serving/connecting.py`
-  sends a thread again, and a stored one itself; `_core/verbs/sse.py` makes frames, and the body that `run.sse()`
-  returns
 - what a stored thread takes of a caller's input: `StoredThreadRequest` here
 """
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from secrets import token_bytes
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from ag_ui.core import Interrupt, ToolMessage
+from ag_ui.core import ToolMessage
 
 from agui_client._core.conversation.answer_checks import check_results
 from agui_client._core.conversation.conversation import Conversation
-from agui_client._core.conversation.ledger import AnsweredBy, CallStatus, ToolCallRecord
+from agui_client._core.conversation.ledger import CallStatus, ToolCallRecord
 from agui_client._core.conversation.rewinding import beginning_of
-from agui_client._core.conversation.snapshot import document_of
-from agui_client._core.conversation.state_base import split_base, state_hash
+from agui_client._core.conversation.state_base import state_hash
 from agui_client._core.conversation.state_json import state_as_json
-from agui_client._core.protocol.message_text import tool_calls_in
 from agui_client._core.protocol.open_items import quoted
 from agui_client._core.protocol.outcome import branch_left
 from agui_client._core.protocol.patch import is_same_json
-from agui_client._core.protocol.placeholders import NO_RESULT, is_placeholder, marked, without_mark
+from agui_client._core.protocol.placeholders import NO_RESULT, marked
 from agui_client._core.protocol.schema import is_object
-from agui_client._core.protocol.thread_state import with_free_ids
 from agui_client._core.run.continuing import StoredBeginning
-from agui_client._core.run.subagents import NO_JOURNAL, has_journal, with_journal_of, without_journal
+from agui_client._core.run.subagents import has_journal, with_journal_of
 from agui_client._core.run.turn_input import RequestSource, TurnInput
 from agui_client._core.tools.approval import Deny
-from agui_client._core.tools.toolset import Toolset, chooses_tools, tool_list
 from agui_client._core.verbs.caller_interrupts import ResumeAnswers
-from agui_client._core.verbs.signer import SignedInterrupts
-from agui_client._core.verbs.team_journals import TeamJournals
 from agui_client._serving.caller_state import merged_state
-from agui_client._serving.divergence import COMPARED, check_on_divergence, kept_count
-from agui_client._serving.repetition import refuse_answered, refuse_approvals_of_answered_calls, refuse_repeated_run
+from agui_client._serving.divergence import COMPARED, kept_count
+from agui_client._serving.repetition import refuse_answered, refuse_repeated_run
 from agui_client.errors import RequestRepeatedError, UsageError
 
 if TYPE_CHECKING:
@@ -54,269 +43,9 @@ if TYPE_CHECKING:
 
     from agui_client._core.agent.agent import AbstractAgent
     from agui_client._core.protocol.warnings import WarningLog
-    from agui_client._core.run.continuing import Continuation
     from agui_client._core.run.options import RunOptions
-    from agui_client._core.tools.toolset import CallTools, ToolSource
-    from agui_client._core.verbs.async_run import AgentRun
-    from agui_client._core.verbs.signer import Secret, Signer
-    from agui_client._core.verbs.sync_run import SyncAgentRun
-    from agui_client._core.verbs.team_journals import JournalPlace
+    from agui_client._core.tools.toolset import CallTools
     from agui_client._serving.divergence import OnDivergence
-
-_PROCESS_JOURNALS = TeamJournals()
-"""The journals of teams that are served without an app."""
-_PROCESS_KEY = token_bytes(32)
-"""The key that signs interrupts where the application gives none; processes that are forked from this one have it."""
-
-
-TRUSTING = SignedInterrupts(None, _PROCESS_KEY, is_caller_trusted=True)
-"""Signs nothing: for inputs of this program's own."""
-
-
-def served_run(
-    agent: AbstractAgent,
-    input: RunAgentInput,
-    *,
-    secret: Secret | None = None,
-    trust_caller: bool = False,
-    owner: str = "",
-    on_divergence: OnDivergence = "append",
-) -> AgentRun:
-    """Return the run of an agent that answers a caller's input; send its `sse()` on.
-
-    An agent whose `thread_id` is the caller's goes on with its own conversation, which no other agent has: of
-    the input, it takes the user messages that it does not have, results of the caller's own tools, and a state that is
-    not empty. Any other agent is cloned, and the clone gets the conversation of the input.
-
-    Args:
-        agent: The agent; it is left as it is unless it has the caller's thread.
-        input: The input that the caller sent.
-        secret: The key that signs interrupts, or several, as for `agent_app`.
-        trust_caller: Whether to take all that the caller sends for true, as for `agent_app`.
-        owner: The user of this request: what was signed for one owner counts for no other.
-        on_divergence: What becomes of an input that leaves a stored thread, as for `agent_app`.
-
-    Returns:
-        The run, not entered yet. Entering it raises `UsageError` if the input cannot be answered, and changes nothing
-        then.
-
-    Raises:
-        UsageError: The input has an answer that was not signed here, or the secret cannot be one.
-        RequestExpiredError: The input answers what a team has asked, and nothing of its run is kept here any more.
-    """
-    signing = _signing(secret, owner, is_caller_trusted=trust_caller)
-    check_on_divergence(on_divergence)
-    return answering_run(agent, of_caller(input), signing, on_divergence)
-
-
-def served_run_sync(
-    agent: AbstractAgent,
-    input: RunAgentInput,
-    *,
-    secret: Secret | None = None,
-    trust_caller: bool = False,
-    owner: str = "",
-    on_divergence: OnDivergence = "append",
-) -> SyncAgentRun:
-    """`served_run` for Flask, Django's sync views, and other code without `await`.
-
-    Args:
-        agent: The agent; it is left as it is unless it has the caller's thread.
-        input: The input that the caller sent.
-        secret: The key that signs interrupts, or several, as for `agent_app`.
-        trust_caller: Whether to take all that the caller sends for true, as for `agent_app`.
-        owner: The user of this request: what was signed for one owner counts for no other.
-        on_divergence: What becomes of an input that leaves a stored thread, as for `agent_app`.
-
-    Returns:
-        The run, not entered yet; send its `sse()` on.
-
-    Raises:
-        UsageError: The input has an answer that was not signed here, or the secret cannot be one.
-        RequestExpiredError: The input answers what a team has asked, and nothing of its run is kept here any more.
-    """
-    signing = _signing(secret, owner, is_caller_trusted=trust_caller)
-    check_on_divergence(on_divergence)
-    answering = _answering(agent, of_caller(input), signing, on_divergence)
-    run = answering.agent.stream_sync(answering.prompt, **answering.options)
-    run.signer, run.journal_place = answering.signer, answering.journal_place
-    return run
-
-
-def _signing(secret: Secret | None, owner: str, *, is_caller_trusted: bool) -> SignedInterrupts:
-    return SignedInterrupts(
-        secret, _PROCESS_KEY, is_caller_trusted=is_caller_trusted, owner=owner, journals=_PROCESS_JOURNALS
-    )
-
-
-def answering_run(
-    agent: AbstractAgent, input: RunAgentInput, signing: SignedInterrupts, on_divergence: OnDivergence = "append"
-) -> AgentRun:
-    """Return the run of an agent that answers a caller's input: see `served_run`."""
-    answering = _answering(agent, input, signing, on_divergence)
-    run = answering.agent.stream(answering.prompt, **answering.options)
-    run.signer, run.journal_place = answering.signer, answering.journal_place
-    return run
-
-
-def of_caller(input: RunAgentInput) -> RunAgentInput:
-    """Return an input without the journal of a team that its caller may have written: journals stay here."""
-    if not has_journal(input.state):
-        return input
-    return input.model_copy(update={"state": without_journal(input.state)})
-
-
-def _journal_place(agent: AbstractAgent, signing: SignedInterrupts, thread_id: str) -> JournalPlace | None:
-    """Return the place for the journal of a thread that is not stored; None for an input of this program's own."""
-    return signing.journal_of(agent.name or type(agent).__name__, thread_id)
-
-
-def trusted_run(agent: AbstractAgent, input: RunAgentInput, given: RunOptions | None = None) -> AgentRun:
-    """Return the run of an agent that answers an input of this program's own, which needs no proof.
-
-    Args:
-        agent: The agent, which has the conversation.
-        input: The input.
-        given: Keywords of the run that are not part of an input, such as its tools; None if there are none.
-    """
-    answering = _answering(agent, input, TRUSTING, None)
-    options: RunOptions = {**answering.options, **(given or {})}
-    return answering.agent.stream(answering.prompt, **options)
-
-
-class ResumedRun:
-    """A run whose process ended, as another one takes it up.
-
-    Args:
-        run_id: The id of the run.
-        place: The place where the run goes on, as it was stored with the run; None if its thread has it, or none was.
-    """
-
-    def __init__(self, run_id: str, place: Continuation | None) -> None:
-        self.place = place
-        """The place where the run goes on; None if it begins, or as long as it was not looked for."""
-        self.beginning: tuple[Sequence[Message], Any] | None = None
-        """The messages and the state with which it began, if its thread has them."""
-        self._run_id = run_id
-
-    async def find(self, agent: AbstractAgent) -> Continuation | None:
-        """Return the place where the run goes on; None if it begins.
-
-        Args:
-            agent: The agent, which may be that of a stored thread.
-        """
-        if self.place is None and (call := await agent.stored_call(self._run_id)) is not None:
-            self.beginning, self.place = call
-        return self.place
-
-
-def continued_run(agent: AbstractAgent, input: RunAgentInput, cut: Continuation, signing: SignedInterrupts) -> AgentRun:
-    """Return the run that goes on where the one of a caller's input was cut, as its process ended.
-
-    Args:
-        agent: The agent, as for `served_run`.
-        input: The input that the caller sent.
-        cut: The place where it goes on.
-        signing: Signs the interrupts.
-    """
-    is_owner = agent.thread_id == input.thread_id
-    if not is_owner:
-        agent = agent.clone(thread_id=input.thread_id)
-        agent.set_messages([])
-    agent.restore(cut.document)
-    prompt: Any = cut  # no prompt of an application, so that the verbs do not name it
-    run = agent.stream(prompt, **_options(agent, input, split_base(input.forwarded_props)[1]))
-    run.signer = signing.signer(input.thread_id, is_stored=is_owner)
-    run.journal_place = None if is_owner else _journal_place(agent, signing, input.thread_id)
-    return run
-
-
-class _Answering(NamedTuple):
-    """The agent that answers an input, and its run."""
-
-    agent: AbstractAgent
-    """The agent, or a clone with the conversation of the input."""
-    prompt: Any
-    """A `CallerInput` or None; no application gives one, so that the verbs do not name it."""
-    options: RunOptions
-    """The keywords of the run."""
-    signer: Signer | None
-    """The signer of its interrupts; None if they are not signed."""
-    journal_place: JournalPlace | None
-    """The place for the journal of a team; None if its thread has it."""
-
-
-def _answering(
-    agent: AbstractAgent, input: RunAgentInput, signing: SignedInterrupts, on_divergence: OnDivergence | None
-) -> _Answering:
-    """Return the agent that answers an input, and its run."""
-    resume, is_owner = input.resume or [], agent.thread_id == input.thread_id
-    if agent.is_team and signing is not TRUSTING:
-        input = input.model_copy(update={"messages": _without_last_placeholders(input.messages)})
-    if not signing.is_caller_trusted:
-        # Only this side makes placeholders, which a late result replaces.
-        own = [without_mark(each) if each.role == "tool" else each for each in input.messages]
-        input = input.model_copy(update={"messages": own})
-    place = None if is_owner else _journal_place(agent, signing, input.thread_id)
-    if place is not None:
-        # Before the signatures, which another process cannot verify either.
-        input = _with_journal(agent, input, place)
-    # The interrupts that wait in a stored thread were asked by this side: its conversation is the proof.
-    signer = signing.signer(input.thread_id, is_stored=is_owner)
-    if signer is not None:
-        resume = [entry.model_copy(update={"interrupt_id": signer.verified(entry.interrupt_id)}) for entry in resume]
-    base, forwarded_props = split_base(input.forwarded_props)
-    options = _options(agent, input, forwarded_props)
-    if is_owner:
-        is_trusted = signing.is_caller_trusted
-        caller = CallerInput(agent, input, resume, base, is_trusted=is_trusted, on_divergence=on_divergence)
-        return _Answering(agent, caller, options, signer, place)
-    refuse_approvals_of_answered_calls(input.messages, resume)
-    # Most inputs answer nothing, and may have thousands of messages.
-    calls = tool_calls_in(input.messages if resume else ())
-    answers = ResumeAnswers(resume, {call.id: call for _, call in calls})
-    if agent.is_team and answers.entries and not has_journal(input.state):
-        raise UsageError(NO_JOURNAL)
-    return _Answering(clone_for(agent, input, answers), None, {**options, **answers.options}, signer, place)
-
-
-def _without_last_placeholders(messages: Sequence[Message]) -> list[Message]:
-    """Return messages without the placeholders behind the last prompt: members of a team answer what they left open.
-
-    A client that goes on without a prompt cannot tell, as it does not have the journal.
-    """
-    begin = next((at for at in range(len(messages), 0, -1) if messages[at - 1].role == "user"), 0)
-    behind = (each for each in messages[begin:] if each.role != "tool" or not is_placeholder(each))
-    return [*messages[:begin], *behind]
-
-
-def _with_journal(agent: AbstractAgent, input: RunAgentInput, place: JournalPlace) -> RunAgentInput:
-    """Return an input with the journal that is kept of its thread; one that has a journal is of a stored run.
-
-    Raises:
-        RequestExpiredError: The input answers what a team has asked, and no journal is kept.
-        UsageError: A call that waits is another one in the input.
-    """
-    if has_journal(input.state):
-        return input
-    last = input.messages[-1] if input.messages else None
-    is_result = last is not None and last.role == "tool" and agent.is_of_member(last)
-    state = place.opened(input.state, input.messages, is_needed=agent.is_team and (bool(input.resume) or is_result))
-    return input if state is input.state else input.model_copy(update={"state": state})
-
-
-def _options(agent: AbstractAgent, input: RunAgentInput, forwarded_props: Any) -> RunOptions:
-    """Return the keywords of the run that an input asks for."""
-    options: RunOptions = {
-        "run_id": input.run_id,
-        "tools": _with_tools(agent.tools, input),
-        "context": input.context or (),
-        "forwarded_props": forwarded_props,
-    }
-    if input.parent_run_id is not None:
-        options["parent_run_id"] = input.parent_run_id
-    return options
-
 
 _NOTHING_NEW = (
     "the input brings no message whose id the thread does not have, no result, no answer and no other state: nothing "
@@ -621,64 +350,3 @@ def _results_and_others(
 def _without_result(message: ToolMessage) -> ToolMessage:
     about: Any = {"tool_call_id": message.tool_call_id, "metadata": marked()}
     return ToolMessage(id=message.id, content=NO_RESULT, error=NO_RESULT, **about)
-
-
-def clone_for(agent: AbstractAgent, input: RunAgentInput, answers: ResumeAnswers | None = None) -> AbstractAgent:
-    """Return a clone of an agent with the conversation of an input, and with what waits for the caller's answers.
-
-    Args:
-        agent: The agent.
-        input: The input that the caller sent.
-        answers: The caller's answers; None if it gives none.
-    """
-    answers = answers or ResumeAnswers((), {})
-    agent = agent.clone(thread_id=input.thread_id)
-    # What the agent did in a conversation of its own says nothing about calls of the same ids in this one.
-    agent.set_messages([])
-    members: dict[str, Any] = {
-        "thread_id": input.thread_id,
-        "messages": with_free_ids(input.messages),
-        "state": {} if input.state is None else input.state,
-        # Of the interrupts that the caller answers, the agent needs no more than their ids.
-        "pending_interrupts": [Interrupt(id=entry.interrupt_id, reason="") for entry in answers.entries],
-        # The signed ids of their interrupts say that these calls are the ones that were shown.
-        "tool_calls": _records(input, answers),
-    }
-    agent.restore(document_of(members))
-    return agent
-
-
-def _records(input: RunAgentInput, answers: ResumeAnswers) -> list[ToolCallRecord]:
-    """Return the records of the calls that a caller decides about, or whose questions it answers.
-
-    Raises:
-        UsageError: The caller answers a question about a call of another tool than the one that asked it.
-    """
-    for call in answers.calls:
-        # The call is made again with the answer, and without another approval.
-        if (asking := answers.tools.get(call.id, call.function.name)) != call.function.name:
-            what = f"resume answers a question of tool {quoted(asking)} about call {quoted(call.id)}"
-            raise UsageError(f"{what}, which is one of {quoted(call.function.name)} here")
-    questions = {each.interrupt.tool_call_id: each for each in answers.questions}
-    messages = {call.id: each.id for each, call in tool_calls_in(input.messages if answers.calls else ())}
-    return [
-        ToolCallRecord(
-            tool_call_id=call.id,
-            message_id=messages[call.id],
-            status=CallStatus.ASKED if call.id in questions else CallStatus.WAITING,
-            answered_by=AnsweredBy.APPLICATION,
-            shown=call,
-            question=questions.get(call.id),
-        )
-        for call in answers.calls
-    ]
-
-
-def _with_tools(own: Any, input: RunAgentInput) -> ToolSource:
-    """Return the agent's tools and the definitions of the caller's, which the caller answers itself."""
-    theirs = input.tools or []
-    if isinstance(own, Toolset):
-        return [own, *theirs]
-    if chooses_tools(own):
-        return lambda run_input: [*tool_list(own(run_input)), *theirs]
-    return [*tool_list(own), *theirs]

@@ -25,7 +25,7 @@ from agui_client._core.tools.toolset import known_functions
 from agui_client._core.transport.client import CONNECT_HEADER
 from agui_client._core.verbs.caller_interrupts import stored_interrupts
 from agui_client._core.verbs.caller_run import failure_event, reported_error
-from agui_client._serving.caller_input import clone_for
+from agui_client._serving.caller_clone import clone_for
 from agui_client._serving.served_request import RequestRefusedError
 from agui_client.errors import RunFailedError
 

@@ -10,7 +10,7 @@ A served agent runs the whole pipeline, tools and middleware included.
 
 from agui_client._core.transport.in_process import ASGITransport
 from agui_client._core.verbs.sse import sse_headers
-from agui_client._serving.caller_input import served_run, served_run_sync
+from agui_client._serving.answering import served_run, served_run_sync
 from agui_client._serving.served_request import RequestRefusedError, ServedRequest
 from agui_client.asgi._app import AgentApp, agent_app
 from agui_client.asgi._limits import AppLimits

@@ -27,7 +27,7 @@ from agui_client._core.transport.timeouts import check_seconds
 from agui_client._core.verbs.signer import SignedInterrupts
 from agui_client._core.verbs.sse import frame_of, frames_of
 from agui_client._core.verbs.team_journals import TeamJournals
-from agui_client._serving.caller_input import of_caller
+from agui_client._serving.answering import of_caller
 from agui_client._serving.served_request import RequestRefusedError, ServedRequest
 from agui_client._serving.stopping import SHUTTING_DOWN, Stopping, on_signals
 from agui_client.asgi._admission import Admission, Authorizer, joined_headers

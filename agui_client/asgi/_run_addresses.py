@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from ag_ui.core import Message
 
     from agui_client._core.agent.run_records import StoredRequest
-    from agui_client._serving.caller_input import ResumedRun
+    from agui_client._serving.answering import ResumedRun
     from agui_client.asgi._served_agent import ServedAgent
     from agui_client.store import Runs
     from agui_client.store._runs.kept_runs import RunService

@@ -28,7 +28,7 @@ from agui_client._core.protocol.open_items import quoted
 from agui_client._core.run.hooks import takes_two
 from agui_client._core.verbs.caller_run import caller_events
 from agui_client._core.verbs.signer import SignedInterrupts, UnverifiedError
-from agui_client._serving.caller_input import ResumedRun, answering_run, continued_run
+from agui_client._serving.answering import ResumedRun, answering_run, continued_run
 from agui_client._serving.connecting import check_wants_run, connected_run, replayed_events
 from agui_client._serving.divergence import check_on_divergence
 from agui_client._serving.served_request import RequestRefusedError, ServedRequest

@@ -44,7 +44,7 @@ from agui_client._core.protocol.placeholders import EXTENSION, without_mark
 from agui_client._core.run.scope import CURRENT_SCOPE
 from agui_client._core.run.subagents import SubagentResult, name_member, usage_of
 from agui_client._core.verbs.caller_run import caller_end
-from agui_client._serving.caller_input import TRUSTING, answering_run, continued_run
+from agui_client._serving.answering import TRUSTING, answering_run, continued_run
 from agui_client.errors import ParseError, RunFailedError
 from agui_client.teams._event_forwarder import (
     EventForwarder,

@@ -732,7 +732,7 @@ def test_an_app_that_could_answer_nobody_is_not_made(agent: Any, options: Any) -
     ],
 )
 def test_a_limit_that_lets_nobody_be_answered_is_refused_by_name(limit: dict[str, Any]) -> None:
-    with pytest.raises(UsageError, match=f"^{[*limit][0]}= .*not "):
+    with pytest.raises(UsageError, match=f"^{next(iter(limit))}= .*not "):
         AppLimits(**limit)
 
 

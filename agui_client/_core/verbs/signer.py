@@ -3,7 +3,7 @@
 To change
 
 - the signature of interrupts: `SignedInterrupts` says when and for whom, `Signer` how, both here; `interrupts_of` in
-  `_core/verbs/caller_interrupts.py` signs, `_answering` in `_serving/caller_input.py` checks; `secret=` in
+  `_core/verbs/caller_interrupts.py` signs, `_answering` in `_serving/answering.py` checks; `secret=` in
   `asgi/_app.py`, `AGUI_SECRET` in `_cli/serve.py`
 """
 

@@ -9,7 +9,7 @@ owner, and of nobody else's: where owners are not known, it is not kept, and its
 
 To change
 
-- how long and how much an app keeps of teams: `TeamJournals` here; `_answering` in `_serving/caller_input.py` looks for
+- how long and how much an app keeps of teams: `TeamJournals` here; `_answering` in `_serving/answering.py` looks for
   the journal of an input, and `caller_events` in `_core/verbs/caller_run.py` keeps it, and leaves it out of events
 """
 

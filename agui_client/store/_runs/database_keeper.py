@@ -15,7 +15,7 @@ To change
   `store/_runs/remote_runs.py` cuts its log, `EarlierAttempts` in `store/_runs/earlier_attempts.py` has followers go on
   in the next attempt, `RunAttempt` in `store/_runs/attempts.py` stores events and chooses the checkpoints; of a run in
   a stored thread, `call_of` in `store/_threads/entries.py` reads the place off the thread's log, and `ResumedRun` in
-  `_serving/caller_input.py` asks for it; `_core/run/continuing.py` goes on from a place, and says which calls are made
+  `_serving/answering.py` asks for it; `_core/run/continuing.py` goes on from a place, and says which calls are made
   again. `tests/store/runs/test_durable.py` kills servers, `tests/store/runs/test_commits.py` behind each commit of a
   turn, `tests/store/runs/test_outages.py` (`AGUI_CLIENT_OUTAGES=1`) stops their databases and halts them
 """
@@ -50,7 +50,7 @@ from agui_client._core.agent.run_records import (
 from agui_client._core.plugs import ATTEMPT_SPANS, counted, measure
 from agui_client._core.protocol.open_items import quoted
 from agui_client._core.run.continuing import Continuation
-from agui_client._serving.caller_input import ResumedRun
+from agui_client._serving.answering import ResumedRun
 from agui_client._serving.stopping import STOP_WITHIN
 from agui_client.errors import RunInProgressError, UsageError
 from agui_client.store._runs.attempts import RunAttempt

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from agui_client._core.agent.run_records import RunInfo, RunKey, WhenLeft
     from agui_client._core.tools.interrupts import Resume
     from agui_client._core.verbs.async_run import AgentRun
-    from agui_client._serving.caller_input import ResumedRun
+    from agui_client._serving.answering import ResumedRun
     from agui_client.store._runs.database_keeper import DatabaseBackend
     from agui_client.store._runs.server_run import Enter, NamedAgent, Reenter
     from agui_client.store._sql.database import Database

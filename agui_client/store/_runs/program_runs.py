@@ -18,7 +18,7 @@ from ag_ui.core import RunAgentInput
 
 from agui_client._core.agent.agent import AbstractAgent
 from agui_client._core.run.options import IN_INPUT
-from agui_client._serving.caller_input import TRUSTING, ResumedRun, continued_run, trusted_run
+from agui_client._serving.answering import TRUSTING, ResumedRun, continued_run, trusted_run
 from agui_client.errors import UsageError
 from agui_client.store._threads.opened import enter_for_call
 

@@ -21,7 +21,7 @@ from agui_client.store._runs.run_log import MESSAGES, LogPhase, RunLog
 from agui_client.store._runs.server_run import ServerRun
 
 if TYPE_CHECKING:
-    from agui_client._serving.caller_input import ResumedRun
+    from agui_client._serving.answering import ResumedRun
     from agui_client.store._runs.run_registry import ActiveRuns
     from agui_client.store._sql.run_rows import EventGroup, StoredRun
     from agui_client.store._sql.runs import RunDatabase

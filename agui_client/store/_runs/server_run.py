@@ -41,7 +41,7 @@ from agui_client.store._runs.run_log import STOPPED, LogPhase, RunLog, interrupt
 
 if TYPE_CHECKING:
     from agui_client._core.verbs.async_run import AgentRun
-    from agui_client._serving.caller_input import ResumedRun
+    from agui_client._serving.answering import ResumedRun
     from agui_client.store._runs.attempts import RunAttempt
 
 Enter: TypeAlias = Callable[[AsyncExitStack], Awaitable["AgentRun"]]
