@@ -62,7 +62,7 @@ _LAYERS = (
     ("evaluation", "testing"),
     ("_checking",),
     ("inspector",),
-    ("_otel", "asgi", "batch", "doctor", "fast", "llm", "mcp", "recording", "teams"),
+    ("_otel", "adapters", "asgi", "batch", "doctor", "fast", "llm", "mcp", "recording", "teams"),
     ("store",),
     ("_rendering", "_serving"),
     ("reconnect", "state", "types"),
@@ -414,7 +414,7 @@ def test_a_module_that_is_public_by_its_name_or_by_the_list_alone_is_named(
     ("importers", "libraries"),
     [
         (("agui_client.fast",), ("aiohttp", "multidict", "yarl")),
-        (("agui_client.llm",), ("pydantic_ai",)),
+        (("agui_client.adapters", "agui_client.llm"), ("pydantic_ai",)),
         (("agui_client.mcp",), ("httpx2", "mcp", "mcp_types")),
         (("agui_client._otel",), ("opentelemetry",)),
         (("agui_client.store._sql",), ("sqlalchemy",)),
@@ -455,6 +455,9 @@ def test_every_library_that_is_imported_is_declared_as_a_dependency() -> None:
 
 _EXTRAS = {
     "_core.tools.answer_models": "answers",
+    "adapters._pydantic_ai_answer": "pydantic-ai",
+    "adapters._pydantic_ai_model": "pydantic-ai",
+    "adapters._pydantic_ai_tool": "pydantic-ai",
     "_cli": "cli",
     "_otel": "otel",
     "_pytest_plugin": "pytest",

@@ -114,6 +114,15 @@ def llm(url: str) -> None:
     assert agent.run_agent_sync(QUESTION).text == "A clear day."
 
 
+def pydantic_ai(url: str) -> None:
+    """Ask the agent in the place of a model."""
+    from pydantic_ai import Agent
+
+    from agui_client.adapters import pydantic_ai_model
+
+    assert Agent(pydantic_ai_model(HttpAgent(url))).run_sync(QUESTION).output
+
+
 def mcp(url: str) -> None:
     """Offer the tools of an MCP server."""
     from mcp.server.mcpserver import MCPServer
@@ -189,8 +198,23 @@ def store(url: str) -> None:
 
 
 STORIES: dict[str, Callable[[str], None]] = {
-    story.__name__: story
-    for story in (plain, answers, batch, cli, evaluate, fast, http2, llm, mcp, notebook, otel, pytest, store)
+    story.__name__.replace("_", "-"): story
+    for story in (
+        plain,
+        answers,
+        batch,
+        cli,
+        evaluate,
+        fast,
+        http2,
+        llm,
+        mcp,
+        notebook,
+        otel,
+        pydantic_ai,
+        pytest,
+        store,
+    )
 }
 
 

@@ -7,6 +7,7 @@ from importlib import import_module
 PUBLIC_MODULES = (
     "agui_client",
     "agui_client.a2ui",
+    "agui_client.adapters",
     "agui_client.asgi",
     "agui_client.batch",
     "agui_client.demo",
