@@ -8,7 +8,17 @@ from __future__ import annotations
 
 import nox
 
-nox.options.sessions = ["ci", "soak", "pythons", "wheel", "frameworks", "typescript", "browsers"]
+nox.options.sessions = [
+    "ci",
+    "soak",
+    "pythons",
+    "wheel",
+    "frameworks",
+    "planted",
+    "evaluators",
+    "typescript",
+    "browsers",
+]
 
 _SOAK = {
     "AGUI_ALL_SPLITS": "1",
@@ -61,6 +71,20 @@ def frameworks(session: nox.Session) -> None:
     session.install(".[dev]")
     for program in ("tests.programs.interop", "tests.programs.interop.mounting", "tests.programs.interop.cuts"):
         session.run("python", "-m", program)
+
+
+@nox.session
+def evaluators(session: nox.Session) -> None:
+    """Run the recipes for the evaluators of others, each in an environment of its own; needs npm."""
+    session.install(".[dev]")
+    session.run("python", "-m", "tests.programs.evaluators", *session.posargs)
+
+
+@nox.session
+def planted(session: nox.Session) -> None:
+    """Let a gate find planted faults in real servers, stop starts, and let the agent be away."""
+    session.install(".[dev]")
+    session.run("python", "-m", "tests.programs.planted", *session.posargs)
 
 
 @nox.session

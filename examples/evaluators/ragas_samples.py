@@ -1,5 +1,6 @@
-"""Conversations of an evaluation as samples of ragas, whose metrics score them. It needs `pip install ragas`.
+"""Conversations of an evaluation as samples of ragas, whose metrics score them.
 
+It needs `pip install ragas "langchain-community<0.4"`: ragas 0.4.3 imports a module that newer versions have not.
 Run it with the URL of an agent: `python ragas_samples.py http://localhost:8000/`.
 """
 

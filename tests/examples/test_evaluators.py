@@ -1,6 +1,6 @@
 """Agents in the evaluators of others: the recipes of examples/evaluators, where these are installed.
 
-`python -m tests.programs.evaluators` makes an environment for each of them, and runs this file in it.
+`nox -s evaluators`, or `python -m tests.programs.evaluators`, makes an environment for each, and runs this file in it.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def test_an_inspect_task_has_the_agent_as_its_solver(server: Server, tmp_path: P
 
 
 def test_a_ragas_sample_has_the_calls_and_results_of_a_conversation(server: Server) -> None:
-    pytest.importorskip("ragas", reason="needs ragas: pip install ragas")
+    pytest.importorskip("ragas", reason="needs ragas: pip install ragas 'langchain-community<0.4'")
     (outcome,) = evaluate_sync(HttpAgent(server.url), Scenario(name="x", says=[PROMPT, "And Sunday?"])).outcomes
     sample = loaded("ragas_samples")["sample_of"](outcome.trial)
     kinds = [type(each).__name__ for each in sample.user_input]

@@ -32,7 +32,7 @@ _SILENT = {
     "PYTHONWARNINGS": "ignore",
 }
 """What keeps frameworks from reporting home."""
-_KEPT = ("PATH", "LANG", "TMPDIR", "SSL_CERT_FILE")
+_KEPT = ("PATH", "LANG", "TMPDIR", "SSL_CERT_FILE", "INTEROP_LONGEST")
 
 
 def made(name: str, root: Path) -> Path:

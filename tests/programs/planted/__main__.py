@@ -153,7 +153,11 @@ class Trial:
         before: dict[str, bytes] = {}
         for number in range(starts):
             with subprocess.Popen(command, env=_environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as start:
-                time.sleep(chance.uniform(0, _LATEST))
+                # Every other start is stopped while modules are loaded, and the rest while conversations are held.
+                wanted = len(_lines(folder)) + chance.randint(1, 12) if number % 2 else 0
+                while start.poll() is None and len(_lines(folder)) < wanted:
+                    time.sleep(0.02)
+                time.sleep(chance.uniform(0, _LATEST / (1 + number % 2 * 9)))
                 start.send_signal(signal.SIGINT)
                 _, told = start.communicate(timeout=_LIMIT)
             codes[start.returncode] += 1
@@ -165,6 +169,7 @@ class Trial:
             is_ours = "agui_client/" in errors and "Traceback" in errors and "<module>" not in errors
             self.expect(not is_ours, f"start {number}: a traceback: {errors}")
             before = self._look_for(before, folder, f"start {number}")
+        self.expect(codes[130] > starts / 4, f"hardly a start was stopped: {dict(codes)}")
         say(f"  {starts} starts stopped: {dict(codes)}; {len(_lines(folder))} conversations in the journal")
         done = self.gate(self._faulty("denial"), "stopped", "--repeat", "40", "--at-once", "4")
         before = self._look_for(before, folder, "the last start")
@@ -220,16 +225,28 @@ class Trial:
         """Renew kept tests with the mended agent; no later start touches them."""
         kept = self.folder / "arguments" / "kept"
         for cassette in cassettes(kept):
-            cassette.renew(HttpAgent(self.url))
+            try:
+                cassette.renew(HttpAgent(self.url))
+            except AssertionError as failure:
+                self.expect(False, f"{cassette} is not renewed: {failure}")
         renewed = {path: path.read_bytes() for path in kept.iterdir()}
+        self.expect(len(renewed) >= 2, f"{len(renewed)} cassettes were kept")
         for number in range(3):
-            self.gate(self._faulty("arguments"), "arguments", "--journal", str(self.folder / f"later{number}.jsonl"))
+            options = (
+                "--journal",
+                str(self.folder / f"later{number}.jsonl"),
+                "--only",
+                "purchase",
+                "--only",
+                "refusal",
+            )
+            self.gate(self._faulty("arguments"), "arguments", *options)
         changed = [path.name for path, content in renewed.items() if not path.exists() or path.read_bytes() != content]
         self.expect(not changed, f"renewed tests were changed: {changed}")
         for path in renewed:
             Cassette.read(path).check()
         more = [each for each in cassettes(kept) if each.path not in renewed]
-        self.expect(len(more) == 3 * len(renewed), f"{len(more)} new cassettes beside {len(renewed)}")
+        self.expect(len(more) == 3 * 2, f"{len(more)} new cassettes beside {len(renewed)}")
         self.expect(all(each.replay().failed for each in more), "new cassettes pass")
 
 
@@ -274,6 +291,9 @@ def main() -> int:
     parser.add_argument("--starts", type=int, default=30, help="Starts with each framework that are stopped.")
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
+    os.environ["INTEROP_LONGEST"] = "5400"
+    # A shell's background jobs ignore Ctrl-C, and so would all that this program starts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     problems = list(_examined(list(given.names), given.root, given.starts, given.seed))
     for each in problems:
         say(f"PROBLEM {each}")
