@@ -167,13 +167,15 @@ def _warn_once() -> None:
 
 
 def _hold(plan: Plan, reports: Reports, *, has_journal: bool) -> None:
-    """Hold the conversations; of a start that is stopped, print what is finished."""
+    """Hold the conversations; of a start that is stopped, or fails as of a full disk, print what is finished."""
     try:
         asyncio.run(follow(plan.batch, is_kept=False, finish=plan.add, noun="conversation"))
-    except KeyboardInterrupt:
-        reports.show(plan.evaluation())
-        again = "the same command goes on" if has_journal else "with --journal FILE, the command would go on"
-        complain(f"{plan.batch.progress}; {again}")
+    except BaseException as stopped:
+        evaluation = plan.evaluation()
+        if evaluation.outcomes or isinstance(stopped, KeyboardInterrupt):
+            reports.show(evaluation)
+            again = "the same command goes on" if has_journal else "with --journal FILE, the command would go on"
+            complain(f"{plan.batch.progress}; {again}")
         raise
 
 

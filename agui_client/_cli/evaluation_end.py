@@ -92,8 +92,13 @@ class Reports:
         Raises:
             click.UsageError: A file cannot be written, or the command reads it.
         """
-        for path in (Path(each) for each in (self.junit, self.as_json, self.html) if each is not None):
-            refuse_replacing(path, *read)
+        files = {"--junit": self.junit, "--json": self.as_json, "--html": self.html}
+        written: list[Path] = []
+        for option, path in ((option, Path(each)) for option, each in files.items() if each is not None):
+            refuse_replacing(path, *read, option=option)
+            if path.resolve() in written:
+                raise click.UsageError(f"{option} {path} would replace another report; give each a file of its own")
+            written.append(path.resolve())
             if path.is_dir() or not os.access(path.parent, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
                 raise click.UsageError(f"{path} cannot be written; name a file in a folder that exists")
 

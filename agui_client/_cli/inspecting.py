@@ -91,18 +91,19 @@ def inspect(
     return _write_page(file, page, prices, is_opening=is_opening)
 
 
-def refuse_replacing(out: Path | None, *files: Path | str | None) -> None:
+def refuse_replacing(out: Path | None, *files: Path | str | None, option: str = "--out") -> None:
     """Refuse to write to a file that the command reads or records to.
 
     Args:
         out: The file to write; None for none.
         files: The files that the command reads or records to; None for none.
+        option: The option that names the file to write.
 
     Raises:
         click.UsageError: They are the same file.
     """
     if out is not None and any(file is not None and Path(file).resolve() == out.resolve() for file in files):
-        raise click.UsageError(f"--out {out} would replace the file that is read or recorded to; name another one")
+        raise click.UsageError(f"{option} {out} would replace the file that is read or recorded to; name another one")
 
 
 def _write_page(file: Path, out: Path, prices: Prices, *, is_opening: bool) -> int:

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from agui_client.batch._results import RowResult
 
 
+_LONGEST_NAME = 150
+"""Bytes of the name of a cassette, behind which come a number and the ending; file systems take 255."""
 Scenarios: TypeAlias = Scenario | Iterable[Scenario] | str | os.PathLike[str]
 """Scenarios, or a file of them."""
 
@@ -297,12 +299,13 @@ def _listed(scenarios: Scenarios) -> list[Scenario]:
 
 
 def _file_names(names: Collection[str]) -> dict[str, str]:
-    """Return names as those of files; where two would be the same, with a checksum."""
+    """Return names as those of files; where two would be the same or one too long, with a checksum."""
     plain = {name: re.sub(r"[^\w.-]+", "-", name).strip("-.") for name in names}
+    short = {name: made.encode()[:_LONGEST_NAME].decode(errors="ignore") for name, made in plain.items()}
     counts = Counter(plain.values())
     return {
-        name: made if counts[made] == 1 and made else f"{made}{crc32(name.encode()):08x}"
-        for name, made in plain.items()
+        name: made if counts[made] == 1 and made and made == plain[name] else f"{made}{crc32(name.encode()):08x}"
+        for name, made in short.items()
     }
 
 

@@ -21,6 +21,8 @@ from pydantic_core import to_jsonable_python
 
 from agui_client._core.ground.files import replace_private
 from agui_client._core.ground.secrets import hidden_line
+from agui_client._core.protocol.patch import parse_json
+from agui_client._core.protocol.schema import is_object
 from agui_client.evaluation._scenarios import place_of
 from agui_client.recording._reading import Recording
 
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
 KIND = "scenario"
 """The kind of the line."""
+_WORD = b'"scenario"'
 MEMBERS = frozenset({"name", "checks", "limits", "says", "state", "tools", "approve", "answer"})
 """The members of a scenario that a cassette has: all that are data, and none that names an agent or needs one."""
 _UNUSED = {"error": "This tool was not called in the recording."}
@@ -52,7 +55,7 @@ def make_cassette(path: Path, scenario: Scenario, trial: Trial) -> None:
         "conversation": trial.thread_id,
     }
     line = json.dumps(held, ensure_ascii=False, default=partial(to_jsonable_python, fallback=repr))
-    lines = [each for each in path.read_bytes().splitlines() if not is_scenario(each)]
+    lines = [each for each in path.read_bytes().splitlines() if scenario_line(each) is None]
     replace_private(path, b"\n".join([*lines, hidden_line(line).encode(), b""]))
 
 
@@ -63,16 +66,26 @@ def cassette_of(thread_id: str, paths: Iterable[Path]) -> Path | None:
         thread_id: The id of the conversation.
         paths: The files.
     """
-    wanted = f'"conversation": {json.dumps(thread_id)}'.encode()
     for path in paths:
-        if any(is_scenario(line) and wanted in line for line in path.read_bytes().splitlines()):
+        members = map(scenario_line, path.read_bytes().splitlines())
+        if any(each is not None and each.get("conversation") == thread_id for each in members):
             return path
     return None
 
 
-def is_scenario(line: bytes) -> bool:
-    """Return whether a line of a cassette is its scenario."""
-    return line.startswith(b'{"kind": "scenario"')
+def scenario_line(line: bytes) -> Mapping[str, Any] | None:
+    """Return the members of the line of a cassette that is its scenario, however an editor wrote it; of others None.
+
+    Args:
+        line: The line.
+    """
+    if _WORD not in line:  # most lines are events, which need not be parsed for this
+        return None
+    try:
+        members: object = parse_json(line)
+    except ValueError:
+        return None
+    return members if is_object(members) and members.get("kind") == KIND else None
 
 
 def _inputs(recording: Recording) -> list[RunAgentInput]:

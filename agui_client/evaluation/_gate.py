@@ -107,7 +107,8 @@ def below(evaluation: Evaluation, least: float) -> list[str]:
     """
     rates: Iterable[tuple[str, dict[str, Rate]]] = (*evaluation.rates.items(), (ALL, evaluation.totals))
     return [
-        f"{f'{name} ({agent})' if agent else name}: {rate.passed} of {rate.held} is below {100 * least:g} %"
+        f"{f'{name} ({agent})' if agent else name}: "
+        + (f"{rate.passed} of {rate.held} is below {100 * least:g} %" if rate.held else "no conversation was held")
         for name, by_agent in rates
         for agent, rate in by_agent.items()
         if not rate.held or rate.share < least

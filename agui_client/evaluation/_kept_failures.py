@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 from agui_client._core.ground.files import file_reason, replace_private
 from agui_client._core.ground.secrets import hidden_json, hidden_text
 from agui_client._core.protocol.message_text import content_text
-from agui_client._core.protocol.patch import parse_json
 from agui_client._core.protocol.schema import is_array, is_object
 from agui_client.errors import UsageError
 from agui_client.evaluation._evaluation import Plan
 from agui_client.evaluation._files import scenarios_in
-from agui_client.evaluation._freezing import MEMBERS, is_scenario
+from agui_client.evaluation._freezing import MEMBERS, scenario_line
 from agui_client.evaluation._outcomes import Outcome
 from agui_client.evaluation._scenarios import REST, Scenario, place_of
 from agui_client.recording._reading import Recording
@@ -73,11 +72,8 @@ class Cassette:
             UsageError: The file has none, or it has a member that no cassette has, or names a check that is not among
                 those given.
         """
-        line = next((each for each in self.content.splitlines() if is_scenario(each)), None)
-        try:
-            members: object = None if line is None else parse_json(line)["scenario"]
-        except (ValueError, KeyError):
-            members = None
+        line = next(filter(None, map(scenario_line, self.content.splitlines())), None)
+        members: object = None if line is None else line.get("scenario")
         if not is_object(members):
             raise UsageError(f"{self.path} is no cassette: it has no scenario; see Outcome.save")
         if foreign := sorted(members.keys() - MEMBERS):

@@ -122,7 +122,10 @@ class Helpers:
             judge = _agent(self.scenario.judge, "the check judge: needs judge:, an agent").clone(thread_id=str(uuid4()))
             asked = _JUDGE.format(question=question, conversation=conversation_json(self.trial.turns))
             said = await self._ask(judge.use(*watching), asked, "the judge")
-            self.trial.judged[question] = _read(said, Verdict, "the judge gave no verdict")
+            verdict: Verdict = _read(said, Verdict, "the judge gave no verdict")
+            if verdict.score is not None and not 0 <= verdict.score <= 1:
+                raise UsageError(f"the judge gave no verdict: its score is {verdict.score:g}, and not from 0.0 to 1.0")
+            self.trial.judged[question] = verdict
 
     async def _decide(self, question: Any) -> _Decided:
         asked = _DECIDE.format(question=json.dumps(question, ensure_ascii=False, default=repr))

@@ -15,7 +15,7 @@ import hashlib
 import inspect
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
@@ -360,6 +360,11 @@ class Scenario(BaseModel):
                 raise PydanticCustomError(
                     "scenario", "turn: is not for {check}:, which is about the whole", {"check": whole[0]}
                 )
+        names: Iterable[str] = self.approve if is_object(self.approve) else ()
+        if pattern := next((each for each in names if each != REST and REST in each), None):
+            raise PydanticCustomError(
+                "scenario", 'approve: {name}: names are whole; "*" alone is for all others', {"name": pattern}
+            )
         if not self.says and not self.goal:
             raise PydanticCustomError("scenario", "a scenario needs says: (a script) or goal: (for an agent)")
         if len(self.says) > self.most_turns:

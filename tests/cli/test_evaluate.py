@@ -91,7 +91,8 @@ def test_exit_codes(agui: Agui, server: Server, scenarios: str, tmp_path: Path) 
     done = agui("evaluate", str(bad), server.url)
     assert (done.returncode, done.stderr.count("\n"), done.stdout) == (2, 2, "")
     assert "scenarios[0] (x).say: is not known; allowed: name, says" in done.stderr
-    assert agui("evaluate", str(good), "http://127.0.0.1:1/", "--retry", "0").returncode == 3
+    away = agui("evaluate", str(good), "http://127.0.0.1:1/", "--retry", "0", "--at-least", "0")
+    assert (away.returncode, "x: no conversation was held" in away.stdout) == (3, True)
     assert agui("evaluate", str(good), server.url, "--shrink").returncode == 2
 
 
@@ -125,6 +126,25 @@ def test_a_file_that_cannot_be_written_is_refused_before_anything_is_sent(
         done = agui("evaluate", scenarios, server.url, option, str(tmp_path / "no" / "such.xml"))
         assert (done.returncode, done.stdout, server.requests) == (2, "", [])
     assert "such.xml cannot be written; name a file in a folder that exists" in done.stderr
+
+
+def test_no_report_replaces_another_file_of_the_command(agui: Agui, scenarios: str, tmp_path: Path) -> None:
+    one = str(tmp_path / "one")
+    for options in (("--json", scenarios), ("--journal", one, "--html", one), ("--junit", one, "--json", one)):
+        done = agui("evaluate", scenarios, "http://127.0.0.1:1/", *options)
+        assert (done.returncode, f"agui: {' '.join(options[-2:])} would replace " in done.stderr) == (2, True)
+
+
+def test_a_disk_that_is_full_costs_no_table(
+    agui: Agui, server: Server, scenarios: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def fail(*about: object) -> None:
+        raise OSError(28, "No space left on device", "ferry-1.jsonl")
+
+    monkeypatch.setattr("agui_client.evaluation._evaluation.make_cassette", fail)
+    done = agui("evaluate", scenarios, server.url, "--at-once", "1", "--keep", str(tmp_path / "kept"))
+    assert (done.returncode, done.stdout.splitlines()[0]) == (3, "1 of 1 conversations passed")
+    assert done.stderr.splitlines()[-1] == "agui: ferry-1.jsonl: No space left on device"
 
 
 @pytest.fixture

@@ -248,6 +248,20 @@ def test_what_is_no_cassette_is_named(tmp_path: Path) -> None:
         Cassette.read(tmp_path / "y.jsonl")
 
 
+def test_a_cassette_is_one_however_an_editor_wrote_its_lines(tmp_path: Path) -> None:
+    path = forged(tmp_path / "x.jsonl")
+    lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    sorted_and_compact = [json.dumps(line, sort_keys=True, separators=(",", ":")) for line in lines]
+    path.write_text("\n".join([*sorted_and_compact, ""]), "utf-8")
+    assert list(Cassette.read(path).replay().failed) == ['said: "yes"']
+
+
+def test_a_long_name_of_a_scenario_costs_no_evaluation() -> None:
+    named = [Scenario(name=f"{'ü' * 200} {end}", says=["Hi"], checks=[{"said": "yes"}]) for end in "ab"]
+    failures = evaluate_sync(FunctionAgent(_answer), named).failures
+    assert [each.cassette is not None and each.cassette.exists() for each in failures] == [True, True]
+
+
 def forged(path: Path, **members: Any) -> Path:
     """Write a cassette whose scenario has other members than it was kept with."""
     failure = failure_of(FunctionAgent(_answer), Scenario(name="x", says=["Hi"], checks=[{"said": "yes"}]))

@@ -29,6 +29,8 @@ def test_a_star_is_a_wildcard_and_no_word_of_a_question() -> None:
     assert [each.entry.payload for each in outcome.trial.answered] == [False]
     with pytest.raises(ValidationError, match="at least 1 character"):
         Scenario.model_validate({"name": "x", "says": ["Hi"], "answer": {"": "allow"}})
+    with pytest.raises(ValidationError, match=r'approve: buy_\*: names are whole; "\*" alone is for all others'):
+        Scenario.model_validate({"name": "x", "says": ["Hi"], "approve": {"buy_*": "allow"}})
 
 
 def test_a_policy_names_the_tool_that_a_question_is_about() -> None:
@@ -90,6 +92,14 @@ def test_a_played_user_without_a_decision_is_no_failure_of_the_agent(said: str) 
     outcome = outcome_of(ScriptedAgent(turn(tool_call("buy", {}))), goal="tickets", user=user, tools=BUY)
     assert outcome.error is not None
     assert "the agent that plays the user gave no decision" in outcome.error.message
+
+
+@pytest.mark.parametrize("said", ["It is polite.", "[]", '{"score": 1}', '{"passed": true, "score": 7}'])
+def test_a_judge_without_a_verdict_is_no_failure_of_the_agent(said: str) -> None:
+    checks = [{"judge": {"statement": "it is polite", "at_least": 0.5}}]
+    outcome = outcome_of(FunctionAgent(lambda _: "Hi"), says=["Hi"], checks=checks, judge=FunctionAgent(lambda _: said))
+    assert outcome.error is not None
+    assert "the judge gave no verdict: " in outcome.error.message
 
 
 def test_no_text_of_an_agent_looks_like_somebody_else_to_the_judge_or_in_the_transcript() -> None:
