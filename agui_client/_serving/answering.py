@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from agui_client._core.verbs.team_journals import JournalPlace
     from agui_client._serving.divergence import OnDivergence
 from agui_client._serving.caller_clone import clone_for
-from agui_client._serving.caller_input import CallerInput
+from agui_client._serving.caller_input import AnswersOfCaller, CallerInput
 
 _PROCESS_JOURNALS = TeamJournals()
 """The journals of teams that are served without an app."""
@@ -219,7 +219,7 @@ class _Answering(NamedTuple):
     agent: AbstractAgent
     """The agent, or a clone with the conversation of the input."""
     prompt: Any
-    """A `CallerInput` or None; no application gives one, so that the verbs do not name it."""
+    """A `CallerInput`, `AnswersOfCaller` or None; no application gives one, so that the verbs do not name it."""
     options: RunOptions
     """The keywords of the run."""
     signer: Signer | None
@@ -259,7 +259,8 @@ def _answering(
     answers = ResumeAnswers(resume, {call.id: call for _, call in calls})
     if agent.is_team and answers.entries and not has_journal(input.state):
         raise UsageError(NO_JOURNAL)
-    return _Answering(clone_for(agent, input, answers), None, {**options, **answers.options}, signer, place)
+    source = AnswersOfCaller() if answers.options else None
+    return _Answering(clone_for(agent, input, answers), source, {**options, **answers.options}, signer, place)
 
 
 def _without_last_placeholders(messages: Sequence[Message]) -> list[Message]:

@@ -33,13 +33,13 @@ from agui_client._core.verbs.caller_interrupts import ResumeAnswers
 from agui_client._serving.caller_state import merged_state
 from agui_client._serving.divergence import COMPARED, kept_count
 from agui_client._serving.repetition import refuse_answered, refuse_repeated_run
-from agui_client.errors import RequestRepeatedError, UsageError
+from agui_client.errors import RequestRepeatedError, ToolError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
-    from ag_ui.core import Message, ResumeEntry, RunAgentInput
+    from ag_ui.core import Message, ResumeEntry, RunAgentInput, ToolCall
 
     from agui_client._core.agent.agent import AbstractAgent
     from agui_client._core.protocol.warnings import WarningLog
@@ -146,7 +146,23 @@ def _refuse_unknown_history(conversation: Conversation, messages: Sequence[Messa
         )
 
 
-class StoredThreadRequest(TurnInput):
+class AnsweringInput(TurnInput):
+    """A call with a caller's answers: a tool may be gone since it asked, which no caller can mend."""
+
+    def _result_without_tool(self, call: ToolCall) -> ToolError:
+        """Return the result that says that the tool is gone."""
+        return ToolError(f"There is no tool {quoted(call.function.name)} here any more: the call was not carried out.")
+
+
+class AnswersOfCaller(RequestSource):
+    """The answers of a caller whose thread is not stored: the conversation has what they are about."""
+
+    async def request(self, conversation: Conversation, options: RunOptions) -> TurnInput:
+        """Return the request of the run that the answers begin."""
+        return AnsweringInput(conversation, [], options)
+
+
+class StoredThreadRequest(AnsweringInput):
     """A caller's input, of which a stored thread takes what the caller may say, and nothing before it is accepted.
 
     A caller may speak for its user and answer for its own tools. What the agent and the tools of this side have said is

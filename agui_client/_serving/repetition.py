@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING
 
 from agui_client._core.protocol.open_items import quoted
 from agui_client._core.tools.interrupts import is_expired
-from agui_client._core.verbs.caller_interrupts import APPROVAL, PASSED_ON, QUESTION, approved_call, unpacked
+from agui_client._core.verbs.caller_interrupts import (
+    APPROVAL,
+    QUESTION,
+    approved_call,
+    is_of_another_run,
+    own_id,
+    unpacked,
+)
 from agui_client.errors import RequestExpiredError, RequestRepeatedError
 
 if TYPE_CHECKING:
@@ -90,8 +97,7 @@ def answered_before(conversation: Conversation, interrupt_ids: Iterable[str]) ->
     asked = {each.interrupt.id for each in conversation.questions}
     past = set[str]() if conversation.past is None else conversation.past.interrupt_ids
     # Whoever had a run fail gives all its answers again, also those to calls which that run has carried out.
-    again = (*conversation.pending_interrupts, *conversation.answered_interrupts)
-    over = past - {each.id for each in again}
+    again = {each.id for each in (*conversation.pending_interrupts, *conversation.answered_interrupts)}
     if conversation.past is not None:
         # The thread went back to an earlier message: what it had asked since is withdrawn.
         decided |= {each for each in conversation.past.call_ids if conversation.tool_call(each) is None}
@@ -104,7 +110,9 @@ def answered_before(conversation: Conversation, interrupt_ids: Iterable[str]) ->
             interrupt = unpacked(interrupt_id)[0].interrupt
             is_over = interrupt.tool_call_id in decided and interrupt.id not in asked
         else:
-            is_over = interrupt_id.removeprefix(PASSED_ON) in over
+            # Agents use ids again: an answer to what an earlier run has asked answers nothing of what waits now.
+            is_stale = is_of_another_run(interrupt_id, conversation.asking_run_id)
+            is_over = is_stale if (own := own_id(interrupt_id)) in again else own in past
         if is_over:
             yield interrupt_id
 

@@ -35,6 +35,7 @@ from pydantic_core import to_json
 
 from agui_client._core.agent.run_records import (
     Place,
+    RunFilter,
     RunInfo,
     RunKey,
     RunsClosedError,
@@ -72,6 +73,8 @@ Command: TypeAlias = Callable[["ServedRequest", bytes], Awaitable[Any]]
 
 _CANNOT_CONNECT = 405
 _LONGEST_ID = 256
+_MOST_LATEST = 50
+"""The latest runs of a thread among which the one that waits is looked for."""
 """The characters of the longest id of a run, which is in the cursor of each event."""
 
 
@@ -184,8 +187,17 @@ class RunAddresses:
         latest = await self.kept.keeper.latest(owner, input.thread_id)
         if latest is not None and await latest.log.is_followable():
             return latest, None, None
+        return None, None, await self._shown(owner, input.thread_id)
+
+    async def _shown(self, owner: str, thread_id: str) -> ServerRun | None:
+        """Return the run that shows a thread in which none is going on: the latest, or the one that waits again."""
         # One that was refused is kept no longer, so there may be another latest one.
-        return None, None, await self.kept.keeper.latest(owner, input.thread_id)
+        latest = await self.kept.keeper.latest(owner, thread_id)
+        if latest is None or not latest.input.resume or latest.log.status not in (RunStatus.FAILED, RunStatus.STOPPED):
+            return latest
+        infos = await self.kept.keeper.infos(RunFilter(owner, thread_id), _MOST_LATEST)
+        waiting = next((each.key for each in infos if each.status is RunStatus.WAITING), None)
+        return (await self.kept.keeper.get(waiting) if waiting is not None else None) or latest
 
     def reenter_as(self, stored_request: StoredRequest, /) -> Reenter:
         """Return what enters a run that a request asked for."""

@@ -231,3 +231,19 @@ async def test_a_secret_is_changed_while_questions_wait_by_giving_both() -> None
     with pytest.raises(HTTPStatusError, match="422"):
         await _answer(_caller(agent), asked_by_both, Approve(), await _asked(asked_by_both))
     assert done == ["paid 3", "paid 3"]
+
+
+@pytest.mark.parametrize("make", [_paying, _booking])
+async def test_a_tool_that_is_gone_when_its_question_is_answered_is_a_result_that_says_so(
+    make: Callable[[], AbstractAgent],
+) -> None:
+    agent = make()
+    caller = HttpAgent("http://app/", app=agent_app(agent, secret=SECRET))
+    with anyio.fail_after(_SECONDS):
+        [question] = (await caller.run_agent("Go.")).interrupts
+        agent.tools = []
+        answer = Approve() if make is _paying else Resolve("Grand")
+        result = await caller.run_agent(resume={question.id: answer})
+    [gone] = [str(each.content) for each in caller.messages if each.role == "tool"]
+    assert gone.endswith("here any more: the call was not carried out.")
+    assert (result.text, result.interrupts, done) == ("Done.", [], [])

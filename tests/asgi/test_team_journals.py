@@ -18,6 +18,7 @@ from agui_client import (
     HttpAgent,
     HTTPStatusError,
     RequestExpiredError,
+    Resolve,
     RunFailedError,
     tool,
 )
@@ -25,7 +26,7 @@ from agui_client._core.verbs.team_journals import TeamJournals
 from agui_client.asgi import ASGITransport, agent_app, served_run
 from agui_client.store import Keeping, Store
 from agui_client.teams import HandoffAgent, Member, SequentialAgent
-from agui_client.testing import ScriptedAgent, state, text, tool_call, turn
+from agui_client.testing import ScriptedAgent, interrupt, state, text, tool_call, turn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -293,6 +294,55 @@ async def test_members_that_are_done_are_not_asked_again_by_a_caller_whose_run_f
             await caller.run_agent("Go.")
         assert (await caller.run_agent()).text == "Back."
     assert len(counted.inputs) == 1
+
+
+_KEPT = pytest.mark.parametrize(
+    "threads",
+    [
+        pytest.param(None, id="in memory"),
+        pytest.param({}, id="stored"),
+        pytest.param({"threads": "transcripts"}, id="transcripts"),
+    ],
+)
+
+
+@_KEPT
+async def test_what_a_member_asked_waits_again_when_the_run_with_the_answer_has_failed(threads: Any) -> None:
+    asking = interrupt("Which hotel?", interrupt_id="hotel")
+    asks = ScriptedAgent(turn(outcome=asking), turn(RunErrorEvent(message="Away.")), turn(text("Booked.")))
+    async with Store() as store:
+        kept: dict[str, Any] = {} if threads is None else {"store": store, **threads}
+        app = _app(SequentialAgent(Member(asks, "asks")), **kept)
+        page = HttpAgent("http://app/", app=app, thread_id="t", connect_url="http://app/connect")
+        with anyio.fail_after(_SECONDS):
+            [question] = (await page.run_agent("Go.")).interrupts
+            with pytest.raises(RunFailedError):
+                await page.run_agent(resume={question.id: Resolve("Grand")})
+            assert [each.id for each in page.pending_interrupts] == [question.id]
+            if threads is not None:
+                page = HttpAgent("http://app/", app=app, thread_id="t", connect_url="http://app/connect")
+                await page.connect_agent()
+                assert [each.id for each in page.pending_interrupts] == [question.id]
+            assert (await page.run_agent(resume={question.id: Resolve("Ritz")})).text == "Booked."
+    assert [[each.payload for each in asked.resume or ()] for asked in asks.inputs] == [[], ["Grand"], ["Ritz"]]
+
+
+@_KEPT
+async def test_what_a_member_was_approved_and_did_is_not_asked_again_when_its_run_fails(threads: Any) -> None:
+    clerk = ScriptedAgent(
+        turn(tool_call("pay", {"amount": 1.0})), turn(RunErrorEvent(message="Away.")), turn(text("Paid.")), tools=[pay]
+    )
+    async with Store() as store:
+        kept: dict[str, Any] = {} if threads is None else {"store": store, **threads}
+        app = _app(SequentialAgent(Member(clerk, "clerk")), **kept)
+        page = HttpAgent("http://app/", app=app, thread_id="t")
+        with anyio.fail_after(_SECONDS):
+            [question] = (await page.run_agent("Go.")).interrupts
+            with pytest.raises(RunFailedError):
+                await page.run_agent(resume={question.id: Approve()})
+            assert [each.status.value for each in await store.runs.list()] in ([], ["failed", "finished"])
+            # The page goes on without an answer.
+            assert (page.pending_interrupts, (await page.run_agent()).text, done) == ([], "Paid.", ["paid 1.0"])
 
 
 async def test_a_stored_team_keeps_its_journal_from_callers_and_their_states_are_merged_without_it() -> None:

@@ -118,11 +118,10 @@ class ThreadView(Displayed, ABC, Generic[StateT]):
         """The interrupts of the last run, and questions of tools; the next run must answer all with `resume=`.
 
         If a run that answered the agent's interrupts has failed, they are pending again: the next run may answer them
-        once more, and need not. (A team of this process keeps the answers, and goes on with them.)
+        once more, and need not: a team of this process keeps the answers, and goes on with them.
         """
         asked = [question.interrupt for question in self._conversation.questions]
-        again = [] if self.is_team else self._conversation.interrupts_to_answer_again
-        return [*(self._conversation.pending_interrupts or again), *asked]
+        return [*self._conversation.open_interrupts, *asked]
 
     @property
     def approved_tools(self) -> set[str]:

@@ -89,7 +89,8 @@ def _asked_again(conversation: Conversation, resume: Resume | None) -> list[Inte
     if not resume:
         return []
     named = {*resume} if isinstance(resume, Mapping) else {each.interrupt_id for each in resume}
-    open_ids = {each.id for each in conversation.interrupts_to_answer_again}
+    open_ids = {each.id for each in conversation.open_interrupts}
+    named -= {each.interrupt_id for each in conversation.kept_answers}
     return [each for each in conversation.answered_interrupts if each.id in open_ids or each.id in named]
 
 

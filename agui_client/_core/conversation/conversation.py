@@ -19,7 +19,7 @@ from agui_client._core.conversation.changes import (
 )
 from agui_client._core.conversation.ledger import CallStatus, Ledger, ToolCallRecord, further, reconcile
 from agui_client._core.conversation.listeners import Listeners
-from agui_client._core.conversation.snapshot import ConversationSnapshot, document_of
+from agui_client._core.conversation.snapshot import ConversationSnapshot, document_of, open_interrupts
 from agui_client._core.conversation.state_json import state_as_json
 from agui_client._core.conversation.turns import Turns
 from agui_client._core.protocol.patch import copied, is_same_json
@@ -68,6 +68,7 @@ class Conversation:
         self.pending_interrupts: list[Interrupt] = []
         """The interrupts that the next run must answer."""
         self.answered_interrupts: list[Interrupt] = []
+        self.asking_run_id: str | None = None
         """The interrupts that a run answered which then failed: the next run may answer them again, and need not."""
         self.unreceived: dict[str, None] | None = None
         """The ids of the messages that the application added since it sent the last run that finished; None if the
@@ -344,17 +345,20 @@ class Conversation:
         return record.decision if is_of_tool or is_same_call(call, shown) else None
 
     @property
-    def interrupts_to_answer_again(self) -> list[Interrupt]:
-        """The interrupts that a failed run has answered, apart from those whose calls it has carried out."""
-        done = self.answered_call_ids
-        return [each for each in self.answered_interrupts if each.tool_call_id not in done]
+    def open_interrupts(self) -> list[Interrupt]:
+        """The interrupts of the agent that wait for answers: see `open_interrupts`."""
+        return open_interrupts(self, self.answered_call_ids)
 
     def keep_answers(self, entries: Sequence[ResumeEntry]) -> None:
         """Keep answers to pending interrupts, to be sent with those that are still missing."""
         answered = {entry.interrupt_id for entry in entries}
+        # If the run that carries the answers fails, these wait again.
+        known = {each.id for each in self.answered_interrupts}
+        kept = [each for each in self.pending_interrupts if each.id in answered]
+        self.answered_interrupts = [*self.answered_interrupts, *(each for each in kept if each.id not in known)]
         self.pending_interrupts = [each for each in self.pending_interrupts if each.id not in answered]
-        kept = {entry.interrupt_id for entry in self.kept_answers}
-        self.kept_answers = [*self.kept_answers, *(each for each in entries if each.interrupt_id not in kept)]
+        before = {entry.interrupt_id for entry in self.kept_answers}
+        self.kept_answers = [*self.kept_answers, *(each for each in entries if each.interrupt_id not in before)]
 
     def has_placeholder(self, tool_call_id: str) -> bool:
         """Return whether a placeholder stands where the result of a call would be."""
@@ -436,6 +440,7 @@ class Conversation:
             "state": self.state,
             "pending_interrupts": list(self.pending_interrupts),
             "answered_interrupts": list(self.answered_interrupts),
+            "asking_run_id": self.asking_run_id,
             "abandoned": self.is_abandoned,
             "kept_answers": list(self.kept_answers),
             "incomplete_ids": list(self.incomplete_ids),
@@ -471,6 +476,7 @@ class Conversation:
         self.unreceived = None if document.unreceived_ids is None else dict.fromkeys(document.unreceived_ids)
         self.pending_interrupts = list(document.pending_interrupts)
         self.answered_interrupts = list(document.answered_interrupts)
+        self.asking_run_id = document.asking_run_id
         self.kept_answers = list(document.kept_answers)
         self.is_abandoned = document.abandoned
         self.state_base = document.state_base

@@ -65,6 +65,7 @@ class _Values(TypedDict, total=False):
 
     pending_interrupts: list[Interrupt]
     answered_interrupts: list[Interrupt]
+    asking_run_id: str | None
     abandoned: bool
     kept_answers: list[ResumeEntry]
     incomplete_ids: list[str]

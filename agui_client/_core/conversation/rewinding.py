@@ -29,6 +29,7 @@ def beginning_of(conversation: Conversation, count: int) -> ConversationSnapshot
         update={
             "pending_interrupts": [],
             "answered_interrupts": [],
+            "asking_run_id": None,
             "kept_answers": [],
             "messages": messages,
             "abandoned": False,

@@ -48,10 +48,11 @@ def settle_conversation(
         run_id: The id of the run.
     """
     has_failed = outcome.finished is None
-    conversation.answered_interrupts = (
-        (conversation.pending_interrupts or conversation.answered_interrupts) if has_failed else []
-    )
+    waiting_again = [*conversation.answered_interrupts, *conversation.pending_interrupts]
+    conversation.answered_interrupts = waiting_again if has_failed else []
     conversation.pending_interrupts = list(outcome.interrupts)
+    if outcome.interrupts:
+        conversation.asking_run_id = run_id
     conversation.kept_answers, conversation.is_abandoned = [], False
     broken = _note_incomplete(conversation, outcome, verifier)
     # Before the calls of this run are looked at: a snapshot may have replaced the messages that records are about.

@@ -8,8 +8,8 @@ To change
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from collections.abc import Container, Mapping, Sequence
+from typing import Any, ClassVar, Literal, Protocol
 
 from ag_ui.core import Interrupt, Message, ResumeEntry
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
@@ -39,7 +39,9 @@ class ConversationSnapshot(Displayed, BaseModel):
     pending_interrupts: list[Interrupt] = Field(default_factory=list["Interrupt"])
     """The interrupts that the next run must answer."""
     answered_interrupts: list[Interrupt] = Field(default_factory=list["Interrupt"])
-    """The interrupts that a failed run has answered, which may be answered again."""
+    """The interrupts that have answers which no finished run has carried: a failed one may be answered again."""
+    asking_run_id: str | None = None
+    """The id of the run that asked those interrupts; None if no run is known that did."""
     abandoned: bool = False
     """Whether the next run abandons those interrupts."""
     kept_answers: list[ResumeEntry] = Field(default_factory=list["ResumeEntry"])
@@ -56,6 +58,11 @@ class ConversationSnapshot(Displayed, BaseModel):
     """The records of the tool calls that runs left, as long as they wait, were executed here, or have a placeholder."""
 
     @property
+    def open_interrupts(self) -> list[Interrupt]:
+        """The interrupts of the agent that wait for answers: see `open_interrupts`."""
+        return open_interrupts(self, answered_ids(self.messages))
+
+    @property
     def pending_tool_call_ids(self) -> list[str]:
         """The tool calls that the last run left to the application, and that have no result."""
         answered = answered_ids(self.messages)
@@ -69,6 +76,42 @@ class ConversationSnapshot(Displayed, BaseModel):
         if given != 2:
             raise PydanticCustomError("another_version", f"the document {ANOTHER_VERSION}")
         return given
+
+
+class AskedThread(Protocol):
+    """A conversation, or its document, as far as interrupts are concerned."""
+
+    @property
+    def pending_interrupts(self) -> Sequence[Interrupt]:
+        """The interrupts that the last run has asked and nobody has answered."""
+        ...
+
+    @property
+    def answered_interrupts(self) -> Sequence[Interrupt]:
+        """Those that have answers which no finished run has carried."""
+        ...
+
+    @property
+    def kept_answers(self) -> Sequence[ResumeEntry]:
+        """The answers that are sent with those that are still missing."""
+        ...
+
+
+def open_interrupts(thread: AskedThread, done: Container[str]) -> list[Interrupt]:
+    """Return the interrupts of an agent that wait for answers.
+
+    This is the one answer for all that ask: programs, pages that connect, and the server that accepts an answer. An
+    interrupt whose answer a failed run has carried waits again, unless that run has carried out its call.
+
+    Args:
+        thread: The conversation.
+        done: The ids of the tool calls that have results.
+    """
+    if thread.pending_interrupts:
+        return list(thread.pending_interrupts)
+    kept = {each.interrupt_id for each in thread.kept_answers}
+    again = (each for each in thread.answered_interrupts if each.id not in kept)
+    return [each for each in again if each.tool_call_id is None or each.tool_call_id not in done]
 
 
 def is_of_another_version(error: ValidationError) -> bool:

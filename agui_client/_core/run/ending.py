@@ -133,9 +133,13 @@ def settle(call: Call, failure: Exception | None, *, is_whole: bool) -> None:
     if request is not None and call.round.source is not None and not outcome.is_finished:
         conversation.note_unfinished(may_have_started=call.round.may_have_started)
     if outcome.started is not None:
+        asked, asking_run_id = {each.id for each in conversation.open_interrupts}, conversation.asking_run_id
         adopt_pending(call, conversation, call.warnings)
         if call.is_replay:
-            conversation.answered_interrupts = []  # a replay answers nothing: what failed has asked nothing (SET-8)
+            # What failed has asked nothing (SET-8), and what was asked before it waits.
+            conversation.answered_interrupts = [] if outcome.finished is not None else outcome.asked_before
+            if asked == {each.id for each in conversation.open_interrupts}:
+                conversation.asking_run_id = asking_run_id  # they are asked by the run that asked them first
         # A run that was cut off may have left the server with another state than this side saw last.
         is_known = outcome.is_finished and not call.is_replay and call.round.takes_state_base
         conversation.state_base = state_hash(conversation.agent_state) if is_known else None

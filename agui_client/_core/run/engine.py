@@ -114,7 +114,7 @@ class Engine:
             # After the prompt was added: what the caller brought is not new in the result.
             call.known_ids = frozenset([message.id for message in conversation.messages])
             sent = {"tools": tools, "messages": conversation.messages, "state": conversation.state}
-            asked = [*conversation.pending_interrupts, *conversation.interrupts_to_answer_again] if first.resume else []
+            asked = [*conversation.pending_interrupts, *conversation.answered_interrupts] if first.resume else []
             self._add_round(first.model_copy(update=sent), answered_by_caller(asked, first.resume or ()))
             self._between.begin()
             self._stack = stack.pop_all()

@@ -165,6 +165,7 @@ class TurnInput:
             UsageError: A call cannot be executed here, or was executed, or the answer needs to be an approval.
         """
         approved: dict[str, Approve] = {}
+        unmade: dict[str, ToolError] = {}
         for tool_call_id, answer in self._answers.items():
             call = self._conversation.tool_call(tool_call_id)
             assert call is not None
@@ -176,11 +177,15 @@ class TurnInput:
                         f"tool_results answers {tool_call_id!r}, a call that was carried out; nothing was sent"
                     )
             elif isinstance(answer, Approve):
-                self._check_approval(call, answer, tool)
-                approved[tool_call_id] = answer
+                self._check_approval(call, answer)
+                if tool is None or tool.toolset is None:
+                    unmade[tool_call_id] = self._result_without_tool(call)
+                else:
+                    self._check_arguments(call, answer, tool)
+                    approved[tool_call_id] = answer
             elif answer is None or isinstance(answer, bool):
                 _refuse_verdict(call, answer, tool)
-        self._approved = approved
+        self._approved, self.results = approved, [*self.results, *result_messages(unmade)]
 
     def add_to_conversation(self) -> None:
         """Add the messages of the call to the conversation."""
@@ -222,7 +227,18 @@ class TurnInput:
             without = f"the conversation goes on without results of tool calls {names}"
             warnings.add("TOOL-10", without, fix="see tool_results=")
 
-    def _check_approval(self, call: ToolCall, approval: Approve, tool: OfferedTool | None) -> None:
+    def _result_without_tool(self, call: ToolCall) -> ToolError:
+        """Return the result of an approved call whose function is not here.
+
+        Raises:
+            UsageError: The call is the program's own mistake.
+        """
+        raise UsageError(
+            f"tool_results approves {call.id!r}, but there is no function for {call.function.name!r} in tools=; give "
+            "its result instead"
+        )
+
+    def _check_approval(self, call: ToolCall, approval: Approve) -> None:
         refusal = f"tool_results approves {call.id!r}, "
         record = self._conversation.ledger.get(call.id)
         if record is None:
@@ -236,17 +252,15 @@ class TurnInput:
             how = "give its arguments: Approve(arguments={...})"
             raise UsageError(f"{refusal}which does not wait for an answer; {how}")
         check_approval(self._conversation, call.id, approval)
-        if tool is None or tool.toolset is None:
-            raise UsageError(
-                f"{refusal}but there is no function for {call.function.name!r} in tools=; give its result instead"
-            )
+
+    def _check_arguments(self, call: ToolCall, approval: Approve, tool: OfferedTool) -> None:
         if approval.arguments is not None:
             with suppress(ToolError):  # the agent's own need not fit, nor even be whole
                 self._shown_arguments[call.id] = tool.bind(call.id, call.function.arguments).arguments
             try:
                 tool.bind(call.id, approval.arguments)
             except ToolError as error:
-                raise UsageError(f"{refusal}but {error}; nothing was sent") from error
+                raise UsageError(f"tool_results approves {call.id!r}, but {error}; nothing was sent") from error
 
 
 class WholeInput(TurnInput):

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -45,24 +46,34 @@ APPROVAL = "approval:"
 """The prefix of the ids of interrupts that ask for the approval of a tool call."""
 QUESTION = "question:"
 """The prefix of the ids of interrupts that are questions of tools; what is needed to make the call again follows."""
-PASSED_ON = "passed-on:"
+_PASSED_ON = "passed-on:"
 """The prefix for an agent's own interrupt whose id begins with one of these prefixes, as those of a served agent do."""
+_ASKED_IN = re.compile(r"~([0-9a-f]{12})\Z")
+"""The mark of the run that asked, behind the id of an agent's own interrupt: agents use ids again."""
 
 _NUMBER, _MOST_DIGITS = "-", 10
 """The mark before the number of a call among those of its id, and the length that no such number has."""
 
 
-def interrupts_of(run: AgentRun, asked: Iterable[Interrupt]) -> list[Interrupt]:
+def interrupts_of(run: AgentRun, asked: Iterable[Interrupt], *, is_finished: bool) -> list[Interrupt]:
     """Return the interrupts for the caller of a run; their ids are signed if the run has a signer.
 
     Args:
         run: The run.
         asked: The interrupts of the agent.
+        is_finished: Whether the last run of the agent has asked them; otherwise they have waited before.
 
     Raises:
         UsageError: With a signer, one of them may have been made up by the caller.
     """
-    theirs = asked if run.call.has_given_input else map(_passed_on, asked)
+    conversation = run.call.conversation
+    if run.call.has_given_input:
+        theirs = [*asked]
+    else:
+        # Where nothing is signed or stored, nobody could tell which run has asked.
+        is_known = run.signer is not None or conversation.past is not None
+        asking = run.call.round.input.run_id if is_finished else conversation.asking_run_id
+        theirs = [_passed_on(each, asking if is_known else None) for each in asked]
     return _signed([*theirs, *_questions(run), *_approvals(run)], run.signer)
 
 
@@ -88,19 +99,8 @@ def stored_interrupts(
         for each, call in records
         if each.is_waiting and each.is_of_application
     ]
-    asked = [_passed_on(each) for each in _open_interrupts(document) if not is_custom(each)]
+    asked = [_passed_on(each, document.asking_run_id) for each in document.open_interrupts if not is_custom(each)]
     return _signed([*asked, *questions, *approvals], signer)
-
-
-def _open_interrupts(stored: ConversationSnapshot) -> list[Interrupt]:
-    """Return the interrupts of the agent that wait for answers, as `answered_before` accepts them.
-
-    Those that a failed run has answered are among them, until a run that carried their answers has finished.
-    """
-    messages = stored.messages
-    done = {each.tool_call_id for each in messages if each.role == "tool"}
-    again = [each for each in stored.answered_interrupts if each.tool_call_id is None or each.tool_call_id not in done]
-    return list(stored.pending_interrupts) or again
 
 
 def _signed(interrupts: list[Interrupt], signer: Signer | None) -> list[Interrupt]:
@@ -109,11 +109,47 @@ def _signed(interrupts: list[Interrupt], signer: Signer | None) -> list[Interrup
     return [each.model_copy(update={"id": signer.sign(each.id)}) for each in interrupts]
 
 
-def _passed_on(interrupt: Interrupt) -> Interrupt:
-    """Return an interrupt of the agent under an id that is not taken for one of this module's."""
-    if not interrupt.id.startswith((APPROVAL, QUESTION, PASSED_ON)):
+def _passed_on(interrupt: Interrupt, asking_run_id: str | None) -> Interrupt:
+    """Return an interrupt of the agent under an id that no other question has, and that is none of this module's.
+
+    Args:
+        interrupt: The interrupt.
+        asking_run_id: The id of the run that asked; None if nobody can tell it later.
+    """
+    is_like_ours = interrupt.id.startswith((APPROVAL, QUESTION, _PASSED_ON))
+    mark = "" if asking_run_id is None else f"~{_mark_of(asking_run_id)}"
+    if not (is_like_ours or mark):
         return interrupt
-    return interrupt.model_copy(update={"id": PASSED_ON + interrupt.id})
+    return interrupt.model_copy(update={"id": f"{_PASSED_ON if is_like_ours else ''}{interrupt.id}{mark}"})
+
+
+def _mark_of(run_id: str) -> str:
+    return hashlib.sha256(run_id.encode(errors="surrogatepass")).hexdigest()[:12]
+
+
+def is_of_agent(interrupt_id: str) -> bool:
+    """Return whether an interrupt is the agent's own, by the id that the caller got."""
+    return not interrupt_id.startswith((APPROVAL, QUESTION))
+
+
+def own_id(interrupt_id: str) -> str:
+    """Return the id that the agent gave to an interrupt of its own.
+
+    Args:
+        interrupt_id: The id that the caller got.
+    """
+    return _ASKED_IN.sub("", interrupt_id.removeprefix(_PASSED_ON))
+
+
+def is_of_another_run(interrupt_id: str, asking_run_id: str | None) -> bool:
+    """Return whether a caller got an interrupt of the agent's own from another run than the one that asks now.
+
+    Args:
+        interrupt_id: The id that the caller got; an id as the agent gave it is of any run.
+        asking_run_id: The id of the run that asks; None if it is not known.
+    """
+    mark = _ASKED_IN.search(interrupt_id)
+    return mark is not None and asking_run_id is not None and mark[1] != _mark_of(asking_run_id)
 
 
 def _questions(run: AgentRun) -> list[Interrupt]:
@@ -204,8 +240,7 @@ class ResumeAnswers:
                 self.tools[question.interrupt.tool_call_id or ""] = tool
                 answers.append(entry.model_copy(update={"interrupt_id": question.interrupt.id}))
             else:
-                own_id = entry.interrupt_id.removeprefix(PASSED_ON)
-                self.entries.append(entry.model_copy(update={"interrupt_id": own_id}))
+                self.entries.append(entry.model_copy(update={"interrupt_id": own_id(entry.interrupt_id)}))
         self.options: RunOptions = {}
         """The keywords of the run that goes on with the answers."""
         if self.entries or answers:

@@ -358,7 +358,7 @@ def caller_end(
         outcome = run.call.round.outcome.outcome
     held_up = run.call.conversation.pending_interrupts if finished is None else []
     asked = outcome.interrupts if isinstance(outcome, RunFinishedInterruptOutcome) else held_up
-    interrupts = interrupts_of(run, asked)
+    interrupts = interrupts_of(run, asked, is_finished=finished is not None)
     last = finished or RunFinishedEvent(thread_id=run.thread_id, run_id=run.run_id)
     if run.partial.aborted or (finished is None and not interrupts):
         # Nothing was sent, as other calls of the caller wait for their results.

@@ -17,7 +17,7 @@ from agui_client._core.run.subagents import JOURNAL
 from agui_client._core.verbs.sse import frame_of
 from agui_client.store._runs.run_log import MESSAGES, interrupts_in, status_after
 from agui_client.store._sql.run_rows import EventGroup
-from agui_client.store._sql.runs import ClaimedRun, RunDatabase, RunLostError
+from agui_client.store._sql.runs import Answered, ClaimedRun, RunDatabase, RunLostError
 
 if TYPE_CHECKING:
     from ag_ui.core import Event, RunAgentInput
@@ -143,7 +143,9 @@ class RunAttempt:
             frames = [*log.frames_behind(position), frame]
             beginning = None if position else self._beginning()
             group = EventGroup(self.claim.row_id, Place(position, self.claim.attempt), frames, beginning, is_end=True)
-            write = await self._database.storing(self.claim, group, values, replaces_groups=self._has_groups)
+            write = await self._database.storing(
+                self.claim, group, values, replaces_groups=self._has_groups, answered=self._answered(last)
+            )
             done = partial(setattr, self, "_carried", last)
             undone = partial(asyncio.get_running_loop().call_soon_threadsafe, self.run.give_up)
             self._log_of_thread.carry(Carried(self._database.database, write, done, undone))
@@ -158,6 +160,12 @@ class RunAttempt:
         values |= {"left_input": left, "stored_request": self.run.stored_request.of_ended_run().as_text()}
         return {**values, "threadless_checkpoint": None}
 
+    def _answered(self, last: Event) -> Answered | None:
+        """Return what becomes of the run that this one was to answer; None if it answers none."""
+        if not self.run.input.resume:
+            return None
+        return Answered(self.run.log.key, self.run.waits_again(status_after(last)))
+
     async def end(self, last: Event, left_input: RunAgentInput | None) -> None:
         """Store the end of the run, unless its thread has done so; if it fails, the run is left to another process."""
         self.is_ending = True
@@ -167,7 +175,9 @@ class RunAttempt:
         try:
             with anyio.CancelScope(shield=True):
                 self._begin_log()
-                await self._store(self._values_of_end(last, left_input), last=frame_of(last))
+                await self._store(
+                    self._values_of_end(last, left_input), last=frame_of(last), answered=self._answered(last)
+                )
         except (RunLostError, RunsUnavailableError):
             self.run.give_up()
         except Exception:
@@ -238,15 +248,22 @@ class RunAttempt:
         self._is_certain = True
 
     async def _store(
-        self, values: Mapping[str, Any] | None = None, *, last: bytes = b"", answers: RunKey | None = None
+        self,
+        values: Mapping[str, Any] | None = None,
+        *,
+        last: bytes = b"",
+        answers: RunKey | None = None,
+        answered: Answered | None = None,
     ) -> None:
         # A caller that is cancelled does not take back what is stored, so neither does the place in the log go back.
-        stored = asyncio.create_task(self._store_in_turn(values or {}, last, answers))
+        stored = asyncio.create_task(self._store_in_turn(values or {}, last, answers, answered))
         # A caller that was cancelled does not look at its exception; that a run is lost, the keeper finds out itself.
         stored.add_done_callback(lambda task: task.cancelled() or task.exception())
         await asyncio.shield(stored)
 
-    async def _store_in_turn(self, values: Mapping[str, Any], last: bytes, answers: RunKey | None) -> None:
+    async def _store_in_turn(
+        self, values: Mapping[str, Any], last: bytes, answers: RunKey | None, answered: Answered | None
+    ) -> None:
         async with self._turns:
             # Behind the end, which its thread may have carried, nothing of the run is stored.
             if self._has_ended or (self.is_ending and not last):
@@ -258,7 +275,10 @@ class RunAttempt:
             place, beginning = Place(position, self.claim.attempt), None if position else self._beginning()
             group = EventGroup(self.claim.row_id, place, frames, beginning, is_end=bool(last)) if frames else None
             had_groups, self._has_groups = self._has_groups, self._has_groups or group is not None
-            await self._database.store(self.claim, group, values, answers, replaces_groups=bool(last) and had_groups)
+            replaces_groups = bool(last) and had_groups
+            await self._database.store(
+                self.claim, group, values, answers, replaces_groups=replaces_groups, answered=answered
+            )
             self._has_ended, self._stored = bool(last), position + len(frames) - bool(last)
             log.show(self._stored)
 

@@ -159,7 +159,8 @@ class OtherRuns:
         if not run.log.is_going_on and row.status is not RunStatus.RUNNING:
             # Another process may have begun the run that answers it.
             run.log.status = row.status
-            if run.log.left_input is None and row.left_input is not None:
+            if row.left_input is not None:
+                # Also in the place of another one: a team may have worked with answers, and failed.
                 run.log.left_input = RunAgentInput.model_validate_json(row.left_input)
         return run
 

@@ -232,7 +232,19 @@ class RunLog:
         """
         if self.status is RunStatus.WAITING:
             self.status = RunStatus.FINISHED if is_answered else RunStatus.SUPERSEDED
-            self.left_input = None
+            if not is_answered:
+                self.left_input = None
+
+    def conclude(self, left_input: RunAgentInput | None, *, waits_again: bool) -> None:
+        """Note that the run which answers this one is over.
+
+        Args:
+            left_input: The conversation that it has left, for answers; None if it is that of this run.
+            waits_again: Whether it has used no answer, so that this run waits again.
+        """
+        if self.status is RunStatus.FINISHED and self.left_input is not None:
+            self.left_input = (left_input or self.left_input) if waits_again else None
+            self.status = RunStatus.WAITING if waits_again else RunStatus.FINISHED
 
     def drop(self) -> None:
         """Forget the events."""

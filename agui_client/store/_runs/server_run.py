@@ -30,9 +30,11 @@ from ag_ui.core import (
 from agui_client._core.agent.run_records import RunStatus, StoredRequest, WhenLeft
 from agui_client._core.plugs import counted
 from agui_client._core.protocol.open_items import quoted
-from agui_client._core.run.subagents import without_journal
+from agui_client._core.run.subagents import has_journal, without_journal
 from agui_client._core.tools.interrupts import expires_before
+from agui_client._core.verbs.caller_interrupts import is_of_agent, own_id
 from agui_client._core.verbs.caller_run import beginning_of, caller_events, failure_event
+from agui_client._core.verbs.team_journals import open_calls
 from agui_client._serving.caller_input import StoredThreadRequest
 from agui_client._serving.repetition import answered_before
 from agui_client._serving.stopping import SHUTTING_DOWN
@@ -144,6 +146,7 @@ class ServerRun:
         self._scope = anyio.CancelScope()
         self._last: RunErrorEvent | None = None
         self._prepared: tuple[Event, Event] | None = None
+        self._has_used_nothing = False
 
     async def carry_out(self, before: Iterable[RunLog]) -> None:
         """Carry out the run, and write its events to the log.
@@ -172,6 +175,8 @@ class ServerRun:
             # The agent's conversation goes; what followers and answers need is in the log.
             self._run = None
             await self._conclude(refusal)
+            for each in before:
+                each.conclude(self.log.left_input, waits_again=self.waits_again(self.log.status))
 
     async def _conclude(self, refusal: Exception | None) -> None:
         """End the log of a run that was given up, refused, or stopped while it began, or that the event loop ends."""
@@ -180,7 +185,7 @@ class ServerRun:
         elif self.log.phase is LogPhase.OPENING and refusal is not None and self.ends_with is None:
             if self.was_accepted:
                 # Its caller was told that it goes on, so it has to have an end; what it answers waits again.
-                self.answered_ids = frozenset()
+                self.answered_ids, self._has_used_nothing = frozenset(), bool(self.input.resume)
                 key = self.log.key
                 await self.finish(failure_event(refusal, key.run_id, key.thread_id, expose_errors=self.expose_errors))
             elif self.journal is None or await self.journal.withdraw():
@@ -194,6 +199,14 @@ class ServerRun:
                 key = self.log.key
                 last = failure_event(refusal, key.run_id, key.thread_id, expose_errors=self.expose_errors)
             await self.finish(last)
+
+    def waits_again(self, status: RunStatus) -> bool:
+        """Return whether what the run was to answer waits again, as the run has ended without using an answer.
+
+        Args:
+            status: The status with which the run ends.
+        """
+        return status in (RunStatus.FAILED, RunStatus.STOPPED) and self._has_used_nothing and not self.is_expiry
 
     def stop(self, last: RunErrorEvent | None = None) -> None:
         """Stop the run.
@@ -321,10 +334,11 @@ class ServerRun:
         if self.journal is not None and self.log.phase is LogPhase.OPEN and not self.is_given_up:
             last = self._last_of(event, run)
             self._prepared = event, last
-            await self.journal.prepare_end(last, _left(self.input, run) if interrupts_in(last) else None)
+            await self.journal.prepare_end(last, _left(self.input, run, last))
 
     def _last_of(self, event: Event, run: AgentRun) -> Event:
         if self.answered_ids and status_after(event) in (RunStatus.FAILED, RunStatus.STOPPED):
+            self._has_used_nothing = _has_used_nothing(self.answered_ids, run)
             self.answered_ids = _taken(self.answered_ids, run)
         if self._answer_within is None:
             return event
@@ -334,7 +348,7 @@ class ServerRun:
         prepared = self._prepared[1] if self._prepared is not None and self._prepared[0] is event else None
         last = prepared or self._last_of(event, run)
         if self.log.phase is LogPhase.OPEN and not self.is_given_up:
-            await self.finish(last, _left(self.input, run) if interrupts_in(last) else None)
+            await self.finish(last, _left(self.input, run, last))
 
 
 @asynccontextmanager
@@ -368,8 +382,32 @@ def _taken(answered_ids: frozenset[str], run: AgentRun) -> frozenset[str]:
         answered_ids: The interrupts that the run was to answer, with the ids that the caller got.
         run: The run.
     """
-    own_ids = {each if run.signer is None else run.signer.verified(each): each for each in answered_ids}
+    own_ids = _own_ids(answered_ids, run)
     return frozenset(own_ids[each] for each in answered_before(run.call.conversation, own_ids))
+
+
+def _has_used_nothing(answered_ids: frozenset[str], run: AgentRun) -> bool:
+    """Return whether a run that has failed leaves all that it was to answer as it was.
+
+    Args:
+        answered_ids: The interrupts that the run was to answer, with the ids that the caller got.
+        run: The run.
+    """
+    conversation, own_ids = run.call.conversation, _own_ids(answered_ids, run)
+    is_stored, messages = isinstance(run.call.request, StoredThreadRequest), run.messages
+    if has_journal(run.state) and not is_stored:
+        # Which of the members' calls its caller approved cannot be told: none may have been made.
+        results = [each for each in messages if each.role == "tool" and each.id not in run.call.known_ids]
+        if results or open_calls(messages):
+            return False
+    open_ids = {each.id for each in conversation.open_interrupts}
+    asked = {own_id(each) for each in own_ids if is_of_agent(each)}
+    return asked <= open_ids and not any(answered_before(conversation, own_ids))
+
+
+def _own_ids(answered_ids: frozenset[str], run: AgentRun) -> dict[str, str]:
+    """Return the ids that a caller got, by those that were signed."""
+    return {each if run.signer is None else run.signer.verified(each): each for each in answered_ids}
 
 
 def _state_of_caller(run: AgentRun) -> object:
@@ -377,13 +415,20 @@ def _state_of_caller(run: AgentRun) -> object:
     return without_journal(run.state)
 
 
-def _left(input: RunAgentInput, run: AgentRun) -> RunAgentInput:
+def _left(input: RunAgentInput, run: AgentRun, last: Event) -> RunAgentInput | None:
     """Return an input for answers to the interrupts that a run has left, with the conversation if it is stored nowhere.
 
     Args:
         input: The input that asked for the run.
         run: The run.
+        last: Its terminal event.
+
+    Returns:
+        The input; None if nothing waits for answers.
     """
     is_stored = isinstance(run.call.request, StoredThreadRequest)
+    # Members of a team that failed have done part of their work, which is not done again with the next answers.
+    if not interrupts_in(last) and (is_stored or not input.resume or not has_journal(run.state)):
+        return None
     messages, state = ([], None) if is_stored else (run.messages, run.state)
     return input.model_copy(update={"messages": messages, "state": state, "resume": None, "parent_run_id": None})

@@ -78,6 +78,15 @@ class ClaimedRun(NamedTuple):
     """The number of the attempt."""
 
 
+class Answered(NamedTuple):
+    """The end of a run that was to answer another one of its thread."""
+
+    key: RunKey
+    """The identity of the run that answers."""
+    waits_again: bool
+    """Whether it has used no answer, so that the other one waits again."""
+
+
 class GoingOn(NamedTuple):
     """The runs that are going on, of this process and of none, as they are committed."""
 
@@ -308,6 +317,7 @@ class RunDatabase:
         answers: RunKey | None = None,
         *,
         replaces_groups: bool = False,
+        answered: Answered | None = None,
     ) -> None:
         """Store what a run has come to: its next events, and changes of its row.
 
@@ -318,12 +328,13 @@ class RunDatabase:
                 its time besides.
             answers: The identity of the run, if what other runs of its thread waited for is answered or abandoned now.
             replaces_groups: Whether the events take the place of those that the attempt has stored before.
+            answered: The end of the run, if it was to answer another one.
 
         Raises:
             RunLostError: The run is another process's now.
             RunsUnavailableError: The database cannot be reached.
         """
-        write = await self.storing(claim, group, values, answers, replaces_groups=replaces_groups)
+        write = await self.storing(claim, group, values, answers, replaces_groups=replaces_groups, answered=answered)
         # If the machine loses power, events without values may be lost, as others are that were not stored yet.
         is_one = not values and group is not None and group.beginning is None and answers is None
         await self._write(write, is_synced=bool(values), is_stepwise=is_one)
@@ -336,6 +347,7 @@ class RunDatabase:
         answers: RunKey | None = None,
         *,
         replaces_groups: bool = False,
+        answered: Answered | None = None,
     ) -> Work[None]:
         """Return the operation of `store`, which a write to the thread of the run may carry in its transaction."""
         mine = {"of_row": claim.row_id, "of_attempt": claim.attempt, "of_process": self.lease.process_id}
@@ -362,6 +374,8 @@ class RunDatabase:
             is_end = group is not None and group.is_end
             if not connection.execute(self._end if is_end else _CHANGE, {**changed, **mine}).rowcount:
                 raise RunLostError(_LOST)
+            if answered is not None:
+                _conclude(connection, answered, left, left_messages)
 
         return write
 
@@ -492,7 +506,7 @@ _DESCRIBED = (
     *(each for each in RUN.c if each is not RUN.c.event_count),
     sa.case((_IS_RUNNING, sa.func.coalesce(_STORED_COUNT, 0)), else_=RUN.c.event_count).label("event_count"),
 )
-_ASKED = sa.select(RUN.c.row_id, RUN.c.run_id, RUN.c.status, RUN.c.interrupts, RUN.c.answers).where(
+_ASKED = sa.select(RUN.c.row_id, RUN.c.run_id, RUN.c.status, RUN.c.interrupts, RUN.c.answers, RUN.c.left_input).where(
     RUN.c.owner == sa.bindparam("of_owner"), RUN.c.thread_id == sa.bindparam("of_thread_id")
 )
 _SELECT_OTHER_ASKED = _ASKED.where(RUN.c.run_id != sa.bindparam("of_run_id"), sa.or_(IS_WAITING, RUN.c.answers != "[]"))
@@ -507,8 +521,16 @@ _ARE_WAITING = sa.exists().where(
 _SETTLE = (
     sa.update(RUN)
     .where(RUN.c.row_id == sa.bindparam("of_row"))
-    .values(status=sa.bindparam("of_status"), left_input=None)
+    .values(status=sa.bindparam("of_status"), left_input=sa.bindparam("of_left_input"))
 )
+_SELECT_ANSWERED = sa.select(RUN.c.row_id, RUN.c.left_input).where(
+    RUN.c.owner == sa.bindparam("of_owner"),
+    RUN.c.thread_id == sa.bindparam("of_thread_id"),
+    RUN.c.run_id != sa.bindparam("of_run_id"),
+    RUN.c.status == RunStatus.FINISHED.value,
+    RUN.c.left_input.is_not(None),
+)
+"""The runs that the one which ends was to answer."""
 _INSERT_GROUP = """
 insert into agui_run_events (row_id, attempt, position, event_count, frames, beginning, is_end)
 select row_id, attempt, :position, :event_count, :frames, :beginning, :is_end from agui_runs
@@ -546,8 +568,29 @@ def _settle(connection: sa.Connection, key: RunKey) -> None:
     answered = {each for row in rows if row.run_id == key.run_id for each in json.loads(row.answers)}
     for row in rows:
         if row.run_id != key.run_id:
-            status = RunStatus.SUPERSEDED if answered.isdisjoint(_asked_ids(row)) else RunStatus.FINISHED
-            connection.execute(_SETTLE, {"of_row": row.row_id, "of_status": status.value})
+            is_answered = not answered.isdisjoint(_asked_ids(row))
+            # It waits again if the answers are not used.
+            status, left = (RunStatus.FINISHED, row.left_input) if is_answered else (RunStatus.SUPERSEDED, None)
+            connection.execute(_SETTLE, {"of_row": row.row_id, "of_status": status.value, "of_left_input": left})
+
+
+def _conclude(
+    connection: sa.Connection, answered: Answered, left: Mapping[str, Any] | None, messages: Transcript | None
+) -> None:
+    """Note what becomes of the runs that one has answered, which ends now.
+
+    Args:
+        connection: The connection of the transaction.
+        answered: The end of the run.
+        left: The conversation that it leaves for answers, as a JSON value; None if it is that of the run that asked.
+        messages: The messages of that conversation.
+    """
+    status = RunStatus.WAITING if answered.waits_again else RunStatus.FINISHED
+    for row_id, asked in connection.execute(_SELECT_ANSWERED, _of(answered.key)).all():
+        left_input = asked if answered.waits_again else None
+        if answered.waits_again and left is not None and messages is not None:
+            left_input = json.dumps({**left, "messages": packed(connection, row_id, messages)})
+        connection.execute(_SETTLE, {"of_row": row_id, "of_status": status.value, "of_left_input": left_input})
 
 
 def _remove(connection: sa.Connection, row_ids: Sequence[str]) -> int:

@@ -198,7 +198,7 @@ def cut(entries: Sequence[str], at: str | Branch | CutPlace) -> Cut:
     members = {**before, "messages": messages, **_NO_CALL}
     if beyond:
         # The message was never the end of the thread at a save: what was pending then belongs to later messages.
-        pending = ("pending_interrupts", "answered_interrupts", "kept_answers", "abandoned")
+        pending = ("pending_interrupts", "answered_interrupts", "asking_run_id", "kept_answers", "abandoned")
         members |= {name: empty_members()[name] for name in pending}
         members |= {"results": [], "tool_calls": []}
     members["tool_calls"] = _as_they_went_on(members, read)

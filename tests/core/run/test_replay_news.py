@@ -108,6 +108,15 @@ async def test_a_run_that_failed_after_all_waits_for_nothing() -> None:
     assert agent.pending_interrupts == []
 
 
+@pytest.mark.requirement("INT-3")
+@pytest.mark.parametrize("is_known", [False, True])
+async def test_what_was_asked_before_a_run_that_failed_waits_in_a_replay_of_both(*, is_known: bool) -> None:
+    agent = await holding(*FIRST, *SECOND) if is_known else Teller()
+    with pytest.raises(RunFailedError, match="down"):
+        await agent.take_up(*FIRST, *SECOND, started("run-3"), RunErrorEvent(message="down"))
+    assert agent.pending_interrupts == [ASKED]
+
+
 @pytest.mark.requirement("INT-3", "TRUNC-1")
 async def test_they_wait_on_when_the_run_that_follows_is_cut_before_they_were_told() -> None:
     agent = await holding(*FIRST, *ONLY_ASKING)

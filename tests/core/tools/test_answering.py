@@ -282,11 +282,25 @@ def test_what_was_answered_before_it_went_wrong_is_kept(verb: Verb, second: Any)
 
 
 @every_kind_of_verb
-def test_a_follow_up_run_that_fails_leaves_nothing_to_answer(verb: Verb) -> None:
+@pytest.mark.requirement("INT-3")
+def test_a_question_whose_answer_a_failed_run_carried_waits_again(verb: Verb) -> None:
     agent = ScriptedAgent(turn(outcome=ASK), turn(RunErrorEvent(message="no")), DONE, answer=lambda asked: Approve())
     assert isinstance(verb(agent, "Hi").error, RunFailedError)
-    assert agent.pending_interrupts == []
+    assert agent.pending_interrupts == ASK.interrupts
+    # It may be answered once more, and need not be.
     assert verb(agent, "Again").error is None
+    assert agent.pending_interrupts == []
+
+
+@every_kind_of_verb
+@pytest.mark.requirement("INT-3")
+def test_answers_that_were_kept_for_a_run_which_failed_are_given_again_with_the_others(verb: Verb) -> None:
+    agent = ScriptedAgent(turn(outcome=ask_both()), turn(RunErrorEvent(message="no")), DONE, answer=only_the_first)
+    verb(agent, "Hi")
+    assert isinstance(verb(agent, resume={"i2": Resolve("now")}).error, RunFailedError)
+    assert [each.id for each in agent.pending_interrupts] == ["i1", "i2"]
+    assert verb(agent, resume={"i1": Resolve("yes"), "i2": Resolve("now")}).error is None
+    assert resumes(agent)[2] == [resolved("i1", "yes"), resolved("i2", "now")]
 
 
 async def _unreachable(input: RunAgentInput) -> AsyncIterator[Event]:

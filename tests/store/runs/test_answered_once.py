@@ -18,8 +18,10 @@ from ag_ui.core import (
     RunFinishedEvent,
     RunFinishedInterruptOutcome,
     RunStartedEvent,
+    StateSnapshotEvent,
     TextMessageChunkEvent,
     ToolCallChunkEvent,
+    ToolCallResultEvent,
 )
 
 from agui_client import (
@@ -75,6 +77,25 @@ async def clerk(run_input: RunAgentInput) -> AsyncGenerator[Event]:
     yield RunFinishedEvent(**ids)
 
 
+async def books_twice(run_input: RunAgentInput) -> AsyncGenerator[Event]:
+    """Ask for two hotels, one after the other and by one id."""
+    ids: Any = {"thread_id": run_input.thread_id, "run_id": run_input.run_id}
+    yield RunStartedEvent(**ids)
+    if run_input.resume and "book" in broken:
+        broken.remove("book")
+        yield RunErrorEvent(message="broken")
+        return
+    state: dict[str, list[str]] = run_input.state or {}
+    booked = [*state.get("booked", []), *(str(each.payload) for each in run_input.resume or ())]
+    yield StateSnapshotEvent(snapshot={"booked": booked})
+    outcome = None
+    if len(booked) < 2:
+        outcome = RunFinishedInterruptOutcome(interrupts=[Interrupt(id="hotel", reason="input", message="Which?")])
+    else:
+        yield TextMessageChunkEvent(message_id="done", role="assistant", delta=f"{', '.join(booked)}.")
+    yield RunFinishedEvent(**ids, outcome=outcome)
+
+
 broken: set[str] = set()
 
 
@@ -87,11 +108,17 @@ def _nothing_paid() -> None:
 class Served:
     """A served agent and its kept runs."""
 
-    def __init__(self, url: str | None, **bounds: Any) -> None:
-        self.store = Store(url, **bounds)
-        self.app = agent_app(
-            FunctionAgent(clerk, tools=[pay]), store=self.store, **FOR_ALL, secret="a secret of these tests"
-        )
+    def __init__(
+        self,
+        url: str | None,
+        *,
+        agent: FunctionAgent | None = None,
+        threads: dict[str, Any] = FOR_ALL,
+        **bounds: Any,
+    ) -> None:
+        self.store, self.agent = Store(url, **bounds), agent or FunctionAgent(clerk, tools=[pay])
+        owners = {"owner_of": FOR_ALL["owner_of"], **threads}
+        self.app = agent_app(self.agent, store=self.store, **owners, secret="a secret of these tests")
 
     def page(self, thread_id: str = "t") -> HttpAgent:
         return HttpAgent("http://app/", app=self.app, connect_url="http://app/connect", thread_id=thread_id)
@@ -162,6 +189,74 @@ async def test_an_answer_that_a_failed_run_has_not_used_may_be_given_again(runs_
         assert await answered(first, asked, Resolve("Grand")) == 409
 
 
+@pytest.mark.parametrize("threads", [pytest.param({}, id="stored"), pytest.param(FOR_ALL, id="transcripts")])
+async def test_a_question_that_is_asked_again_by_its_id_is_another_one(
+    runs_url: str | None, threads: dict[str, Any]
+) -> None:
+    served = Served(runs_url, agent=FunctionAgent(books_twice), threads=threads)
+    async with served.store:
+        first, second, asked = await served.asking("book")
+        [again] = (await first.run_agent(resume={asked: Resolve("Grand")})).interrupts
+        assert again.id != asked
+        # A page that shows the first question answers nothing of the second one.
+        assert await answered(second, asked, Resolve("Grand")) == 409
+        broken.add("book")
+        third = served.page()
+        await third.connect_agent()
+        with pytest.raises(RunFailedError):
+            await answered(third, again.id, Resolve("Ritz"))
+        # The second answer was not used, though one to a question of the same id was.
+        assert await answered(first, again.id, Resolve("Ritz")) == "Grand, Ritz."
+
+
+@pytest.mark.parametrize("threads", [pytest.param({}, id="stored"), pytest.param(FOR_ALL, id="transcripts")])
+async def test_a_question_whose_answer_failed_waits_again_for_pages_links_and_lists(
+    runs_url: str | None, threads: dict[str, Any]
+) -> None:
+    served = Served(runs_url, threads=threads)
+    async with served.store as store:
+        first, _, asked = await served.asking("book")
+        for number in range(2):
+            broken.add("book")
+            with pytest.raises(RunFailedError):
+                await first.run_agent(resume={asked: Resolve("Grand")}, run_id=f"fails-{number}")
+            assert [each.id for each in first.pending_interrupts] == [asked]
+            late = served.page()
+            await late.connect_agent()
+            assert [each.id for each in late.pending_interrupts] == [asked]
+            waiting = [each for each in await store.runs.list() if each.status.value == "waiting"]
+            assert [(each.run_id, [asks.id for asks in each.interrupts]) for each in waiting] == [("asks", [asked])]
+            first = late
+        following = await store.runs.answer("asks", {asked: Resolve("Grand")})
+        assert [event.type.value async for _, event in store.runs.follow(following.run_id)][-1] == "RUN_FINISHED"
+        assert await served.statuses() == {
+            "asks": "finished",
+            "fails-0": "failed",
+            "fails-1": "failed",
+            following.run_id: "finished",
+        }
+        assert await answered(first, asked, Resolve("Grand")) == 409
+        with pytest.raises(UsageError, match="it was answered"):
+            await store.runs.answer("asks", {asked: Resolve("Grand")})
+
+
+@pytest.mark.parametrize("threads", [pytest.param({}, id="stored"), pytest.param(FOR_ALL, id="transcripts")])
+async def test_a_tool_that_is_gone_when_its_question_is_answered_is_a_result_that_says_so(
+    runs_url: str | None, threads: dict[str, Any]
+) -> None:
+    served = Served(runs_url, threads=threads)
+    async with served.store as store:
+        first, second, asked = await served.asking("pay")
+        # A new version of the program has no such tool.
+        served.agent.tools = []
+        following = await store.runs.answer("asks", {asked: Approve()})
+        events = [event async for _, event in store.runs.follow(following.run_id)]
+        gone = "There is no tool 'pay' here any more: the call was not carried out."
+        results = [each.content for each in events if isinstance(each, ToolCallResultEvent)]
+        assert (results, events[-1].type.value, paid) == ([gone], "RUN_FINISHED", [])
+        assert [await answered(each, asked) for each in (first, second)] == [409, 409]
+
+
 async def test_an_answer_that_was_withdrawn_before_its_run_had_begun_may_be_given_again_once(
     runs_url: str | None,
 ) -> None:
@@ -182,14 +277,18 @@ async def test_an_answer_that_was_withdrawn_before_its_run_had_begun_may_be_give
         assert ((await served.statuses())["asks"], paid) == ("finished", [3])
 
 
-async def test_a_payment_that_was_made_by_a_failed_run_is_not_made_again(runs_url: str | None) -> None:
-    served = Served(runs_url)
+@pytest.mark.parametrize("threads", [pytest.param({}, id="stored"), pytest.param(FOR_ALL, id="transcripts")])
+async def test_a_payment_that_was_made_by_a_failed_run_is_not_made_again_and_its_page_goes_on(
+    runs_url: str | None, threads: dict[str, Any]
+) -> None:
+    served = Served(runs_url, threads=threads)
     async with served.store:
         first, second, asked = await served.asking("break")
         broken.add("break")
         with pytest.raises(RunFailedError):
             await answered(first, asked)
         assert (await answered(second, asked), paid) == (409, [3])
+        assert (first.pending_interrupts, (await first.run_agent()).text, paid) == ([], "Done.", [3])
 
 
 async def test_a_question_that_a_new_prompt_has_passed_over_is_superseded(runs_url: str | None) -> None:
