@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from agui_client._core.conversation.ledger import CallStatus
 from agui_client._core.protocol.custom_interrupts import is_custom
-from agui_client._core.protocol.message_text import tool_calls_in
 from agui_client._core.protocol.open_items import quoted
 from agui_client._core.protocol.thread_state import is_same_call
 from agui_client._core.tools.approval import Approve, Deny
@@ -107,10 +106,9 @@ def check_results(conversation: Conversation, results: Mapping[str, object]) -> 
     Raises:
         UsageError: The call does not exist, or has a result.
     """
-    called = dict.fromkeys([call.id for _, call in tool_calls_in(conversation.messages)])
     answered = conversation.answered_call_ids
     for tool_call_id, result in results.items():
-        if tool_call_id not in called:
+        if conversation.tool_call(tool_call_id) is None:
             raise UsageError(f"tool_results answers {tool_call_id!r}, a call that was never made; nothing was sent")
         if tool_call_id not in answered or conversation.ledger.is_unreported(tool_call_id):
             continue
@@ -122,7 +120,7 @@ def check_results(conversation: Conversation, results: Mapping[str, object]) -> 
             is_begun = conversation.ledger.has(tool_call_id, CallStatus.EXECUTING)
             why = "whose function was called before" if is_begun else "which the conversation went on without"
             raise UsageError(f"tool_results approves {tool_call_id!r}, {why}; give its result instead")
-    return [each for each in called if each not in results and each not in answered]
+    return [each for each in conversation.open_call_ids if each not in results]
 
 
 def _takes_late_result(conversation: Conversation, tool_call_id: str) -> bool:

@@ -164,6 +164,11 @@ class Conversation:
         """The ids of the tool calls that have a result."""
         return self._reducer.answered_call_ids
 
+    @property
+    def open_call_ids(self) -> list[str]:
+        """The ids of the tool calls that have no result, in the order of the messages."""
+        return self._reducer.open_call_ids
+
     # --- changing
 
     def apply(self, change: ConversationChange) -> Change:

@@ -504,6 +504,13 @@ class Reducer:
         """The ids of the tool calls that have a result."""
         return self.thread.results.keys()
 
+    @property
+    def open_call_ids(self) -> list[str]:
+        """The ids of the tool calls that have no result, in the order of the messages."""
+        calls = self.thread.calls
+        open_ids = calls.keys() - self.thread.results.keys()
+        return sorted(open_ids, key=lambda each: (calls[each].owner.key, calls[each].position))
+
     def arguments_size(self, tool_call_id: str) -> int:
         """Return the number of characters that have come of a call's arguments; 0 when there is none with this id."""
         call = self.thread.calls.get(tool_call_id)

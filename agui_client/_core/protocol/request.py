@@ -33,6 +33,7 @@ from agui_client._core.protocol.placeholders import without_mark
 from agui_client._core.protocol.plain_json import members_as_json, write
 from agui_client._core.protocol.problems import Refusal, summary
 from agui_client._core.protocol.schema import is_array, is_object, record
+from agui_client._core.protocol.shared_messages import SharedMessages, note_conforming, unknown_messages
 from agui_client._core.protocol.validation import Sanitizer
 from agui_client._core.protocol.verify import version_key
 from agui_client._core.protocol.warnings import WarningLog
@@ -47,7 +48,7 @@ _WHOLE: dict[str, Callable[[], Any]] = {"tools": list, "context": list, "forward
 _LARGE = 1000
 """The messages and values of a large input; one with fewer is prepared in a few milliseconds."""
 _SLICE = 1000
-"""The messages that are copied in one go, during which no other thread goes on."""
+"""The messages that are checked in one go, during which no other thread goes on."""
 _NOTHING_ELSE: dict[str, Any] = {
     "state": {},
     "tools": None,
@@ -134,7 +135,9 @@ def _conforming(run_input: RunAgentInput, *, is_copied: bool) -> RunAgentInput |
 
 
 def _copy(run_input: RunAgentInput) -> RunAgentInput:
-    """Return a copy that shares nothing, made in slices, between which other threads may go on.
+    """Return a copy that shares messages until they are looked at, and nothing else.
+
+    New messages are checked in slices, between which other threads may go on.
 
     Raises:
         ValueError: The input does not conform.
@@ -142,15 +145,15 @@ def _copy(run_input: RunAgentInput) -> RunAgentInput:
     messages: Any = run_input.__dict__.get("messages")
     if not isinstance(messages, list):
         raise ValueError
-    whole: list[Any] = cast("Any", messages)
-    parts = list[RunAgentInput]()
-    for at in range(0, max(len(whole), 1), _SLICE):
-        rest = {} if at == 0 else _NOTHING_ELSE
-        part = run_input.model_copy(update={**rest, "messages": whole[at : at + _SLICE]})
-        parts.append(RunAgentInput.model_validate_json(write(part)))
-    for part in parts[1:]:
-        parts[0].messages.extend(part.messages)
-    return parts[0]
+    given: list[Any] = cast("Any", messages)
+    # Without a look: messages that an earlier run has copied for its agent are shared once more.
+    whole = list[Any].copy(given)
+    new = unknown_messages(whole)
+    for at in range(0, len(new), _SLICE):
+        write(run_input.model_copy(update={**_NOTHING_ELSE, "messages": new[at : at + _SLICE]}))
+    note_conforming(new)
+    rest = RunAgentInput.model_validate_json(write(run_input.model_copy(update={"messages": []})))
+    return rest.model_copy(update={"messages": SharedMessages(whole)})
 
 
 def _stripped(run_input: RunAgentInput, warnings: WarningLog) -> RunAgentInput:

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from operator import is_
 from typing import TYPE_CHECKING, Any
 
 from agui_client._core.protocol.warnings import WarningLog
@@ -28,7 +30,7 @@ from agui_client._core.tools.tool_limits import RoundLimits, ToolLimits
 from agui_client.errors import UsageError
 
 if TYPE_CHECKING:
-    from ag_ui.core import CustomEvent, TokenUsage, ToolCall, ToolMessage
+    from ag_ui.core import CustomEvent, Message, TokenUsage, ToolCall, ToolMessage
 
     from agui_client._core.conversation.conversation import Conversation
     from agui_client._core.protocol.prompts import Prompt
@@ -113,8 +115,8 @@ class Call:
     """The tools of the call."""
     request: TurnInput | None = field(default=None, init=False)
     """The messages, answers and results that came with the call; None for a replay."""
-    known_ids: frozenset[str] = field(default=frozenset(), init=False)
-    """The ids of the messages that existed before the first run."""
+    messages_before: Sequence[Message] = field(default=(), init=False)
+    """The messages that existed before the first run."""
     also_save: Save | None = field(default=None, init=False)
     """Awaited before the agent's own function that saves; None if nothing else is saved."""
     thread_log: ThreadLog | None = field(default=None, init=False)
@@ -179,6 +181,19 @@ class Call:
         if self.is_replay:
             raise UsageError("connecting asks nothing, so nothing can steer it; ask with run_agent() when it is over")
         self.steering.add(prompt)
+
+    @cached_property
+    def known_ids(self) -> frozenset[str]:
+        """The ids of the messages that existed before the first run."""
+        return frozenset([each.id for each in self.messages_before])
+
+    def new_of(self, messages: Sequence[Message]) -> list[Message]:
+        """Return the messages that did not exist before the first run."""
+        before = self.messages_before
+        # A look at each of thousands takes longer than many a run.
+        if len(messages) >= len(before) and all(map(is_, before, messages)):
+            return list(messages[len(before) :])
+        return [each for each in messages if each.id not in self.known_ids]
 
     @property
     def executions(self) -> list[ToolExecution]:

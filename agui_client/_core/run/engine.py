@@ -112,7 +112,7 @@ class Engine:
                 call.request.add_to_conversation()
                 call.request.warn(call.warnings)
             # After the prompt was added: what the caller brought is not new in the result.
-            call.known_ids = frozenset([message.id for message in conversation.messages])
+            call.messages_before = conversation.messages
             sent = {"tools": tools, "messages": conversation.messages, "state": conversation.state}
             asked = [*conversation.pending_interrupts, *conversation.answered_interrupts] if first.resume else []
             self._add_round(first.model_copy(update=sent), answered_by_caller(asked, first.resume or ()))

@@ -36,7 +36,7 @@ def build_result(call: Call, *, is_over: bool = False) -> RunResult:
     run, rounds, state, conversation = call.round, call.rounds, call.state, call.conversation
     outcome, is_void = run.outcome, run.is_behind
     messages = conversation.messages
-    new_messages = [message for message in messages if message.id not in call.known_ids]
+    new_messages = call.new_of(messages)
     # Some may be answered here already, while others wait for the caller.
     # Nor has a run that was held up brought an outcome.
     is_held_up = is_over and run.source is None and len(rounds) == 1 and not state.is_aborted and not run.is_replay

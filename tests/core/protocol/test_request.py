@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import json
+import pickle
+from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from enum import Enum, StrEnum
@@ -32,8 +34,9 @@ from ag_ui.core import (
 )
 from pydantic import BaseModel
 
-from agui_client._core.protocol import request
+from agui_client._core.protocol import request, shared_messages
 from agui_client._core.protocol.placeholders import marked
+from agui_client._core.protocol.plain_json import write
 from agui_client._core.protocol.request import prepare_input, request_body
 from agui_client._core.protocol.verify import version_key, version_warning
 from agui_client._core.protocol.warnings import WarningLog
@@ -107,6 +110,92 @@ def test_what_needs_no_stripping_is_prepared_as_what_does(peer: str | None, monk
     assert json.loads(request_body(stripped)) == stripped.model_dump(mode="json", by_alias=True)
     copied.messages[0].metadata["a"] = copied.state["a"] = None  # type: ignore[index]
     assert before == _FULL
+
+
+Messages = list[Message]
+
+
+def _appended(messages: Messages) -> Messages:
+    messages.append(UserMessage(id="new", content="New."))
+    return messages
+
+
+def _sorted(messages: Messages) -> Messages:
+    messages.sort(key=lambda each: each.id)
+    return messages
+
+
+def _from_the_end(messages: Messages) -> Messages:
+    return [messages[at] for at in range(-len(messages), 0)]
+
+
+def _popped(messages: Messages) -> Messages:
+    return [messages.pop() for _ in range(len(messages))]
+
+
+def _pickled(messages: Messages) -> Messages:
+    read: Messages = pickle.loads(pickle.dumps(messages))
+    return read
+
+
+_LOOKS: dict[str, Callable[[Messages], Sequence[Message]]] = {
+    "list": list,
+    "tuple": tuple,
+    "slice": lambda messages: messages[:],
+    "reversed": lambda messages: [*reversed(messages)],
+    "copy": lambda messages: messages.copy(),
+    "sum": lambda messages: messages.__add__([]),
+    "from the end": _from_the_end,
+    "pop": _popped,
+    "append": _appended,
+    "sort": _sorted,
+    "deepcopy": copy.deepcopy,
+    "pickle": _pickled,
+}
+
+
+@pytest.mark.parametrize("look", _LOOKS.values(), ids=_LOOKS)
+def test_an_agent_writes_into_copies_however_it_looks_at_messages(
+    look: Callable[[Messages], Sequence[Message]],
+) -> None:
+    before = copy.deepcopy(_FULL)
+    for each in look(prepare_input(_FULL, WarningLog()).messages):
+        each.id = "changed"
+        if each.metadata:
+            each.metadata["a"] = "changed"
+        if isinstance(each, UserMessage) and isinstance(each.content, list):
+            each.content.clear()
+    assert before == _FULL
+
+
+def test_a_look_at_one_message_copies_that_one_alone_and_what_was_written_into_it_stays() -> None:
+    given = [UserMessage(id=each, content="Hi") for each in "abc"]
+    messages = prepare_input(run_input(*given), WarningLog()).messages
+    messages[1].id = "mine"
+    shared = [list[Message].__getitem__(messages, at) is each for at, each in enumerate(given)]
+    assert (messages[1].id, given[1].id, shared) == ("mine", "b", [True, False, True])
+    with pytest.raises(IndexError):
+        messages[len(messages)]
+
+
+def test_messages_that_were_found_to_conform_are_not_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[int] = []
+
+    def count(model: Any) -> bytes:
+        written.append(len(model.messages))
+        return write(model)
+
+    monkeypatch.setattr(request, "write", count)
+    messages: list[Message] = [UserMessage(id=f"{number}", content="Hi") for number in range(2500)]
+    for _ in range(2):
+        prepare_input(run_input(*messages), WarningLog())
+        messages = [*messages, UserMessage(id="last", content="Hi")]
+    assert [each for each in written if each] == [1000, 1000, 500, 1]
+    # One that is made later at the place of one that is gone is another message.
+    known = shared_messages._known
+    count_before = len(known)
+    del messages
+    assert len(known) <= count_before - 2500
 
 
 def _refuse(model: BaseModel) -> bytes:
