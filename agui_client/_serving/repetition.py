@@ -25,6 +25,7 @@ from agui_client.errors import RequestExpiredError, RequestRepeatedError
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Sequence
+    from datetime import datetime
 
     from ag_ui.core import Interrupt, Message, ResumeEntry
 
@@ -61,7 +62,7 @@ def refuse_answered(conversation: Conversation, resume: Iterable[ResumeEntry]) -
 
 
 def refuse_answered_by_runs(
-    resume: Iterable[ResumeEntry], answered: Container[str], waiting: Iterable[Interrupt]
+    resume: Iterable[ResumeEntry], answered: Container[str], waiting: Iterable[Interrupt], now: datetime | None = None
 ) -> None:
     """Refuse answers that a run of the thread that is kept has carried, and those that come too late.
 
@@ -69,6 +70,7 @@ def refuse_answered_by_runs(
         resume: The caller's answers, with the ids that it got.
         answered: The ids of the interrupts that the runs of the thread have answered.
         waiting: The interrupts that a run of the thread waits for, perhaps once more.
+        now: The time of their database; None for that of this machine.
 
     Raises:
         RequestRepeatedError: An interrupt was answered before.
@@ -78,7 +80,7 @@ def refuse_answered_by_runs(
     for entry in resume:
         if (interrupt := asked.get(entry.interrupt_id)) is None and entry.interrupt_id in answered:
             raise _answered(entry.interrupt_id)
-        if interrupt is not None and entry.status == "resolved" and is_expired(interrupt):
+        if interrupt is not None and entry.status == "resolved" and is_expired(interrupt, now):
             what = f"resume answers {quoted(interrupt.id)}, which expired at {interrupt.expires_at}"
             raise RequestExpiredError(f"{what}; nothing was done")
 

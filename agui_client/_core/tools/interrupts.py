@@ -111,13 +111,16 @@ def answered_by_caller(asked: Iterable[Interrupt], entries: Iterable[ResumeEntry
     return [AnsweredInterrupt(interrupt, entry, "caller") for interrupt, entry in known]
 
 
-def cover(pending: Sequence[Interrupt], resume: Resume | None, how: str = _HOW) -> list[ResumeEntry]:
+def cover(
+    pending: Sequence[Interrupt], resume: Resume | None, how: str = _HOW, now: datetime | None = None
+) -> list[ResumeEntry]:
     """Turn answers into resume entries, if they answer every pending interrupt exactly once.
 
     Args:
         pending: The interrupts of the thread's most recent interrupted run.
         resume: The answers; None if there are none.
         how: The advice to a caller who left an answer out.
+        now: The time by which interrupts expire; None for that of this machine.
 
     Returns:
         One entry per interrupt, in the order of the answers; empty if nothing is pending and nothing was answered.
@@ -129,7 +132,7 @@ def cover(pending: Sequence[Interrupt], resume: Resume | None, how: str = _HOW) 
     by_id = {interrupt.id: interrupt for interrupt in pending}
     entries = [_json_entry(entry) for entry in _entries(by_id, resume or {})]
     # All at once: who answers ten questions should not learn of the mistakes one by one.
-    if problems := dict.fromkeys(_problems(by_id, entries, how)):
+    if problems := dict.fromkeys(_problems(by_id, entries, how, now)):
         raise InterruptsNotCoveredError("; ".join(problems))
     return entries
 
@@ -280,9 +283,14 @@ def answers_for_tools(
     return {key: given_answer(asked[key], answer) for key, answer in given.items()}, rest or None
 
 
-def is_expired(interrupt: Interrupt) -> bool:
-    """Whether `expiresAt` is a date that has come (INT-6); a text that is no ISO 8601 date never expires here."""
-    return expires_before(interrupt, datetime.now(UTC))
+def is_expired(interrupt: Interrupt, now: datetime | None = None) -> bool:
+    """Whether `expiresAt` is a date that has come (INT-6); a text that is no ISO 8601 date never expires here.
+
+    Args:
+        interrupt: The interrupt.
+        now: The time; None for that of this machine.
+    """
+    return expires_before(interrupt, now or datetime.now(UTC))
 
 
 def expires_before(interrupt: Interrupt, moment: datetime) -> bool:
@@ -321,7 +329,9 @@ def _entry(interrupt: Interrupt, answer: Answer) -> ResumeEntry:
     return ResumeEntry(interrupt_id=interrupt.id, status="resolved", payload=payload, metadata=metadata)
 
 
-def _problems(by_id: Mapping[str, Interrupt], entries: Sequence[ResumeEntry], how: str) -> Iterator[str]:
+def _problems(
+    by_id: Mapping[str, Interrupt], entries: Sequence[ResumeEntry], how: str, now: datetime | None
+) -> Iterator[str]:
     answered = Counter(entry.interrupt_id for entry in entries)
     if missing := [repr(each) for each in by_id if each not in answered]:
         yield f"no answer to {', '.join(missing)}; {how}"
@@ -331,7 +341,7 @@ def _problems(by_id: Mapping[str, Interrupt], entries: Sequence[ResumeEntry], ho
             yield f"{entry.interrupt_id!r} is not among the pending interrupts"
         elif answered[interrupt.id] > 1:
             yield f"{interrupt.id!r} is answered twice"
-        elif entry.status == "resolved" and is_expired(interrupt):
+        elif entry.status == "resolved" and is_expired(interrupt, now):
             yield f"{interrupt.id!r} expired at {interrupt.expires_at}; it can only be abandoned with Cancel()"
         elif entry.status == "resolved" and interrupt.response_schema is not None:
             for problem in schema_problems(interrupt.response_schema, entry.payload):

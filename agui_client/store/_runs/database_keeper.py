@@ -30,6 +30,7 @@ from collections.abc import Collection, Coroutine, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from contextvars import Context
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from math import inf
 from time import monotonic
@@ -130,6 +131,10 @@ class DatabaseBackend:
     def is_open(self) -> bool:
         """Whether the runs are in use."""
         return self._opening is not None
+
+    def now(self) -> datetime:
+        """Return the time of the database."""
+        return self._database.lease.now()
 
     def check_name(self, name: str) -> None:
         """Check that an agent can be given a name now.

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from contextvars import Context
 from dataclasses import replace
+from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 from uuid import uuid4
@@ -256,7 +257,7 @@ class RunService:
             expose_errors=expose_errors,
             stored_request=stored_request,
             turns=self._turns_of(key.owner),
-            answer_within=self._answer_within,
+            answer_until=self._answer_until,
         )
         run.is_expiry = is_expiry
         return await self.keeper.begin(run)
@@ -307,11 +308,11 @@ class RunService:
         """
         log, left = run.log, run.log.left_input
         if log.status is not RunStatus.WAITING or left is None:
-            raise _refusal(log)
+            raise _refusal(log, has_expired=self._has_expired(log))
         try:
-            resume = cover(log.interrupts, answers, HOW_BY_ID)
+            resume = cover(log.interrupts, answers, HOW_BY_ID, self.keeper.now())
         except InterruptsNotCoveredError as error:
-            if any(map(is_expired, log.interrupts)):
+            if self._has_expired(log):
                 raise RequestExpiredError(str(error)) from error
             raise
         entries = [ResumeEntry.model_validate(each) for each in resume]
@@ -372,6 +373,14 @@ class RunService:
             raise UsageError(f"{len(found)} runs have the id {run_id!r}; name one with thread_id= and owner=")
         return found[0]
 
+    def _has_expired(self, log: RunLog) -> bool:
+        now = self.keeper.now()
+        return any(is_expired(each, now) for each in log.interrupts)
+
+    def _answer_until(self) -> datetime | None:
+        """Return the time when interrupts expire that are asked now; None if they do not."""
+        return None if self._answer_within is None else self.keeper.now() + timedelta(seconds=self._answer_within)
+
     def _turns_of(self, owner: str) -> Sequence[anyio.CapacityLimiter]:
         """Return the limits of the runs of an owner: one that waits for its owner's turn takes none of others."""
         if self._at_once_per_owner is None or not owner:
@@ -395,7 +404,7 @@ class RunService:
             expose_errors=stored_request.expose_errors,
             stored_request=stored_request,
             turns=self._turns_of(log.key.owner),
-            answer_within=self._answer_within,
+            answer_until=self._answer_until,
         )
 
 
@@ -403,12 +412,12 @@ def _none(run_id: str) -> RunNotFoundError:
     return RunNotFoundError(f"no run {run_id!r} is kept here; a run that has ended is kept for Store(keep=) seconds")
 
 
-def _refusal(log: RunLog) -> RequestRepeatedError:
+def _refusal(log: RunLog, *, has_expired: bool) -> RequestRepeatedError:
     """Return the exception that says why a run waits for no answer."""
     what = f"run {log.key.run_id!r} waits for no answer"
     if log.status is RunStatus.SUPERSEDED:
         return RequestRepeatedError(f"{what}: another run of its thread has begun instead")
-    if any(map(is_expired, log.interrupts)):
+    if has_expired:
         return RequestExpiredError(f"{what}: nobody answered in time")
     is_answered = log.status is RunStatus.FINISHED and log.interrupts
     return RequestRepeatedError(f"{what}: {'it was answered' if is_answered else f'it is {log.status.value}'}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextvars import Context, copy_context
+from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -38,6 +39,10 @@ class MemoryBackend:
 
     def __init__(self, registry: ActiveRuns, on_waiting: Sequence[WaitingFunction]) -> None:
         self._registry, self._on_waiting = registry, on_waiting
+
+    def now(self) -> datetime:
+        """Return the time."""
+        return datetime.now(UTC)
 
     def check_name(self, name: str) -> None:
         """Allow any name at any time: no other process looks for it."""

@@ -12,7 +12,7 @@ import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
@@ -97,7 +97,7 @@ class ServerRun:
         expose_errors: Whether callers get the text of exceptions.
         stored_request: All that another process needs to carry out the run; None if it ends with this one.
         turns: Limit the runs that are carried out at one time; the run takes a turn of each, in this order.
-        answer_within: Seconds after the end of the run in which its interrupts may be answered; None for no limit.
+        answer_until: Returns the time when interrupts expire that are asked now; None for no limit.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class ServerRun:
         expose_errors: bool,
         stored_request: StoredRequest | None = None,
         turns: Sequence[anyio.CapacityLimiter] = (),
-        answer_within: float | None = None,
+        answer_until: Callable[[], datetime | None] = lambda: None,
     ) -> None:
         self.log = log
         """The log that the run writes."""
@@ -139,7 +139,7 @@ class ServerRun:
         """Stores what the run needs to go on in another process; None if it ends with this one."""
         self.is_given_up: bool = False
         """Whether the run was left to another process."""
-        self._enter, self._turns, self._answer_within = enter, turns, answer_within
+        self._enter, self._turns, self._answer_until = enter, turns, answer_until
         self._run: AgentRun | None = None
         # A run that is given up meanwhile is entered first: a block that is left in the middle saves what was asked.
         self._is_entering = False
@@ -340,9 +340,8 @@ class ServerRun:
         if self.answered_ids and status_after(event) in (RunStatus.FAILED, RunStatus.STOPPED):
             self._has_used_nothing = _has_used_nothing(self.answered_ids, run)
             self.answered_ids = _taken(self.answered_ids, run)
-        if self._answer_within is None:
-            return event
-        return _expiring(event, datetime.now(UTC) + timedelta(seconds=self._answer_within))
+        until = self._answer_until()
+        return event if until is None else _expiring(event, until)
 
     async def _finish(self, event: Event, run: AgentRun) -> None:
         prepared = self._prepared[1] if self._prepared is not None and self._prepared[0] is event else None

@@ -23,8 +23,9 @@ To change
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from math import inf
-from time import monotonic
+from time import monotonic, time
 from typing import Any
 from uuid import uuid4
 
@@ -54,7 +55,8 @@ class ProcessLease:
         """The seconds for which it is renewed."""
         self._hung_after = hung_after
         self._until = NOW + microseconds_of(seconds)
-        self._renew = sa.update(PROCESS).where(_THIS).values(alive_until=self._until)
+        self._renew = sa.update(PROCESS).where(_THIS).values(alive_until=self._until).returning(NOW)
+        self._take = sa.insert(PROCESS).values(alive_until=self._until).returning(NOW)
         self.living: sa.Select[Any] = sa.select(PROCESS.c.process_id).where(PROCESS.c.alive_until > NOW)
         """Selects the ids of the processes that have a lease."""
         self._loops: list[_Loop] = []
@@ -68,6 +70,7 @@ class ProcessLease:
         """The moment at which it is to be renewed; never before it was taken."""
         self._renewed_at, self._judges_at = -inf, -inf
         self._finds_passed = False
+        self._clock_offset = 0.0
         self._loops.clear()
 
     @property
@@ -79,6 +82,10 @@ class ProcessLease:
     def may_judge(self) -> bool:
         """Whether processes without a lease may be taken for dead."""
         return self.is_current and monotonic() >= self._judges_at
+
+    def now(self) -> datetime:
+        """Return the time of the database, as all processes have it, whatever the clocks of their machines say."""
+        return datetime.fromtimestamp(time() + self._clock_offset, UTC)
 
     def watch(self) -> Callable[[], None]:
         """Let the lease pass if the event loop that is running here does not turn.
@@ -105,13 +112,14 @@ class ProcessLease:
 
     def renew(self, db: sa.Connection) -> None:
         """Renew the lease; or take it, and remove those that have passed long ago."""
-        mine = {"of_process": self.process_id}
-        if not db.execute(self._renew, mine).rowcount:
+        now = db.execute(self._renew, {"of_process": self.process_id}).scalar_one_or_none()
+        if now is None:
             passed = sa.select(PROCESS.c.process_id).where(PROCESS.c.alive_until <= NOW)
             self._finds_passed = bool(db.execute(passed).all())
             long_ago = NOW - microseconds_of(10 * self.seconds)
             db.execute(sa.delete(PROCESS).where(PROCESS.c.alive_until <= long_ago))
-            db.execute(sa.insert(PROCESS).values(process_id=self.process_id, alive_until=self._until))
+            now = db.execute(self._take, {"process_id": self.process_id}).scalar_one()
+        self._clock_offset = now / 1_000_000 - time()
 
     def note(self) -> Callable[[object], None]:
         """Return a function that notes how a renewal that begins now has ended."""

@@ -264,7 +264,7 @@ class RunDatabase:
                 return True
             # Behind that: of two processes with the same answer, the second one now sees the run of the first.
             if resume:
-                _refuse_answered(connection, key, resume)
+                _refuse_answered(connection, key, resume, self.lease.now())
             return bool(are_waiting)
 
         # An answer that was given before takes the row back with it.
@@ -550,7 +550,7 @@ order by e.row_id, e.attempt, e.position limit :most
 """
 
 
-def _refuse_answered(connection: sa.Connection, key: RunKey, resume: Sequence[ResumeEntry]) -> None:
+def _refuse_answered(connection: sa.Connection, key: RunKey, resume: Sequence[ResumeEntry], now: datetime) -> None:
     """Refuse a run that answers what another run of its thread has answered, or answers too late.
 
     Raises:
@@ -559,7 +559,7 @@ def _refuse_answered(connection: sa.Connection, key: RunKey, resume: Sequence[Re
     others = connection.execute(_SELECT_OTHER_ASKED, _of(key)).all()
     answered = {each for row in others for each in json.loads(row.answers)}
     waiting = [each for row in others if row.status == RunStatus.WAITING for each in json.loads(row.interrupts)]
-    refuse_answered_by_runs(resume, answered, [Interrupt.model_validate(each) for each in waiting])
+    refuse_answered_by_runs(resume, answered, [Interrupt.model_validate(each) for each in waiting], now)
 
 
 def _settle(connection: sa.Connection, key: RunKey) -> None:

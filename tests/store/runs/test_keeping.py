@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import anyio
 import httpx
@@ -17,12 +19,14 @@ from sqlalchemy import event
 
 from agui_client import Approve, ConnectError, HttpAgent, HTTPStatusError, Resolve, UsageError, tool
 from agui_client._core.agent.run_records import RunKey
+from agui_client._core.tools import interrupts
 from agui_client._core.tools.interrupts import is_expired
 from agui_client.asgi import AgentApp, ASGITransport, ServedRequest, agent_app
 from agui_client.store import Keeping, MemoryStore, OpenThread, RunStatus, Store, ThreadInfo
 from agui_client.store._runs import database_keeper
 from agui_client.store._runs.database_keeper import DatabaseBackend
 from agui_client.store._runs.memory_keeper import MemoryBackend
+from agui_client.store._sql import lease
 from agui_client.store._sql.database import url_of
 from agui_client.store._sql.tables import GROUP, RUN
 from agui_client.testing import Gate, ScriptedAgent, interrupt, text, tool_call, turn
@@ -420,3 +424,25 @@ def stored_bytes(url: str) -> bytes:
         file = Path(str(made_url.database))
         found += [each.read_bytes() for each in file.parent.glob(f"{file.name}*")]
     return b"\0".join(found)
+
+
+async def test_questions_expire_by_the_clock_of_the_database_whatever_that_of_the_machine_says(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Ahead(datetime):
+        """A clock that is an hour ahead."""
+
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> Self:
+            return super().now(tz) + timedelta(hours=1)
+
+    real = time.time
+    monkeypatch.setattr(lease, "time", lambda: real() + 3600)
+    monkeypatch.setattr(interrupts, "datetime", Ahead)
+    async with made(database_url, answer_within=60) as store:
+        await run_to_its_end(store, "asking", "asks")
+        [asked] = (await store.runs.list())[0].interrupts
+        assert asked.expires_at is not None
+        assert abs(datetime.fromisoformat(asked.expires_at).timestamp() - real() - 60) < _SECONDS
+        answer = await store.runs.answer("asks", {asked.id: Resolve("Yes")})
+        assert [event.type.value async for _, event in store.runs.follow(answer.run_id)][-1] == "RUN_FINISHED"
