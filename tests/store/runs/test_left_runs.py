@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 import random
 import string
 from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from pathlib import Path
 
 import anyio
 import httpx
 import pytest
+import sqlalchemy as sa
 from ag_ui.core import RunErrorEvent
 
 from agui_client import Approve, UsageError
@@ -22,6 +24,7 @@ from agui_client.store import RunInfo, RunStatus, Store, WaitingRun
 from agui_client.store._runs import database_keeper
 from agui_client.store._runs.remote_runs import OtherRuns
 from agui_client.store._runs.server_run import ServerRun
+from agui_client.store._sql.database import url_of
 from agui_client.testing import Gate, ScriptedAgent, interrupt, text, turn
 from support.durable_servers import Servers, page, read_until
 from support.postgres import PostgresServer
@@ -175,6 +178,66 @@ async def test_a_run_that_a_closed_process_has_left_goes_on_in_the_thread_that_i
     assert found is not None
     assert [each.content for each in found.conversation.messages] == ["Hi", "Two."]
     assert [[each.content for each in input.messages] for input in agent.inputs] == [["Hi"], ["Hi"]]
+
+
+async def test_a_caller_whose_run_is_left_before_it_begins_gets_503_and_follows_it_at_another_server(
+    database_url: str,
+) -> None:
+    entering, free = asyncio.Event(), asyncio.Event()
+
+    @asynccontextmanager
+    async def slow(request: object, input: object) -> AsyncGenerator[ScriptedAgent]:
+        """Open the agent of a request, which may take long."""
+        entering.set()
+        await free.wait()
+        yield ScriptedAgent(turn(text("Done.")))
+
+    apps = [agent_app(slow, store=Store(database_url, lease=1.0), **FOR_ALL) for _ in range(2)]
+    given = {"threadId": "t", "runId": "r", "messages": [{"id": "u", "role": "user", "content": "Hi"}]}
+    bodies = [{**given, **dict.fromkeys(("tools", "context"), ())}] * 2
+    async with AsyncExitStack() as stack:
+        clients = [
+            await stack.enter_async_context(httpx.AsyncClient(transport=ASGITransport(app), base_url="http://app/"))
+            for app in apps
+        ]
+        async with apps[0].lifespan():
+            asked = asyncio.create_task(clients[0].post("", json=bodies[0]))
+            with anyio.fail_after(_SECONDS):
+                await entering.wait()
+                await apps[0].shutdown()
+                left = await asked
+        assert (left.status_code, left.headers.get("retry-after")) == (503, "1")
+        free.set()
+        async with apps[1].lifespan():
+            with anyio.fail_after(_SECONDS):
+                followed = await clients[1].post("", json=bodies[1])
+        assert (followed.status_code, followed.text.count('"Done."'), followed.text.count("RUN_FINISHED")) == (
+            200,
+            1,
+            1,
+        )
+
+
+async def test_the_end_of_a_run_is_stored_with_a_thread_that_has_nothing_new(database_url: str) -> None:
+    store, threads = Store(database_url), list[str]()
+
+    @asynccontextmanager
+    async def opened(thread_id: str) -> AsyncGenerator[ScriptedAgent]:
+        """Open a thread in a block of the program's own, which saves the end of a call before it is left."""
+        async with store.threads.open(thread_id, ScriptedAgent(turn(text("Done.")))) as agent:
+            yield agent
+            threads.append(thread_id)
+
+    store.runs.add("helper", opened)
+    async with store:
+        await store.runs.start("helper", "Hi", run_id="r", thread_id="t")
+        ends = [event.type.value async for _, event in store.runs.follow("r")]
+    # The block saves what the call has come to, and once more, with the end of the run, when it is left.
+    engine = sa.create_engine(url_of(database_url))
+    with engine.connect() as database:
+        bodies = database.execute(sa.text("select body from agui_entries order by number")).scalars().all()
+    engine.dispose()
+    assert (ends[-1], threads, json.loads(bodies[-1])) == ("RUN_FINISHED", ["t"], {"version": 2, "number": len(bodies)})
 
 
 async def test_a_run_whose_process_was_killed_is_stopped_where_no_process_has_its_agent(servers: Servers) -> None:
