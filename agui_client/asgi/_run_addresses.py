@@ -242,13 +242,15 @@ class RunAddresses:
             raise _refusal_of(error) from error
 
     async def _with_journal(self, request: ServedRequest, input: RunAgentInput) -> RunAgentInput:
-        """Return an input with the journal of the team's run that it answers, which any process may have carried out.
+        """Return an input with the journal of the team's run that it goes on with, which any process may have executed.
+
+        A new prompt comes without a look at what was there before.
 
         Raises:
             RequestRefusedError: A call that waits is another one in the input.
         """
-        is_answer = bool(input.resume) or (bool(input.messages) and input.messages[-1].role == "tool")
-        latest = await self.kept.keeper.latest(request.owner, input.thread_id) if is_answer else None
+        goes_on = bool(input.resume) or (bool(input.messages) and input.messages[-1].role != "user")
+        latest = await self.kept.keeper.latest(request.owner, input.thread_id) if goes_on else None
         left = None if latest is None else latest.log.left_input
         state: Any = None if left is None else left.state
         if latest is None or left is None or not has_journal(state):

@@ -301,7 +301,7 @@ _KEPT = pytest.mark.parametrize(
     [
         pytest.param(None, id="in memory"),
         pytest.param({}, id="stored"),
-        pytest.param({"threads": "transcripts"}, id="transcripts"),
+        pytest.param({"keeping": Keeping(threads="transcripts")}, id="transcripts"),
     ],
 )
 
@@ -376,6 +376,22 @@ async def test_any_process_resumes_a_team_of_transcripts_whose_runs_are_stored(t
         with pytest.raises(HTTPStatusError, match="422"):
             await _approved(_caller(app), forged)
         assert (await _approved(_caller(app), document), done) == ("Paid.", ["paid 10.0"])
+
+
+async def test_any_process_goes_on_with_a_team_of_transcripts_whose_run_has_failed(tmp_path: Any) -> None:
+    url, counted = f"sqlite:///{tmp_path}/runs.db", ScriptedAgent(turn(text("Done.")))
+    flaky = ScriptedAgent(turn(RunErrorEvent(message="Away.")), turn(text("Back.")))
+    team = SequentialAgent(Member(counted, "counted"), Member(flaky, "flaky"))
+    async with Store(url) as store:
+        caller = _caller(_app(team, store=store, keeping=Keeping(threads="transcripts")))
+        with anyio.fail_after(_SECONDS), pytest.raises(RunFailedError):
+            await caller.run_agent("Go.")
+    async with Store(url) as store:
+        elsewhere = _caller(_app(team, store=store, keeping=Keeping(threads="transcripts")))
+        elsewhere.restore(caller.snapshot())
+        with anyio.fail_after(_SECONDS):
+            assert (await elsewhere.run_agent()).text == "Back."
+    assert (len(counted.inputs), len(flaky.inputs)) == (1, 2)
 
 
 async def test_a_served_run_without_an_app_keeps_the_journal_in_the_process_and_takes_none_from_a_caller() -> None:

@@ -426,8 +426,9 @@ def _left(input: RunAgentInput, run: AgentRun, last: Event) -> RunAgentInput | N
         The input; None if nothing waits for answers.
     """
     is_stored = isinstance(run.call.request, StoredThreadRequest)
-    # Members of a team that failed have done part of their work, which is not done again with the next answers.
-    if not interrupts_in(last) and (is_stored or not input.resume or not has_journal(run.state)):
+    # Members of a team that failed have done part of their work, which is not done again when it goes on.
+    has_failed = status_after(last) in (RunStatus.FAILED, RunStatus.STOPPED)
+    if not interrupts_in(last) and (is_stored or not has_failed or not has_journal(run.state)):
         return None
     messages, state = ([], None) if is_stored else (run.messages, run.state)
     return input.model_copy(update={"messages": messages, "state": state, "resume": None, "parent_run_id": None})
