@@ -155,6 +155,24 @@ class ThreadStoreContract:
 
         self._run(_check)
 
+    def test_a_write_that_is_repeated_with_its_id_writes_once(self) -> None:
+        """Its answer may have been lost; a write of the same entry with another id is another one."""
+
+        async def _check(store: ThreadStore, ann: str, bob: str) -> None:
+            number = await _leased(store, ann, "t")
+            for _ in range(2):
+                assert await store.append(ann, _info("t"), "1", number, 0, write_id="first")
+            assert not await store.append(ann, _info("t"), "1", number, 0, write_id="other")
+            fork = await _leased(store, ann, "fork")
+            for _ in range(2):
+                assert await store.append(ann, _info("fork"), "2", fork, 0, ("t", 1), write_id="fork")
+            assert not await store.append(ann, _info("fork"), "2", fork, 0, ("t", 1), write_id="other")
+            for _ in range(2):
+                assert await store.append_and_release(ann, _info("t"), "2", number, 1, write_id="second")
+            assert await _entries(store, ann, "t") == await _entries(store, ann, "fork") == ["1", "2"]
+
+        self._run(_check)
+
     def test_threads_that_are_written_at_once_get_their_own_entries(self) -> None:
         """A store may write them together; what cannot be written harms no other thread."""
 

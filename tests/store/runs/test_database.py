@@ -8,6 +8,7 @@ import sqlite3
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from agui_client.store._sql import migrations
 from agui_client.store._sql.database import Database, url_of
 from agui_client.store._sql.run_rows import EventGroup
 from agui_client.store._sql.runs import ClaimedRun, RunDatabase, RunLostError
+from agui_client.store._sql.thread_statements import Taking, give_up_taking
 from agui_client.store._sql.times import StoreTimes
 from agui_client.testing import Gate, ScriptedAgent, text, tool_call, turn
 from support import frozen_tables
@@ -396,6 +398,27 @@ async def test_a_run_that_is_lost_while_its_process_leaves_it_is_no_unknown_fail
         await anyio.wait_all_tasks_blocked()
     gc.collect()
     assert [each.message for each in caplog.records] == []
+
+
+async def test_a_lease_is_taken_again_by_the_request_that_has_taken_it_and_by_no_other(database_url: str) -> None:
+    database = Database(database_url)
+    await database.make_tables()
+    taking = Taking(database.lease)
+
+    async def take(request: str, seconds: float = 60.0) -> bool:
+        """Take the lease of a thread, as a request does whose answer may have been lost."""
+        this: dict[str, Any] = {"owner": "", "thread_id": "t", "seconds": seconds, "taking": request}
+        return await database.write(partial(taking.take, **this)) is not None
+
+    try:
+        assert [await take(each) for each in ("first", "first", "other")] == [True, True, False]
+        give_up: dict[str, Any] = {"owner": "", "thread_id": "t", "taking": "other"}
+        await database.write(partial(give_up_taking, **give_up))
+        assert not await take("other")
+        await database.write(partial(give_up_taking, **{**give_up, "taking": "first"}))
+        assert await take("other")
+    finally:
+        database.close()
 
 
 async def test_who_has_lost_a_run_changes_nothing_of_its_row(tmp_path: Path) -> None:
