@@ -3,7 +3,7 @@
 To change
 
 - requests that are delivered twice: this module refuses them; of runs that are kept, `ActiveRuns.refuse_answered` and
-  `RunDatabase.add` know the answers; `RunHistory` in `_core/conversation/log.py` has what the log of a stored thread
+  `Runs.add` know the answers; `RunHistory` in `_core/conversation/log.py` has what the log of a stored thread
   tells of its runs
 """
 

@@ -17,7 +17,7 @@ from agui_client._core.run.subagents import JOURNAL
 from agui_client._core.verbs.sse import frame_of
 from agui_client.store._runs.run_log import MESSAGES, interrupts_in, status_after
 from agui_client.store._sql.run_rows import EventGroup
-from agui_client.store._sql.runs import Answered, ClaimedRun, RunDatabase, RunLostError
+from agui_client.store._sql.runs import Answered, ClaimedRun, RunLostError, Runs
 
 if TYPE_CHECKING:
     from ag_ui.core import Event, RunAgentInput
@@ -53,7 +53,7 @@ class RunAttempt:
 
     def __init__(
         self,
-        database: RunDatabase,
+        database: Runs,
         claim: ClaimedRun,
         run: ServerRun,
         go_back: Callable[[], int] | None = None,

@@ -59,8 +59,8 @@ from agui_client.store._runs.on_waiting import WaitingFunction, notify
 from agui_client.store._runs.remote_runs import OtherRuns, Rebuild, go_back
 from agui_client.store._runs.run_log import STOPPED, LogPhase, RunLog
 from agui_client.store._runs.server_run import ServerRun
-from agui_client.store._sql.run_rows import StoredRun
-from agui_client.store._sql.runs import ClaimedRun, RunDatabase
+from agui_client.store._sql.run_rows import Row
+from agui_client.store._sql.runs import ClaimedRun, Runs
 
 if TYPE_CHECKING:
     from agui_client._core.plugs import AttemptSpan
@@ -103,7 +103,7 @@ class DatabaseBackend:
 
     def __init__(
         self,
-        database: RunDatabase,
+        database: Runs,
         registry: ActiveRuns,
         agents: Collection[str],
         rebuild: Rebuild,
@@ -247,7 +247,7 @@ class DatabaseBackend:
             elif mine[attempt.claim]:
                 attempt.run.stop()
 
-    async def _recover(self, row: StoredRun) -> None:
+    async def _recover(self, row: Row) -> None:
         """Carry out a run that another process has left."""
         log = await self._remote_runs.taken_over(row)
         stored = row.threadless_checkpoint
@@ -448,7 +448,7 @@ def _span_of(claim: ClaimedRun, run: ServerRun) -> AttemptSpan | None:
     return span
 
 
-def _last_of(row: StoredRun, log: RunLog) -> Event | None:
+def _last_of(row: Row, log: RunLog) -> Event | None:
     """Return the event with which a run ends that another process has left; None if it goes on."""
     if row.attempt > _MOST_ATTEMPTS or (row.has_begun and row.stored_request["on_crash"] == "fail"):
         return CRASHED

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from agui_client.store._runs.database_keeper import DatabaseBackend
     from agui_client.store._runs.server_run import Enter, NamedAgent, Reenter
     from agui_client.store._sql.database import Database
-    from agui_client.store._sql.run_rows import StoredRun
+    from agui_client.store._sql.run_rows import Row
 
     RunKeeper: TypeAlias = MemoryBackend | DatabaseBackend
     """Begins, finds and ends runs, wherever they are kept: the two have the same methods."""
@@ -136,9 +136,9 @@ class RunService:
             self.keeper = MemoryBackend(self._registry, self.on_waiting)
             return
         from agui_client.store._runs.database_keeper import DatabaseBackend
-        from agui_client.store._sql.runs import RunDatabase
+        from agui_client.store._sql.runs import Runs
 
-        tables = RunDatabase(database)
+        tables = Runs(database)
         self.keeper = DatabaseBackend(tables, self._registry, self.named, self._rebuilt, self.on_waiting, keep)
 
     @property
@@ -389,7 +389,7 @@ class RunService:
             own = self._turns_by_owner[owner] = anyio.CapacityLimiter(self._at_once_per_owner)
         return [own, *self._turns]
 
-    def _rebuilt(self, row: StoredRun, log: RunLog, cut: ResumedRun | None, kind: type[K]) -> K:
+    def _rebuilt(self, row: Row, log: RunLog, cut: ResumedRun | None, kind: type[K]) -> K:
         """Return the run of a row, to be carried out or followed in this process."""
         stored_request = StoredRequest(**row.stored_request)
         agent = self.named.get(stored_request.agent)

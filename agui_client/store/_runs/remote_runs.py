@@ -23,8 +23,8 @@ from agui_client.store._runs.server_run import ServerRun
 if TYPE_CHECKING:
     from agui_client._serving.answering import ResumedRun
     from agui_client.store._runs.run_registry import ActiveRuns
-    from agui_client.store._sql.run_rows import EventGroup, StoredRun
-    from agui_client.store._sql.runs import RunDatabase
+    from agui_client.store._sql.run_rows import EventGroup, Row
+    from agui_client.store._sql.runs import Runs
 
 K = TypeVar("K", bound=ServerRun)
 
@@ -41,7 +41,7 @@ _logger = logging.getLogger("agui_client.runs")
 class Rebuild(Protocol):
     """Makes the run of a row in this process."""
 
-    def __call__(self, row: StoredRun, log: RunLog, cut: ResumedRun | None, kind: type[K], /) -> K:
+    def __call__(self, row: Row, log: RunLog, cut: ResumedRun | None, kind: type[K], /) -> K:
         """Return the run.
 
         Args:
@@ -97,7 +97,7 @@ class OtherRuns:
 
     def __init__(
         self,
-        database: RunDatabase,
+        database: Runs,
         registry: ActiveRuns,
         rebuild: Rebuild,
         spawn: Callable[[Coroutine[Any, Any, None]], object],
@@ -117,7 +117,7 @@ class OtherRuns:
         # Descriptions name messages that callers hold, and do not have them.
         return await self.get(rows[0].row_id) if rows else None
 
-    def info_of(self, row: StoredRun) -> RunInfo:
+    def info_of(self, row: Row) -> RunInfo:
         """Return the description of a run."""
         run = self._registry.get(row.key)
         if run is not None and not isinstance(run, RemoteRun) and run.log.phase is LogPhase.OPEN:
@@ -127,7 +127,7 @@ class OtherRuns:
         about = row.status, row.begun_at, row.ended_at, row.event_count, asked, row.is_queued
         return RunInfo(row.key.run_id, row.key.thread_id, row.key.owner, *about)
 
-    async def taken_over(self, row: StoredRun) -> RunLog:
+    async def taken_over(self, row: Row) -> RunLog:
         """Return the log of a run that this process carries out from now on."""
         run = self._registry.get(row.key)
         if isinstance(run, RemoteRun) and run.log.phase is not LogPhase.DROPPED:
@@ -145,7 +145,7 @@ class OtherRuns:
 
     # --- inside
 
-    async def _run_of(self, row: StoredRun) -> ServerRun:
+    async def _run_of(self, row: Row) -> ServerRun:
         run = self._registry.get(row.key)
         if run is None or run.log.phase is LogPhase.DROPPED:
             run = remote = self._remote(row)
@@ -164,7 +164,7 @@ class OtherRuns:
                 run.log.left_input = RunAgentInput.model_validate_json(row.left_input)
         return run
 
-    def _remote(self, row: StoredRun) -> RemoteRun:
+    def _remote(self, row: Row) -> RemoteRun:
         run = self._rebuild(row, RunLog(row.key, self._registry), None, RemoteRun)
         run.when_left, run.forget = "stop", self._registry.discard
         run.log.begun_at, run.log.is_remote = row.begun_at, True
@@ -214,7 +214,7 @@ class OtherRuns:
             followed[key].stop()
 
 
-def go_back(log: RunLog, row: StoredRun, cut: ResumedRun) -> int:
+def go_back(log: RunLog, row: Row, cut: ResumedRun) -> int:
     """Take the events of a log back to the place where its run goes on, and show the conversation as it was then.
 
     Returns:

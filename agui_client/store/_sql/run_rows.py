@@ -21,7 +21,7 @@ from agui_client.store._sql.tables import RUN, moment
 
 
 @dataclass(frozen=True, slots=True)
-class StoredRun:
+class Row:
     """The row of a run."""
 
     row_id: str
@@ -58,7 +58,7 @@ class StoredRun:
     """In descriptions, whether it is going on, and no living process has it; elsewhere False."""
 
     @classmethod
-    def of(cls, row: sa.RowMapping) -> StoredRun:
+    def of(cls, row: sa.RowMapping) -> Row:
         """Return the run of a row."""
         ended_at = row["ended_at"]
         converted: dict[str, Any] = {

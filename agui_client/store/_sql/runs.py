@@ -31,7 +31,7 @@ from agui_client._serving.repetition import refuse_answered_by_runs
 from agui_client.errors import AGUIError, RunInProgressError, UsageError
 from agui_client.store._sql.faults import Fault, fault_of
 from agui_client.store._sql.migrations import TablesRefusedError
-from agui_client.store._sql.run_rows import EventGroup, StoredRun
+from agui_client.store._sql.run_rows import EventGroup, Row
 from agui_client.store._sql.tables import (
     GROUP,
     IS_OVER,
@@ -96,7 +96,7 @@ class GoingOn(NamedTuple):
     """The ids of the rows of all of them."""
 
 
-class RunDatabase:
+class Runs:
     """The tables of durable runs in a database.
 
     Args:
@@ -163,7 +163,7 @@ class RunDatabase:
         mine = {ClaimedRun(row[0], row[2]): bool(row[3]) for row in rows if row[1] == self.lease.process_id}
         return GoingOn(mine, [row[0] for row in rows])
 
-    async def take_over(self, agents: Collection[str], own: Collection[str]) -> list[StoredRun]:
+    async def take_over(self, agents: Collection[str], own: Collection[str]) -> list[Row]:
         """Take the runs of dead processes, and those of this one that have no task; a new attempt begins.
 
         Args:
@@ -172,16 +172,16 @@ class RunDatabase:
         """
         asked = {"of_process": self.lease.process_id, "of_agents": [*agents]}
 
-        def take(connection: sa.Connection) -> list[tuple[str, StoredRun]]:
+        def take(connection: sa.Connection) -> list[tuple[str, Row]]:
             """Take each run unless another process was faster."""
-            taken: list[tuple[str, StoredRun]] = []
+            taken: list[tuple[str, Row]] = []
             for row_id, process_id, attempt, _ in connection.execute(self._select_going_on, asked).all():
                 if row_id in own:
                     continue
                 row = _row(row_id, process_id, attempt)
                 begun = sa.update(RUN).where(row).values(attempt=attempt + 1, process_id=self.lease.process_id)
                 found = connection.execute(begun.returning(*RUN.c)).mappings()
-                taken += ((process_id, StoredRun.of(each)) for each in found)
+                taken += ((process_id, Row.of(each)) for each in found)
             return taken
 
         taken = await self._write(take)
@@ -196,7 +196,7 @@ class RunDatabase:
         mine = {"of_row": claim.row_id, "of_attempt": claim.attempt, "of_process": self.lease.process_id}
         await self._write(lambda db: db.execute(_CHANGE, {**mine, "process_id": ""}), is_stepwise=True)
 
-    async def pop_unnotified(self, agents: Collection[str]) -> list[StoredRun]:
+    async def pop_unnotified(self, agents: Collection[str]) -> list[Row]:
         """Take the runs that wait for a person, and whose process ended before it had notified anybody.
 
         Args:
@@ -207,7 +207,7 @@ class RunDatabase:
         unnotified = sa.update(RUN).where(UNNOTIFIED, RUN.c.agent.in_(agents), is_left)
         taken = unnotified.values(process_id=self.lease.process_id).returning(*RUN.c)
         mine = {"of_process": self.lease.process_id}
-        return await self._write(lambda db: [*map(StoredRun.of, db.execute(taken, mine).mappings())])
+        return await self._write(lambda db: [*map(Row.of, db.execute(taken, mine).mappings())])
 
     async def overdue(self, agents: Collection[str], seconds: float) -> list[RunKey]:
         """Return the identities of runs that have waited for an answer for longer than some seconds.
@@ -414,17 +414,17 @@ class RunDatabase:
 
     # --- looking
 
-    async def get(self, row_id: str) -> StoredRun | None:
+    async def get(self, row_id: str) -> Row | None:
         """Return the row of a run; None if it is not stored."""
 
-        def select(connection: sa.Connection) -> StoredRun | None:
+        def select(connection: sa.Connection) -> Row | None:
             """Select the row."""
             found = connection.execute(_SELECT_RUN, {"of_row": row_id}).mappings().all()
-            return _with_messages(connection, StoredRun.of(found[0])) if found else None
+            return _with_messages(connection, Row.of(found[0])) if found else None
 
         return await self._read(select)
 
-    async def runs(self, wanted: RunFilter, limit: int, after: tuple[str, datetime] | None = None) -> list[StoredRun]:
+    async def runs(self, wanted: RunFilter, limit: int, after: tuple[str, datetime] | None = None) -> list[Row]:
         """Return descriptions of runs, those that began last first.
 
         Args:
@@ -446,7 +446,7 @@ class RunDatabase:
             described = described.where(sa.tuple_(RUN.c.begun_at, RUN.c.row_id) < place)
         chosen = described.order_by(RUN.c.begun_at.desc(), RUN.c.row_id.desc()).limit(limit)
         rows = await self._read(lambda db: db.execute(chosen).mappings().all())
-        return [StoredRun.of(row) for row in rows]
+        return [Row.of(row) for row in rows]
 
     async def groups(self, places: Mapping[str, Place]) -> list[EventGroup]:
         """Return the next groups of events of some runs.
@@ -609,7 +609,7 @@ async def _transcript_of(messages: Sequence[Any]) -> Transcript:
     return await asyncio.to_thread(Transcript.of, messages) if len(messages) > _LONG else Transcript.of(messages)
 
 
-def _with_messages(connection: sa.Connection, run: StoredRun) -> StoredRun | None:
+def _with_messages(connection: sa.Connection, run: Row) -> Row | None:
     """Return a row with the messages of the conversation that the run has left; None if it was removed just now."""
     if run.left_input is None:
         return run

@@ -25,7 +25,7 @@ from agui_client.store import Store
 from agui_client.store._sql import migrations
 from agui_client.store._sql.database import Database, url_of
 from agui_client.store._sql.run_rows import EventGroup
-from agui_client.store._sql.runs import ClaimedRun, RunDatabase, RunLostError
+from agui_client.store._sql.runs import ClaimedRun, RunLostError, Runs
 from agui_client.store._sql.thread_statements import Taking, give_up_taking
 from agui_client.store._sql.times import StoreTimes
 from agui_client.testing import Gate, ScriptedAgent, text, tool_call, turn
@@ -384,7 +384,7 @@ async def test_a_run_that_is_lost_while_its_process_leaves_it_is_no_unknown_fail
 
     async def speak(asked: RunAgentInput) -> AsyncGenerator[Event]:
         yield RunStartedEvent(thread_id=asked.thread_id, run_id=asked.run_id)
-        monkeypatch.setattr(RunDatabase, "store", lose)
+        monkeypatch.setattr(Runs, "store", lose)
         yield TextMessageStartEvent(message_id="m")
         await anyio.sleep_forever()
 
@@ -430,7 +430,7 @@ async def test_who_has_lost_a_run_changes_nothing_of_its_row(tmp_path: Path) -> 
     change(url, "update agui_runs set status = 'running', process_id = 'other', attempt = 2")
     [row_id] = read(url, "select row_id from agui_runs")
     database = Database(url)
-    runs = RunDatabase(database)
+    runs = Runs(database)
     await runs.open()
     for process_id, attempt in (("other", 1), (runs.lease.process_id, 2), (runs.lease.process_id, 1)):
         change(url, f"update agui_runs set process_id = '{process_id}', attempt = {attempt + (process_id != 'other')}")
