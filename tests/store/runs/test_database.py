@@ -8,6 +8,7 @@ import sqlite3
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, closing
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -440,8 +441,32 @@ async def test_who_has_lost_a_run_changes_nothing_of_its_row(tmp_path: Path) -> 
         with pytest.raises(RunLostError):
             await runs.store(ClaimedRun(row_id, attempt), late, {})
         assert not await runs.withdraw(ClaimedRun(row_id, attempt))
+        end = replace(late, is_end=True)
+        change(url, "update agui_runs set status = 'finished'")
+        with pytest.raises(RunLostError):  # an end is its own only if its process and attempt have stored it
+            await runs.store(ClaimedRun(row_id, attempt), end, {"status": "finished"})
+        change(url, "update agui_runs set status = 'running'")
     assert 99 not in read(url, "select event_count from agui_runs")
     assert 99 not in read(url, "select position from agui_run_events")
+    database.close()
+
+
+async def test_a_run_that_another_process_took_over_a_moment_ago_is_left_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = f"sqlite:///{tmp_path / 'runs.db'}"
+    async with with_agent(url) as store:
+        await store.runs.start("helper", "Hi")
+    database = Database(url)
+    runs = Runs(database)
+    await runs.open()
+    [row_id] = read(url, "select row_id from agui_runs")
+    for has_now, taken in ((("other", 3), False), (("dead", 4), False), (("dead", 3), True)):
+        change(url, f"update agui_runs set status = 'running', process_id = '{has_now[0]}', attempt = {has_now[1]}")
+        # What was read: PostgreSQL shows it to two processes at once.
+        seen = sa.select(*map(sa.literal, (row_id, "dead", 3, 0)))
+        monkeypatch.setattr(runs, "_select_going_on", seen)
+        assert [each.row_id for each in await runs.take_over(["helper"], ())] == [row_id] * taken
     database.close()
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -88,6 +90,13 @@ def test_threads_that_were_used_work_in_a_forked_child_and_its_child(tmp_path: P
         "",
         0,
     )
+
+
+def test_no_write_of_a_child_has_the_id_of_one_of_its_parent(tmp_path: Path) -> None:
+    run_program("-c", BEGIN + USED, f"sqlite:///{tmp_path}/threads.db")
+    with closing(sqlite3.connect(tmp_path / "threads.db")) as database:
+        written = [each for (each,) in database.execute("select write_id from agui_entries")]
+    assert (len(written) >= 4, len({*written})) == (True, len(written))
 
 
 OPEN = """
