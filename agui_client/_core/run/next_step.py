@@ -1,4 +1,4 @@
-"""What a call does next: a question to its conversation, which is saved, and to nothing else. Without effects.
+"""What a turn does next: a question to its conversation, which is saved, and to nothing else. Without effects.
 
     step = next_step(conversation, able)        # Ask, Work, Forget, Send or Stop
     ... the driver carries the step out, writes into the conversation what became of it, and asks again ...

@@ -120,6 +120,8 @@ def test_the_next_step_is_what_the_table_says(name: str) -> None:
     tried: dict[str, Any] = {**able, "tried": {"i", "c"} if questions else {"i"}}
     assert next_step(conversation, Able(**tried, can_answer=True)) == _STEPS[name][2]
     conversation.pending_interrupts = []
+    if questions:
+        assert next_step(conversation, Able(**able, can_answer=True)) == Ask((), questions)
     assert conversation.snapshot() == before
     if after == Send():
         assert next_step(conversation, Able(**able, is_due=False)) == Stop()
@@ -133,3 +135,11 @@ def test_a_call_that_nobody_decides_about_holds_the_next_run_back_and_one_that_i
     assert next_step(conversation, Able({}, tried={"a"})) == Work((calls[1],))
     assert next_step(conversation, Able({}, tried={"a"}, aside={"b"})) == Stop()
     assert next_step(conversation, Able({}, aside={"a", "b"})) == Send()
+
+
+@pytest.mark.parametrize("can_answer", [True, False])
+def test_an_interrupt_that_is_set_aside_is_not_asked_about_and_holds_no_run_back(*, can_answer: bool) -> None:
+    conversation = Conversation("t", [AssistantMessage(id="m")])
+    conversation.pending_interrupts = [*_ASK.interrupts]
+    assert next_step(conversation, Able({}, can_answer=can_answer, aside={"i"})) == Send()
+    assert next_step(conversation, Able({}, can_answer=can_answer, tried={"i"})) == Stop()
