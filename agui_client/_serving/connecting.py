@@ -24,7 +24,7 @@ from agui_client._core.run.subagents import without_journal
 from agui_client._core.tools.toolset import known_functions
 from agui_client._core.transport.client import CONNECT_HEADER
 from agui_client._core.verbs.caller_interrupts import stored_interrupts
-from agui_client._core.verbs.caller_run import failure_event, reported_error
+from agui_client._core.verbs.caller_run import Reader, failure_event, reported_error
 from agui_client._serving.caller_clone import clone_for
 from agui_client._serving.served_request import RequestRefusedError
 from agui_client.errors import RunFailedError
@@ -133,8 +133,9 @@ async def replayed_events(
     Yields:
         The events of all runs, and a RUN_ERROR if the replay was stopped, or failed in another way than by one.
     """
+    reader = Reader()
     try:
-        async with block:
+        async with block, reader:
             async for event in run:
                 if isinstance(event, RunErrorEvent | SubagentErrorEvent):
                     yield reported_error(event, run, expose_errors=expose_errors)
@@ -145,6 +146,8 @@ async def replayed_events(
         if run.partial.aborted and (error := stopped_with()) is not None:
             yield error
     except Exception as error:
+        if reader.has_left:
+            raise
         if isinstance(error, RunFailedError) and error.raised is None:
             return  # its RUN_ERROR was sent
         yield failure_event(error, run.run_id, run.thread_id, expose_errors=expose_errors)

@@ -38,6 +38,7 @@ from agui_client._core.protocol.placeholders import marked
 from agui_client._core.verbs import signer
 from agui_client._core.verbs.caller_interrupts import APPROVAL
 from agui_client.asgi import ASGITransport, agent_app
+from agui_client.errors import ThreadStoreError
 from agui_client.store import MemoryStore, Store, Threads
 from agui_client.teams import Member, SequentialAgent
 from agui_client.testing import Gate, ScriptedAgent, agui_app, events_of, interrupt, state, text, tool_call, turn
@@ -695,3 +696,42 @@ async def test_pages_of_a_thread_whose_database_is_away_are_asked_for_again_late
     async with httpx.AsyncClient(transport=ASGITransport(app), base_url="http://app/") as client:
         away = await client.post("messages", json={"threadId": "t"})
         assert (away.status_code, away.headers["retry-after"]) == (503, "5")
+
+
+async def test_what_fails_as_a_reader_leaves_is_raised_as_it_is() -> None:
+    is_full, has_left = False, anyio.Event()
+
+    class Disk(MemoryStore):
+        async def append(self, *given: Any, **about: Any) -> bool:
+            if is_full:
+                raise ThreadStoreError("the disk is full")
+            return await super().append(*given, **about)
+
+    async def receive() -> dict[str, Any]:
+        await has_left.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        nonlocal is_full
+        if b"Hi" in message.get("body", b""):
+            is_full = True
+            has_left.set()
+            await anyio.sleep_forever()
+
+    async with Store(Disk()) as store:
+        agent = ScriptedAgent(turn(text("Hi")))
+        app = agent_app(lambda _, input: store.threads.open(input.thread_id, agent))
+        body = {"threadId": "t", "runId": "r", "messages": [{"id": "u", "role": "user", "content": "Go"}]}
+        scope: dict[str, Any] = {"type": "http", "method": "POST", "path": "/", "headers": []}
+        with anyio.fail_after(10), pytest.raises(ThreadStoreError, match="full"):
+            await app(scope, _with_body(body, receive), send)
+
+
+def _with_body(body: Any, then: Any) -> Any:
+    """Return a channel that gives a body, and then what another one gives."""
+    messages = [{"type": "http.request", "body": json.dumps(body).encode()}]
+
+    async def receive() -> Any:
+        return messages.pop() if messages else await then()
+
+    return receive

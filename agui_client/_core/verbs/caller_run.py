@@ -82,6 +82,23 @@ _STATUSES_OF_CODES = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.INTERNAL_SERVER_E
 _logger = logging.getLogger("agui_client.sse")
 
 
+class Reader:
+    """Who reads the events of a generator: a block in it, left inside all others, that notes when nobody does any more.
+
+    Whatever fails as the other blocks are left then is raised: a generator that is closed must not yield a last event.
+    """
+
+    has_left = False
+    """Whether the generator was closed before it came to its end."""
+
+    async def __aenter__(self) -> None:
+        """Begin."""
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Note whether the generator is being closed."""
+        self.has_left = kind is GeneratorExit
+
+
 async def caller_events(
     run: AgentRun,
     *,
@@ -107,12 +124,13 @@ async def caller_events(
     usage: list[TokenUsage] = []
     last: RunFinishedEvent | RunErrorEvent | None = None
     thread_id, run_id, ends = "", "", list["Event"]()
-    one = MergedRun()
+    one, reader = MergedRun(), Reader()
     try:
         async with (
             block or nullcontext(),
             nullcontext() if run.is_entered else run,
             aclosing(_in_one_run(run, one)) as events,
+            reader,
         ):
             thread_id, run_id = run.thread_id, run.run_id
             async for event in events:
@@ -133,6 +151,8 @@ async def caller_events(
                     yield ends.pop(0)
                 await before_end(ends[0])
     except Exception as error:
+        if reader.has_left:
+            raise
         last = _failure(error, last, run, run_id, thread_id, expose_errors=expose_errors)
         ends = []
     for event in ends or _last_events(run, one, last, usage, {"thread_id": thread_id, "run_id": run_id}):
