@@ -48,7 +48,9 @@ _PACKAGES = (
 _MODULES = (
     "agui_client._core.conversation.history",
     "agui_client._otel",
+    "agui_client.evaluation",
     "agui_client.store._runs.database_keeper",
+    "agui_client.teams",
     "agui_client.terminal",
     "agui_client.asgi._uvicorn",
     "agui_client.types",
