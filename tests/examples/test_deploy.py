@@ -29,6 +29,8 @@ _POSTGRESQL = pytest.param(
     "postgresql",
     marks=pytest.mark.skipif("AGUI_THREADS" not in os.environ, reason="takes AGUI_THREADS=1, as .ci/run sets it"),
 )
+_SQLITE = pytest.param("sqlite", marks=pytest.mark.soak if "AGUI_THREADS" in os.environ else ())
+"""A sample of the page, where its own database is not tried."""
 _ANN, _BOB = {"Authorization": "Bearer 5f0c"}, {"Authorization": "Bearer 77aa"}
 
 
@@ -91,7 +93,7 @@ def _imported(file: Path) -> ModuleType:
     return module
 
 
-@pytest.fixture(params=["sqlite", _POSTGRESQL])
+@pytest.fixture(params=[_SQLITE, _POSTGRESQL])
 def site(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Site]:
     database = f"sqlite:///{tmp_path / 'service.db'}"
     if request.param == "postgresql":

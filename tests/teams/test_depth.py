@@ -178,8 +178,15 @@ async def test_a_tool_at_work_when_another_member_fails_is_unknown_and_not_begun
 
 
 @at_any_place
-@pytest.mark.parametrize("way", ["no prompt", "the same answers"])
-@pytest.mark.parametrize("seconds", [0.0, 0.03], ids=["before the other began", "while it is at work"])
+@pytest.mark.parametrize(
+    ("seconds", "way"),
+    [
+        pytest.param(0.0, "no prompt", id="before the other began-no prompt"),
+        pytest.param(0.0, "the same answers", id="before the other began-the same answers", marks=pytest.mark.soak),
+        pytest.param(0.03, "no prompt", id="while it is at work-no prompt", marks=pytest.mark.soak),
+        pytest.param(0.03, "the same answers", id="while it is at work-the same answers"),
+    ],
+)
 async def test_answers_to_several_members_are_kept_when_one_of_them_fails(
     depth: int, place: str, way: str, seconds: float
 ) -> None:

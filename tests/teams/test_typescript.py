@@ -76,8 +76,15 @@ def test_the_typescript_client_goes_on_with_a_resumed_team_that_failed(place: st
 
 
 @pytest.mark.requirement("INT-4", "LIFE-5")
-@pytest.mark.parametrize("place", ["with its caller", "stored"])
-@pytest.mark.parametrize("fails_in", [1, 2], ids=["when it is asked", "when it answers"])
+@pytest.mark.parametrize(
+    ("fails_in", "place"),
+    [
+        pytest.param(1, "with its caller", id="when it is asked-with its caller"),
+        pytest.param(1, "stored", id="when it is asked-stored", marks=pytest.mark.soak),
+        pytest.param(2, "with its caller", id="when it answers-with its caller", marks=pytest.mark.soak),
+        pytest.param(2, "stored", id="when it answers-stored"),
+    ],
+)
 def test_the_typescript_client_answers_a_team_in_a_team_whose_sibling_fails(place: str, fails_in: int) -> None:
     begun: list[int] = []
     is_asked, is_paid = anyio.Event(), anyio.Event()

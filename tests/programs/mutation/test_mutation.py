@@ -15,6 +15,7 @@ import pytest
 
 from .mutants import Mutant
 
+pytestmark = pytest.mark.soak  # a program for those who change the tests, which takes as long as a thousand of them
 PROGRAM = Path(__file__).parent
 
 PROJECT = {

@@ -340,7 +340,14 @@ _VERBS: dict[str, Ask] = {
 }
 
 
-@pytest.mark.parametrize("ask", _VERBS.values(), ids=_VERBS)
+@pytest.mark.parametrize(
+    "ask",
+    [
+        # An asynchronous verb, one without `await` and one that is observed; the others ask in the same way.
+        pytest.param(ask, id=verb, marks=() if verb in ("run_agent", "stream_sync", "observe") else pytest.mark.soak)
+        for verb, ask in _VERBS.items()
+    ],
+)
 async def test_a_lost_run_that_is_refused_when_it_is_asked_for_again_is_fetched_from_the_thread(ask: Ask) -> None:
     async with _asking() as (begun, agent, looked):
         begun.proxy.unanswered = 1

@@ -414,7 +414,13 @@ async def test_a_function_that_takes_longer_than_the_time_to_stop_is_cut(tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("path", "calls"), [("", "pay"), ("", "pay+pay2"), ("stored/", "pay+pay2"), ("team/", "pay+pay2")]
+    ("path", "calls"),
+    [
+        pytest.param("", "pay", marks=pytest.mark.soak),  # as with two calls
+        ("", "pay+pay2"),
+        ("stored/", "pay+pay2"),
+        ("team/", "pay+pay2"),
+    ],
 )
 async def test_a_server_that_is_told_to_stop_ends_what_was_begun_and_begins_nothing_new(
     servers: Servers, path: str, calls: str
@@ -443,8 +449,18 @@ async def test_a_server_that_is_told_to_stop_ends_what_was_begun_and_begins_noth
     assert texts(again.messages).endswith(told(2))
 
 
-@pytest.mark.parametrize("path", ["", "stored/"])
-@pytest.mark.parametrize("end", ["asks", "fails", "is stopped"])
+@pytest.mark.parametrize(
+    ("path", "end"),
+    [
+        ("", "asks"),
+        ("stored/", "fails"),
+        ("", "is stopped"),
+        # The other half: each end, and each path, is above.
+        pytest.param("stored/", "asks", marks=pytest.mark.soak),
+        pytest.param("", "fails", marks=pytest.mark.soak),
+        pytest.param("stored/", "is stopped", marks=pytest.mark.soak),
+    ],
+)
 async def test_a_call_that_was_begun_is_told_to_be_unknown_however_its_run_ends_then(
     servers: Servers, path: str, end: str
 ) -> None:
