@@ -84,13 +84,8 @@ _CIRCLES = (
     {"_core.run.call", "_core.run.lost_run", "_core.run.result_building", "_core.run.round"},
     # The keywords of agents are hooks, middleware and observers, which get the run that has the keywords.
     {"_core.run.hooks", "_core.run.middleware", "_core.run.observers", "_core.run.scope"},
-    # Methods in whose place a function stands that takes `self`: `ledger` of a conversation, `AgentRun.sse`, ...
-    {
-        "_core.conversation.conversation",
-        "_core.conversation.ledger",
-        "_core.conversation.log",
-        "_core.conversation.snapshot",
-    },
+    # Methods in whose place a function stands that takes `self`: of a conversation, `AgentRun.sse`, ...
+    {"_core.conversation.conversation", "_core.conversation.reconciling"},
     {"_core.verbs.async_run", "_core.verbs.caller_interrupts", "_core.verbs.caller_run", "_core.verbs.sse"},
     {"_core.agent.agent", "_core.agent.agent_tool"},
     {"_cli.chat", "_cli.slash_commands"},

@@ -17,8 +17,9 @@ from agui_client._core.conversation.changes import (
     ResultsAdded,
     StateReplaced,
 )
-from agui_client._core.conversation.ledger import CallStatus, Ledger, ToolCallRecord, further, reconcile
+from agui_client._core.conversation.ledger import CallStatus, Ledger, ToolCallRecord, further
 from agui_client._core.conversation.listeners import Listeners
+from agui_client._core.conversation.reconciling import reconcile
 from agui_client._core.conversation.snapshot import ConversationSnapshot, document_of, open_interrupts
 from agui_client._core.conversation.state_json import state_as_json
 from agui_client._core.conversation.turns import Turns

@@ -17,12 +17,13 @@ To change
 
 - a status of a tool call: `CallStatus` here, in its place among the others, as `further` there compares them; what may
   follow it in `_FOLLOWS` there. `tests/core/tools/test_late_results.py` goes through the statuses, and says which way
-  to a new one, or which fact about it, is missing. `settle_conversation` says what a run leaves, `reconcile` here what
-  becomes of a record when the messages change, `role_of` in `_core/run/next_step.py` which calls are executed, also
-  after a crash; `_as_they_went_on` in `store/_threads/entries.py` what a fork keeps, `_takes_results` in
-  `_serving/caller_input.py` and `stored_interrupts` in `_core/verbs/caller_interrupts.py` what a caller may answer,
-  `continuation_of` in `teams/_in_flight_tools.py` which calls of a member are made after a crash. Older code refuses a
-  status that it does not know, in documents and in stored threads
+  to a new one, or which fact about it, is missing. `settle_conversation` says what a run leaves, `reconcile` in
+  `_core/conversation/reconciling.py` what becomes of a record when the messages change, `role_of` in
+  `_core/run/next_step.py` which calls are executed, also after a crash; `_as_they_went_on` in
+  `store/_threads/entries.py` what a fork keeps, `_takes_results` in `_serving/caller_input.py` and `stored_interrupts`
+  in `_core/verbs/caller_interrupts.py` what a caller may answer, `continuation_of` in `teams/_in_flight_tools.py` which
+  calls of a member are made after a crash. Older code refuses a status that it does not know, in documents and in
+  stored threads
 - who may answer a tool call: `ToolCallRecord.answered_by` and `AnsweredBy` here; `_answered_by` in
   `_core/run/ending.py` chooses the side when a run leaves the call, and a call that only an interrupt is about is the
   agent's. Of callers of served agents, `_takes_results` and `StoredThreadRequest.check_tools` in
@@ -33,16 +34,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from ag_ui.core import ToolCall
 from pydantic import BaseModel, ConfigDict, Field
 
 from agui_client._core.tools.approval import ToolDecision
 from agui_client._core.tools.questions import GivenAnswer, ToolQuestion
-
-if TYPE_CHECKING:
-    from agui_client._core.conversation.conversation import Conversation
 
 
 class CallStatus(StrEnum):
@@ -289,45 +287,3 @@ def further(one: ToolCallRecord, other: ToolCallRecord | None) -> ToolCallRecord
         return one
     # The document may lack the result, which is unknown then.
     return one.become(status=CallStatus.EXECUTING) if other.status is CallStatus.ANSWERED else other
-
-
-def reconcile(conversation: Conversation, *, is_cut: bool = False) -> None:
-    """Bring the records of calls in line with the messages, after these were changed or replaced.
-
-    A record goes if its call is no longer among the messages, or got its result from elsewhere. Of the others, the
-    status follows the result: whether there is one now, and whether it is a placeholder.
-
-    Args:
-        conversation: The conversation.
-        is_cut: Whether the application replaced the messages: then a call is the same only on the same message.
-    """
-    ledger = conversation.ledger
-    for record in ledger:
-        call_id = record.tool_call_id
-        if not _is_the_call_of(record, conversation, is_cut=is_cut):
-            # An agent may leave out of its snapshot what a function here has begun.
-            is_begun = record.status is CallStatus.EXECUTING and conversation.place_of_call(call_id) is None
-            if not is_begun or (is_cut and not conversation.is_running):
-                ledger.drop(call_id)
-        elif call_id not in conversation.answered_call_ids:
-            if record.status in (CallStatus.ANSWERED, CallStatus.PLACEHOLDER):
-                ledger.lose(call_id)
-        elif record.status is CallStatus.EXECUTING:
-            if not conversation.has_placeholder(call_id):
-                ledger.answer(call_id)
-        elif record.status is not CallStatus.ANSWERED:
-            if conversation.has_placeholder(call_id) or not record.is_whole:
-                ledger.note_placeholder(call_id)
-            else:
-                ledger.drop(call_id)
-
-
-def _is_the_call_of(record: ToolCallRecord, conversation: Conversation, *, is_cut: bool) -> bool:
-    """Return whether the latest call of an id is the one that a record is about."""
-    if (place := conversation.place_of_call(record.tool_call_id)) is None:
-        return False
-    message, ordinal = place
-    if message.id == record.message_id:
-        return True
-    # A snapshot may give the message another id; the same place among the calls of the id is all that is left.
-    return not is_cut and ordinal == record.ordinal and conversation.message(record.message_id) is None

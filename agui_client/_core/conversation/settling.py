@@ -5,15 +5,16 @@ branch of the conversation.
 
 To change
 
-- what a run leaves pending: `settle_conversation` here; `reconcile` in `_core/conversation/ledger.py` says what becomes
-  of records when messages change
+- what a run leaves pending: `settle_conversation` here; `reconcile` in `_core/conversation/reconciling.py` says what
+  becomes of records when messages change
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agui_client._core.conversation.ledger import AnsweredBy, CallStatus, ToolCallRecord, reconcile
+from agui_client._core.conversation.ledger import AnsweredBy, CallStatus, ToolCallRecord
+from agui_client._core.conversation.reconciling import reconcile
 from agui_client._core.protocol.open_items import quoted
 from agui_client._core.protocol.thread_state import is_same_call
 
