@@ -17,6 +17,7 @@ from typing import Any
 import anyio
 import pytest
 from ag_ui.core import (
+    AssistantMessage,
     Message,
     RunAgentInput,
     RunErrorEvent,
@@ -45,8 +46,11 @@ from agui_client import (
     tool,
 )
 from agui_client._core.conversation import log
+from agui_client._core.conversation.log import Members, empty_members, entry_of
 from agui_client._core.run import engine, saving
+from agui_client._core.run.subagents import JOURNAL
 from agui_client.store import MemoryStore, SavedThread, Store, ThreadInfo, Threads
+from agui_client.store._threads.entries import call_of
 from agui_client.testing import ScriptedAgent, Step, faults, interrupt, serve_bytes, sse, state, text, tool_call, turn
 from support.killed_threads import left_by_a_killed_program
 from support.postgres import PostgresServer
@@ -303,6 +307,21 @@ async def test_the_log_has_the_place_of_a_call_that_was_cut_until_the_thread_has
     assert whole is not None
     assert roles(whole.place.document.messages) == ["user", "assistant", "assistant", "tool"]
     assert not whole.place.is_between_runs
+
+
+@pytest.mark.parametrize("state", [{}, {JOURNAL: {"flow": "f"}}], ids=["agent", "team"])
+def test_what_an_agent_said_since_its_run_was_sent_is_no_part_of_the_place_and_of_a_team_it_is(
+    state: dict[str, Any],
+) -> None:
+    before: Members = {**empty_members(), "state": state}
+    sent: Members = {**before, "call_id": "r", "run": {"run_id": "r", "resume": []}}
+    sent["messages"] = [UserMessage(id="u", content="Hi")]
+    saying: Members = {**sent, "messages": [*sent["messages"], AssistantMessage(id="a", content="One")]}
+    entries = [entry_of(*each) for each in ((empty_members(), sent, 1), (sent, saying, 2))]
+    found = call_of("t", [each for each in entries if each is not None], "r")
+    assert found is not None
+    # A run is sent again, and its words come again; members that have spoken do not speak again.
+    assert roles(found.place.document.messages) == (["user", "assistant"] if state else ["user"])
 
 
 @on_both
