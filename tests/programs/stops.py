@@ -124,7 +124,10 @@ def faults(agent: str, url: str, folder: Path) -> list[str]:
 
 
 def _is_stopped(pid: int) -> bool:
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+    except (FileNotFoundError, ProcessLookupError):
+        return False  # it has ended since it was looked at
 
 
 def _is_taken_over(url: str) -> bool:

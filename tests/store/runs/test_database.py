@@ -451,6 +451,31 @@ async def test_who_has_lost_a_run_changes_nothing_of_its_row(tmp_path: Path) -> 
     database.close()
 
 
+async def test_followers_get_events_that_a_thread_carries_when_it_has_committed_them(tmp_path: Path) -> None:
+    url, gate, seen = f"sqlite:///{tmp_path / 'runs.db'}", Gate(), list[str]()
+    agent = ScriptedAgent(turn(gate, text("One."), tool_call("look", {})), turn(text("Done.")), tools=[look])
+    store = Store(url)
+    store.runs.add("helper", lambda thread_id: store.threads.open(thread_id, agent))
+
+    async def follow(run_id: str) -> None:
+        async for _, each in store.runs.follow(run_id):
+            seen.append(each.type.value)
+
+    async with store, anyio.create_task_group() as tasks:
+        started = await store.runs.start("helper", "Hi", thread_id="t")
+        tasks.start_soon(follow, started.run_id)
+        await until(lambda: seen == ["RUN_STARTED"], 30)
+        with closing(sqlite3.connect(tmp_path / "runs.db", isolation_level=None)) as other:
+            other.execute("begin immediate")
+            gate.open()
+            # Nothing can be committed now: another process would not know what a follower has seen.
+            with anyio.move_on_after(0.5):
+                await until(lambda: len(seen) > 1, 30)
+            assert seen == ["RUN_STARTED"]
+            other.execute("rollback")
+    assert seen[-1] == "RUN_FINISHED"
+
+
 async def test_a_run_that_another_process_took_over_a_moment_ago_is_left_to_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
