@@ -180,6 +180,21 @@ async def test_a_run_that_a_closed_process_has_left_goes_on_in_the_thread_that_i
     assert [[each.content for each in input.messages] for input in agent.inputs] == [["Hi"], ["Hi"]]
 
 
+async def test_a_run_whose_thread_is_in_another_database_is_stored_in_its_own(tmp_path: Path) -> None:
+    here, there = (Store(f"sqlite:///{tmp_path / name}.db") for name in ("runs", "threads"))
+    agent = ScriptedAgent(turn(text("Done.")))
+    here.runs.add("helper", lambda thread_id: there.threads.open(thread_id, agent))
+    async with there:
+        async with here:
+            await here.runs.start("helper", "Hi", run_id="r", thread_id="t")
+            assert [event.type.value async for _, event in here.runs.follow("r")][-1] == "RUN_FINISHED"
+        found = await there.threads.get("t")
+    assert found is not None
+    assert [each.content for each in found.conversation.messages] == ["Hi", "Done."]
+    async with Store(f"sqlite:///{tmp_path / 'runs'}.db") as again:
+        assert [shown(each) for each in await again.runs.list()] == ["finished"]
+
+
 async def test_a_caller_whose_run_is_left_before_it_begins_gets_503_and_follows_it_at_another_server(
     database_url: str,
 ) -> None:
