@@ -32,7 +32,7 @@ async def spoiled(pieces: list[Any], turn: int, prompt: str, results: list[str])
     Args:
         pieces: What it would say.
         turn: The number of the prompt, from 1.
-        prompt: The prompt.
+        prompt: The prompt, behind which a framework may put the state.
         results: The results that came since.
     """
     if turn != 2 or not (fault := _FAULT.get()):
@@ -41,19 +41,19 @@ async def spoiled(pieces: list[Any], turn: int, prompt: str, results: list[str])
     match fault:
         case "crash":
             raise ModelCrashedError("the model is gone")
-        case "hang" | "slow":
+        case "hang" | "slow" if not results:
             await asyncio.sleep(_HANGS if fault == "hang" else _SLOW)
-        case "arguments" if prompt == "buy" and calls:
+        case "arguments" if "buy" in prompt and calls:
             calls[0].arguments = {"count": "three"}
-        case "denial" if prompt == "buy" and len(results) == 1:
+        case "denial" if "buy" in prompt and len(results) == 1:
             return [_call("buy_tickets", {"count": 3})]
-        case "order" if prompt == "both" and calls:
+        case "order" if "both" in prompt and calls:
             return calls[::-1]
-        case "thought" if prompt == "think":
+        case "thought" if "think" in prompt:
             pieces[0].text = f"The customer has {SECRET}. "
-        case "state" if prompt == "move" and calls:
+        case "state" if "move" in prompt and calls:
             calls[0].arguments = {"city": SECRET}
-        case "wrong" if prompt == "hello":
+        case "wrong" if "hello" in prompt:
             _said[fault] += 1
             return pieces if _said[fault] % _EVERY else ["Answer ", "seven."]
     return pieces
