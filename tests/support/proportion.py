@@ -180,6 +180,16 @@ def failed_subagents(n: int, ids: Ids) -> Iterator[Wire]:
     )
 
 
+def failed_subagents_with_parts(n: int, ids: Ids) -> Iterator[Wire]:
+    """A snapshot has a message of many parts, which the end of a subagent names again and again."""
+    scout = {"subagentRunId": "scout"}
+    said = {"id": "text", "role": "user", "content": [{"type": "text", "text": "word"}] * n}
+    yield event("MESSAGES_SNAPSHOT", messages=[said])
+    yield event("SUBAGENT_STARTED", name="scout", **scout)
+    named = [ids("text", at) for at in range(n)]
+    yield event("SUBAGENT_ERROR", message="lost", **scout, **_more(partialMessageIds=named))
+
+
 def activities(n: int, ids: Ids) -> Iterator[Wire]:
     for at in range(n):
         plan = {"messageId": ids("plan", at), "activityType": "PLAN"}
@@ -248,8 +258,8 @@ GROWING: dict[str, Growing] = {
     for each in (
         *(texts, one_text, thoughts, chunks, calls_and_results, results_with_one_id, calls_that_are_sent_again),
         *(calls_of_one_message, results_between_messages, results_in_front_of_each_other, snapshots, a_snapshot),
-        *(subagents, subagents_inside_each_other, failed_subagents, activities, states, runs, an_echo, steps),
-        *(predictions, foreign, interrupts),
+        *(subagents, subagents_inside_each_other, failed_subagents, failed_subagents_with_parts, activities, states),
+        *(runs, an_echo, steps, predictions, foreign, interrupts),
     )
 }
 """The streams, by their names."""

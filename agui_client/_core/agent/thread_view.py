@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Never
 
-from agui_client._core.conversation.message_list import MessageList
 from agui_client._core.conversation.rewinding import rewind
 from agui_client._core.conversation.snapshot import ConversationSnapshot
 from agui_client._core.ground.display import Displayed
@@ -54,7 +53,7 @@ class ThreadView(Displayed, ABC, Generic[StateT]):
     @property
     def messages(self) -> list[Message]:
         """The conversation so far; neither the list nor the messages in it ever change, see `add_messages`."""
-        return MessageList(self._conversation.messages)
+        return self._conversation.messages_to_show()
 
     @messages.setter
     def messages(self, messages: Never) -> Never:

@@ -19,6 +19,7 @@ from agui_client._core.conversation.changes import (
 )
 from agui_client._core.conversation.ledger import CallStatus, Ledger, ToolCallRecord, further
 from agui_client._core.conversation.listeners import Listeners
+from agui_client._core.conversation.message_list import MessageList
 from agui_client._core.conversation.reconciling import reconcile
 from agui_client._core.conversation.snapshot import ConversationSnapshot, document_of, open_interrupts
 from agui_client._core.conversation.state_json import state_as_json
@@ -113,6 +114,10 @@ class Conversation:
     def messages(self) -> list[Message]:
         """The messages so far, as a new list."""
         return self._reducer.messages
+
+    def messages_to_show(self) -> MessageList:
+        """Return the messages for the application."""
+        return MessageList(self._reducer.look())
 
     @property
     def state(self) -> Any:

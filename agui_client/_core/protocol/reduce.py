@@ -8,7 +8,7 @@ verified before; one that fits nothing in the thread is skipped with a warning.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from typing import Any, TypeAlias, get_args
 from uuid import NAMESPACE_OID, uuid5
 
@@ -468,6 +468,10 @@ class Reducer:
     def messages(self) -> list[Message]:
         """The messages as they are now, in a new list at each look."""
         return self.thread.messages()
+
+    def look(self) -> Sequence[Message]:
+        """Return the messages as they are now, in a list that later events change: who keeps it makes a copy."""
+        return self.thread.look()
 
     @property
     def state(self) -> Any:

@@ -88,6 +88,10 @@ class ReplayReducer(Reducer):
         is_known = replayed <= {message.id for message in local} and not replayed.isdisjoint(theirs)
         return is_known and theirs[-1] not in replayed
 
+    def look(self) -> Sequence[Message]:
+        """Return the merged messages as they are now."""
+        return self.messages
+
     def message(self, message_id: str) -> Message | None:
         """Return one of the merged messages; None when there is none with this id."""
         messages = self.messages

@@ -610,6 +610,10 @@ class Thread:
 
     def messages(self) -> list[Message]:
         """Return all messages as they are now, in a list of the caller's own."""
+        return [*self.look()]
+
+    def look(self) -> Sequence[Message]:
+        """Return all messages as they are now, in the list that later events change: who keeps it makes a copy."""
         for slot in self.dirty:
             self._view[self._index_of(slot)] = slot.build()
         self.dirty.clear()
@@ -620,7 +624,7 @@ class Thread:
             del self._view[index], self._keys[index]
         self._gone.clear()
         self._is_in_order = True
-        return self._view.copy()
+        return self._view
 
     def _index_of(self, slot: MessageSlot) -> int:
         """Return the position of a slot in the list of models."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from operator import is_
 from typing import TYPE_CHECKING, Any
 
@@ -198,7 +199,7 @@ class Call:
     @property
     def executions(self) -> list[ToolExecution]:
         """The tools that were executed here, in order."""
-        return [execution for each in self.executed for execution in each.values()]
+        return [*chain.from_iterable(each.values() for each in self.executed)]
 
     @property
     def all_executions(self) -> list[ToolExecution]:
@@ -213,7 +214,7 @@ class Call:
     @property
     def custom(self) -> list[CustomEvent]:
         """The CUSTOM events so far, in order."""
-        return [event for each in self.rounds for event in each.outcome.custom]
+        return [*chain.from_iterable(each.outcome.custom for each in self.rounds)]
 
     def result(self) -> RunResult:
         """Return what has arrived so far; once the call is over, its result."""

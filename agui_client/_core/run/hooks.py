@@ -20,7 +20,6 @@ from ag_ui import core
 from pydantic_core import PydanticUndefined
 
 from agui_client._core.conversation.changes import MessagesReplaced, StateReplaced
-from agui_client._core.conversation.message_list import MessageList
 from agui_client._core.conversation.state_json import state_as_json
 from agui_client._core.ground.concurrency import unasked
 from agui_client._core.ground.field_docs import Record
@@ -94,7 +93,7 @@ class HookContext:
     @property
     def messages(self) -> list[Message]:
         """The messages so far; return a `Mutation` to change them."""
-        return MessageList(self._conversation.messages)
+        return self._conversation.messages_to_show()
 
     @property
     def state(self) -> Any:

@@ -169,12 +169,12 @@ def _text(run: Run, candidates: Sequence[Message]) -> str:
     partial = {each for end, _ in outcome.subagents_ended.values() for each in partial_message_ids(end)}
     # A retry may have written it under the id of words that were taken back.
     partial.discard(answer)
-    written = [each for each in reversed(outcome.text_message_ids) if each not in partial]
+    written = (each for each in reversed(outcome.text_message_ids) if each not in partial)
     streamed = map(run.conversation.text_of, written)
     whole = outcome.restated_ids - partial
     restated = (
         message.content
-        for message in reversed(candidates)
+        for message in (reversed(candidates) if whole else ())
         if isinstance(message, AssistantMessage) and message.subagent_run_id is None and message.id in whole
     )
     named = [run.conversation.text_of(answer)]

@@ -89,7 +89,7 @@ class RunView(Generic[StateT]):
     def messages(self) -> list[Message]:
         """The conversation so far; neither the list nor the messages in it ever change."""
         call = self.call
-        return MessageList(call.result().messages if call.state.has_ended else call.conversation.messages)
+        return MessageList(call.result().messages) if call.state.has_ended else call.conversation.messages_to_show()
 
     @property
     def state(self) -> Any:

@@ -56,6 +56,32 @@ def test_four_times_as_much_takes_four_times_the_work(growing: Growing, ids: Ids
     assert much - little <= 1.15 * 3 * (little - none) + 500
 
 
+_SUMMED_UP = ("texts", "one text", "thoughts", "steps", "states", "foreign", "activities", "runs")
+"""Streams after each event of which an application may look at what a run has brought: no loop is over what is there.
+
+Calls without a result and subagents are gone through at each look.
+"""
+
+
+@pytest.mark.requirement("SET-15")
+@pytest.mark.parametrize("name", _SUMMED_UP)
+def test_four_times_as_many_looks_at_what_a_run_has_brought_take_four_times_the_work(name: str) -> None:
+    def look(n: int) -> Callable[[], None]:
+        received = body(stream(GROWING[name], n, other))
+
+        async def run() -> None:
+            async with memory_agent(received).stream("Hi") as stream:
+                with suppress(AGUIError):
+                    async for _ in stream:
+                        assert stream.partial.messages
+
+        return lambda: asyncio.run(run())
+
+    look(3)()
+    none, little, much = (lines_of(look(n)) for n in (1, 25, 97))
+    assert much - little <= 1.15 * 3 * (little - none) + 500
+
+
 @COMBINATIONS
 @IDS
 @STREAMS
