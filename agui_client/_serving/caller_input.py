@@ -17,6 +17,7 @@ from ag_ui.core import ToolMessage
 from agui_client._core.conversation.answer_checks import check_results
 from agui_client._core.conversation.conversation import Conversation
 from agui_client._core.conversation.ledger import CallStatus, ToolCallRecord
+from agui_client._core.conversation.pending import open_records, waiting_calls
 from agui_client._core.conversation.rewinding import beginning_of
 from agui_client._core.conversation.state_base import state_hash
 from agui_client._core.conversation.state_json import state_as_json
@@ -122,7 +123,7 @@ class CallerInput(RequestSource):
         """Return the number of messages that the input goes on with; None if the thread is not left."""
         if self._on_divergence not in ("rewind", "refuse") or self.resume:
             return None
-        open_ids = {each.tool_call_id for each in conversation.open_records}
+        open_ids = {each.tool_call_id for each in open_records(conversation)}
         return kept_count(conversation.messages, self.input.messages, open_ids)
 
 
@@ -181,9 +182,9 @@ class StoredThreadRequest(AnsweringInput):
     def __init__(self, conversation: Conversation, caller: CallerInput, options: RunOptions) -> None:
         self._caller = caller
         self._state = self._merged_state(conversation)
-        records = {each.tool_call_id: each for each in conversation.open_records if _takes_results(each)}
+        records = {each.tool_call_id: each for each in open_records(conversation) if _takes_results(each)}
         ordinals = {each.tool_call_id: each.ordinal for each in conversation.ledger}
-        answers = ResumeAnswers(caller.resume, conversation.waiting_calls, ordinals)
+        answers = ResumeAnswers(caller.resume, waiting_calls(conversation), ordinals)
         decided = answers.options.get("tool_results", {})
         if not caller.is_trusted:
             _refuse_denials(decided, records)
@@ -255,7 +256,7 @@ class StoredThreadRequest(AnsweringInput):
             UsageError: A call cannot be executed here, or was executed, or the answer needs to be an approval.
         """
         if not self._caller.is_trusted:
-            records = [each for each in self._conversation.open_records if each.tool_call_id in self._sent_results]
+            records = [each for each in open_records(self._conversation) if each.tool_call_id in self._sent_results]
             ours = [each.tool_call_id for each in records if each.is_of_application]
             self._dropped += [self._sent_results[key] for key in ours]
             # Under the caller's id, so that it learns what its result was replaced by.

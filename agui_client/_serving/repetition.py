@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from agui_client._core.conversation.pending import open_questions
 from agui_client._core.protocol.open_items import quoted
 from agui_client._core.tools.interrupts import is_expired
 from agui_client._core.verbs.caller_interrupts import (
@@ -96,7 +97,7 @@ def answered_before(conversation: Conversation, interrupt_ids: Iterable[str]) ->
     decided = {each for each in answered if not conversation.ledger.is_unreported(each)}
     decided |= {each.tool_call_id for each in conversation.ledger if each.is_begun}
     records = {each.tool_call_id: each for each in conversation.ledger}
-    asked = {each.interrupt.id for each in conversation.questions}
+    asked = {each.interrupt.id for each in open_questions(conversation)}
     past = set[str]() if conversation.past is None else conversation.past.interrupt_ids
     # Whoever had a run fail gives all its answers again, also those to calls which that run has carried out.
     again = {each.id for each in (*conversation.pending_interrupts, *conversation.answered_interrupts)}

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from ag_ui.core import Event, Message, ToolMessage
 
+from agui_client._core.conversation.pending import open_records
 from agui_client._core.protocol.message_text import tool_calls_in
 from agui_client._core.protocol.placeholders import is_placeholder
 from agui_client._core.run.continuing import Continuation
@@ -131,7 +132,7 @@ class InFlightTools:
 
     def begun_at_failure(self) -> set[str]:
         """Return the ids of the calls that were begun and have no result, as the team's caller has them."""
-        records = [] if self._run is None else self._run.call.conversation.open_records
+        records = [] if self._run is None else open_records(self._run.call.conversation)
         return {self._ids.up(each.tool_call_id) for each in records if each.is_begun}
 
     async def _note(self, checkpoint: Checkpoint) -> None:
@@ -143,7 +144,7 @@ class InFlightTools:
         assert self._keep is not None
         assert self._run is not None
         done = {each.tool_call_id for each in checkpoint.results}
-        open_ids = {each.tool_call_id for each in self._run.call.conversation.open_records} - done
+        open_ids = {each.tool_call_id for each in open_records(self._run.call.conversation)} - done
         before, self._pending = self._pending, self._pending_at(checkpoint, open_ids)
         if self._pending is before is None:
             return

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Never
 
+from agui_client._core.conversation.pending import open_questions, pending_tool_calls, unknown_tool_calls
 from agui_client._core.conversation.rewinding import rewind
 from agui_client._core.conversation.snapshot import ConversationSnapshot
 from agui_client._core.ground.display import Displayed
@@ -119,7 +120,7 @@ class ThreadView(Displayed, ABC, Generic[StateT]):
         If a run that answered the agent's interrupts has failed, they are pending again: the next run may answer them
         once more, and need not: a team of this process keeps the answers, and goes on with them.
         """
-        asked = [question.interrupt for question in self._conversation.questions]
+        asked = [question.interrupt for question in open_questions(self._conversation)]
         return [*self._conversation.open_interrupts, *asked]
 
     @property
@@ -133,8 +134,8 @@ class ThreadView(Displayed, ABC, Generic[StateT]):
     @property
     def pending_tool_calls(self) -> list[ToolCall]:
         """The tool calls that the last run left to the application; answer them with `tool_results=`."""
-        asking = {question.interrupt.tool_call_id for question in self._conversation.questions}
-        return [call for call in self._conversation.pending_tool_calls if call.id not in asking]
+        asking = {question.interrupt.tool_call_id for question in open_questions(self._conversation)}
+        return [call for call in pending_tool_calls(self._conversation) if call.id not in asking]
 
     @property
     def unknown_tool_calls(self) -> list[ToolCall]:
@@ -144,7 +145,7 @@ class ThreadView(Displayed, ABC, Generic[StateT]):
         go on: then the agent gets a placeholder, the message that the result is unknown (at a time-out it has that
         already), and the call stays here until you give its result.
         """
-        return self._conversation.unknown_tool_calls
+        return unknown_tool_calls(self._conversation)
 
     @property
     def incomplete_ids(self) -> list[str]:

@@ -17,7 +17,7 @@ from agui_client._core.conversation.changes import (
     ResultsAdded,
     StateReplaced,
 )
-from agui_client._core.conversation.ledger import CallStatus, Ledger, ToolCallRecord, further
+from agui_client._core.conversation.ledger import Ledger, ToolCallRecord, further
 from agui_client._core.conversation.listeners import Listeners
 from agui_client._core.conversation.message_list import MessageList
 from agui_client._core.conversation.reconciling import reconcile
@@ -29,8 +29,6 @@ from agui_client._core.protocol.placeholders import is_placeholder
 from agui_client._core.protocol.prompts import MessageLike, as_messages
 from agui_client._core.protocol.reduce import Change, Reducer
 from agui_client._core.protocol.schema import is_a
-from agui_client._core.protocol.thread_state import is_same_call
-from agui_client._core.tools.questions import ToolQuestion
 from agui_client.errors import UsageError
 
 if TYPE_CHECKING:
@@ -38,8 +36,6 @@ if TYPE_CHECKING:
     from agui_client._core.conversation.log import RunHistory
     from agui_client._core.protocol.replay import ReplayReducer
     from agui_client._core.protocol.warnings import WarningLog
-    from agui_client._core.tools.approval import ToolDecision
-    from agui_client._core.tools.context import ToolExecution
 
 
 class StateOverlay(Protocol):
@@ -282,78 +278,7 @@ class Conversation:
         if self.overlay is not None:
             self.overlay.sent(state)
 
-    # --- pending work
-
-    @property
-    def open_records(self) -> list[ToolCallRecord]:
-        """The records of the calls without a result."""
-        records = list(self.ledger)
-        if not records:  # as nearly always, and each verb asks several times
-            return records
-        answered = self.answered_call_ids
-        return [
-            each
-            for each in records
-            if each.tool_call_id not in answered and self.tool_call(each.tool_call_id) is not None
-        ]
-
-    @property
-    def unknown_tool_calls(self) -> list[ToolCall]:
-        """The tool calls whose function was called and whose result is not known, also if the agent was told so."""
-        answered = self.answered_call_ids
-        begun = [each for each in self.ledger if each.status is CallStatus.EXECUTING]
-        return self._calls_of(
-            each for each in begun if each.tool_call_id not in answered or self.has_placeholder(each.tool_call_id)
-        )
-
-    @property
-    def pending_tool_calls(self) -> list[ToolCall]:
-        """The tool calls that the last run left to the application and that have no result yet."""
-        return self._calls_of(each for each in self.open_records if each.is_ours_to_answer)
-
-    @property
-    def waiting_calls(self) -> dict[str, ToolCall]:
-        """The calls without a result of runs that finished, as they are now, by id; only those with whole arguments."""
-        waiting = [each for each in self.open_records if each.shown is not None and each.status is not CallStatus.CUT]
-        return {call.id: call for call in self._calls_of(waiting)}
-
-    def _calls_of(self, records: Iterable[ToolCallRecord]) -> list[ToolCall]:
-        calls = [self.tool_call(each.tool_call_id) for each in records]
-        return [call for call in calls if call is not None]
-
-    @property
-    def questions(self) -> list[ToolQuestion]:
-        """The questions of tool calls that wait for an answer, to be made again with it."""
-        asked = [each.question for each in self.open_records if each.question is not None]
-        return [each for each in asked if each.given is None]
-
-    def answered_question(self, tool_call_id: str) -> ToolQuestion | None:
-        """Return the question of a call that is to be made again with its answer; None if there is none."""
-        record = self.ledger.get(tool_call_id)
-        question = None if record is None else record.question
-        return None if question is None or question.given is None else question
-
-    def note_execution(self, execution: ToolExecution) -> None:
-        """Note that a call is decided about, that its function is called, or that its question waits for an answer.
-
-        Args:
-            execution: The execution of the call as it is now.
-        """
-        if execution.decision is not None:
-            self.ledger.decide(execution.tool_call_id, execution.decision)
-        if execution.status == "running":
-            self.ledger.execute(execution.tool_call_id)
-        elif execution.question is not None:
-            self.ledger.ask(execution.tool_call_id, execution.question)
-
-    def decision(self, tool_call_id: str) -> ToolDecision | None:
-        """Return the decision about a call as it is now; None if there is none, or if it was about another (SEC-3)."""
-        call, record = self.tool_call(tool_call_id), self.ledger.get(tool_call_id)
-        if call is None or record is None or record.decision is None:
-            return None
-        shown = record.shown or call
-        is_of_tool = record.decision.arguments is not None and call.function.name == shown.function.name
-        return record.decision if is_of_tool or is_same_call(call, shown) else None
+    # --- interrupts and their answers
 
     @property
     def open_interrupts(self) -> list[Interrupt]:

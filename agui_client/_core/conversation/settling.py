@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from agui_client._core.conversation.ledger import AnsweredBy, CallStatus, ToolCallRecord
+from agui_client._core.conversation.pending import decision_about
 from agui_client._core.conversation.reconciling import reconcile
 from agui_client._core.protocol.open_items import quoted
 from agui_client._core.protocol.thread_state import is_same_call
@@ -135,7 +136,7 @@ def _record_call(
             is_awaited=call_id in outcome.named_pending or (known is not None and known.is_awaited),
             shown=(first_shown or call) if is_whole and (is_shown or first_shown) else None,
             latest=call if is_whole else None,
-            decision=None if call_id in outcome.tool_call_ids else conversation.decision(call_id),
+            decision=None if call_id in outcome.tool_call_ids else decision_about(conversation, call_id),
         )
     )
 

@@ -21,6 +21,7 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from agui_client._core.conversation.ledger import CallStatus
+from agui_client._core.conversation.pending import answered_question, decision_about, note_execution, open_questions
 from agui_client._core.protocol.message_text import tool_calls_in
 from agui_client._core.protocol.open_items import quoted
 from agui_client._core.run.next_step import Able, Ask, Send, Stop, Work, next_step, role_of
@@ -108,7 +109,7 @@ class Between:
         # Where a process was cut off as it asked people, what they do not answer now waits for the caller.
         if not is_sent and not call.executed and not (call.request and call.request.is_reopened):
             cover([each for each in call.conversation.pending_interrupts if each.id not in self._aside], None)
-            cover([each.interrupt for each in call.conversation.questions], None)
+            cover([each.interrupt for each in open_questions(call.conversation)], None)
         if is_sent and (self.answered or self._has_kept):
             run = call.round
             run.answered, self.answered = [*run.answered, *self.answered], []
@@ -288,7 +289,7 @@ class Between:
     def _is_settled(self) -> bool:
         """Return whether the present run has finished, and left nothing to answer."""
         call, conversation = self._call, self._call.conversation
-        is_open = conversation.pending_interrupts or conversation.questions or pending_calls(call.round)
+        is_open = conversation.pending_interrupts or open_questions(conversation) or pending_calls(call.round)
         return call.round.outcome.is_finished and not call.is_replay and not is_open
 
 
@@ -315,14 +316,14 @@ async def _execute(call: Call, save: Save, tool_calls: Sequence[ToolCall]) -> li
         people=run.people,
         approved_tools=conversation.approved_tools,
         ask=partial(answer_question, run.answer, run.people),
-        decided=conversation.decision,
-        note=conversation.note_execution,
+        decided=partial(decision_about, conversation),
+        note=partial(note_execution, conversation),
         observe=partial(run.observers.call, "on_tool_execution", run),
         save=save,
         note_agent=run.note_asked,
         executions=call.executed[-1],
         agent="" if run.parent is None else run.agent.name or "",
-        repeated=conversation.answered_question,
+        repeated=partial(answered_question, conversation),
         leaving=call.leaving,
     )
     return await executor.execute(tool_calls)

@@ -17,6 +17,7 @@ from itertools import chain
 from operator import is_
 from typing import TYPE_CHECKING, Any
 
+from agui_client._core.conversation.pending import open_records
 from agui_client._core.protocol.warnings import WarningLog
 from agui_client._core.run.lost_run import lost_run
 from agui_client._core.run.result import annotate
@@ -248,7 +249,7 @@ class Call:
     @property
     def undecided(self) -> list[ToolCall]:
         """The tool calls that nobody has decided about."""
-        records = self.conversation.open_records
+        records = open_records(self.conversation)
         waiting = [each.tool_call_id for each in records if each.is_waiting and each.is_of_application]
         return [call for key in waiting if (call := self.conversation.tool_call(key)) is not None]
 

@@ -37,7 +37,7 @@ differs in two rows: a function that was begun is called again if its tool is id
 run that was sent is sent again, with its answers.
 
 A decision counts for the call as it was shown, and for no other: it goes when the call is cut off or changed
-(`Conversation.decision`), and when the turn is stopped before the function has begun. A wait that is cancelled takes
+(`decision_about`), and when the turn is stopped before the function has begun. A wait that is cancelled takes
 nothing back, as it may be the end of the process.
 
 To change
@@ -55,6 +55,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, TypeAlias
 
 from agui_client._core.conversation.ledger import CallStatus
+from agui_client._core.conversation.pending import open_records
 
 if TYPE_CHECKING:
     from ag_ui.core import Interrupt, ToolCall
@@ -165,7 +166,7 @@ def next_step(conversation: Conversation, able: Able) -> Step:
         able: What this side can do.
     """
     open_interrupts = [each for each in conversation.pending_interrupts if each.id not in able.aside]
-    records = conversation.open_records
+    records = open_records(conversation)
     if able.can_answer and (open_interrupts or records):
         left = {*able.aside, *able.tried}
         asked = [each for each in open_interrupts if each.id not in left]

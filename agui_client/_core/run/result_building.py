@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from ag_ui.core import AssistantMessage, aggregate_token_usage
 
+from agui_client._core.conversation.pending import open_questions, pending_tool_calls
 from agui_client._core.run.observers import CallEnd, RunEnd, Timings
 from agui_client._core.run.result import RunResult
 from agui_client._core.run.state import Phase
@@ -41,8 +42,8 @@ def build_result(call: Call, *, is_over: bool = False) -> RunResult:
     # Nor has a run that was held up brought an outcome.
     is_held_up = is_over and run.source is None and len(rounds) == 1 and not state.is_aborted and not run.is_replay
     left = conversation.pending_interrupts if state.phase is Phase.ANSWERING or is_held_up else outcome.interrupts
-    pending = conversation.pending_tool_calls if is_held_up else pending_calls(run)
-    asked = [question.interrupt for question in conversation.questions]
+    pending = pending_tool_calls(conversation) if is_held_up else pending_calls(run)
+    asked = [question.interrupt for question in open_questions(conversation)]
     asking = {interrupt.tool_call_id for interrupt in asked}
     requests = [request for each in rounds for request in each.requests]
     result: RunResult = RunResult(

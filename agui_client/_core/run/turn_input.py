@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from agui_client._core.conversation.answer_checks import check_approval, check_results, resume_entries
 from agui_client._core.conversation.conversation import Conversation
 from agui_client._core.conversation.fates import UNANSWERED, Brought, Fate, fate
+from agui_client._core.conversation.pending import decision_about, open_questions, open_records
 from agui_client._core.conversation.state_merging import ABSENT
 from agui_client._core.protocol.open_items import listed, quoted
 from agui_client._core.protocol.placeholders import NO_RESULT, UNKNOWN_RESULT, marked
@@ -84,7 +85,7 @@ class TurnInput:
         is_nothing = not (prompts or options.keys() & {"resume", "tool_results"})
         # Then people are asked first, and nothing is sent before they have answered.
         self._asks = is_nothing and can_answer and not conversation.is_abandoned
-        given, resume = answers_for_tools(conversation.questions, options.get("resume"))
+        given, resume = answers_for_tools(open_questions(conversation), options.get("resume"))
         repeated = {} if self._asks else _repeated(conversation, given, results)
         entries = conversation.kept_answers if self._asks else resume_entries(conversation, resume)
         results = {**results, **{key: Approve(question.arguments) for key, question in repeated.items()}}
@@ -95,8 +96,8 @@ class TurnInput:
         self.prompts = prompts
         unanswered = check_results(conversation, results)
         self._records = {
-            each.tool_call_id: each.become(decision=conversation.decision(each.tool_call_id))
-            for each in conversation.open_records
+            each.tool_call_id: each.become(decision=decision_about(conversation, each.tool_call_id))
+            for each in open_records(conversation)
         }
         # The members of a team that goes on make or answer the calls that they have left open.
         is_of_team = not prompts and (has_journal(conversation.state) or _is_of_served_team(conversation, unanswered))
@@ -343,7 +344,7 @@ def _repeated(
     Raises:
         InterruptsNotCoveredError: A question has no answer, and its call no result.
     """
-    asked = {each.interrupt.tool_call_id or "": each for each in conversation.questions}
+    asked = {each.interrupt.tool_call_id or "": each for each in open_questions(conversation)}
     open_ids = [each.interrupt.id for key, each in asked.items() if key not in results]
     missing = [quoted(each) for each in open_ids if each not in given]
     if missing and not (conversation.is_abandoned and not given):

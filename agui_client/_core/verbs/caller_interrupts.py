@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from ag_ui.core import Interrupt
 from pydantic_core import from_json, to_json
 
+from agui_client._core.conversation.pending import open_questions
 from agui_client._core.ground.plain_text import printable
 from agui_client._core.protocol.custom_interrupts import is_custom
 from agui_client._core.protocol.message_text import tool_calls_in
@@ -155,7 +156,7 @@ def is_of_another_run(interrupt_id: str, asking_run_id: str | None) -> bool:
 def _questions(run: AgentRun) -> list[Interrupt]:
     """Return an interrupt for each question of a tool here, also if a process that is gone has called the tool."""
     conversation, is_saved = run.call.conversation, run.call.is_saved
-    asked = [(each, conversation.tool_call(each.interrupt.tool_call_id or "")) for each in conversation.questions]
+    asked = [(each, conversation.tool_call(each.interrupt.tool_call_id or "")) for each in open_questions(conversation)]
     return [
         _question(each, _packed(each, call.function.name, is_saved=is_saved))
         for each, call in asked

@@ -31,6 +31,7 @@ from agui_client import (
 )
 from agui_client._core.conversation.conversation import Conversation
 from agui_client._core.conversation.ledger import AnsweredBy, CallStatus, Ledger, ToolCallRecord
+from agui_client._core.conversation.pending import decision_about
 from agui_client._core.run.continuing import Continuation
 from agui_client._core.verbs.caller_run import caller_end
 from agui_client.testing import ScriptedAgent, Turn, text, tool_call, turn
@@ -292,7 +293,7 @@ def _decided(name: str = "pay") -> tuple[Conversation, ToolCallRecord]:
 @pytest.mark.requirement("SEC-3")
 async def test_a_decision_counts_for_the_call_that_was_shown_and_for_no_other() -> None:
     conversation, record = _decided()
-    assert conversation.decision("c") == record.decision
+    assert decision_about(conversation, "c") == record.decision
     changed = ToolCall(id="c", function=FunctionCall(name="pay", arguments='{"to": "eve"}'))
     document = conversation.snapshot()
     document.messages[1] = AssistantMessage(id="m", tool_calls=[changed])

@@ -25,6 +25,7 @@ from agui_client._core.conversation.answer_checks import check_results
 from agui_client._core.conversation.changes import ResultsAdded
 from agui_client._core.conversation.conversation import Conversation
 from agui_client._core.conversation.ledger import AnsweredBy, CallStatus, Ledger, ToolCallRecord
+from agui_client._core.conversation.pending import pending_tool_calls, unknown_tool_calls, waiting_calls
 from agui_client._core.run.next_step import Able, Role, role_of
 from agui_client._core.tools.questions import ToolQuestion
 from agui_client.testing import ScriptedAgent, Step, Turn, serve_bytes, sse, text, tool_call, turn
@@ -271,9 +272,9 @@ def test_a_status_says_what_may_become_of_a_call_without_a_result(status: CallSt
     call = ToolCall(id="c", function=FunctionCall(name="pay", arguments="{}"))
     conversation = Conversation("t", [AssistantMessage(id="m", tool_calls=[call])])
     conversation.ledger = Ledger([record(status).become(shown=call)])
-    is_pending = conversation.pending_tool_calls == [call]
-    is_waiting = conversation.waiting_calls == {"c": call}
-    is_unknown = conversation.unknown_tool_calls == [call]
+    is_pending = pending_tool_calls(conversation) == [call]
+    is_waiting = waiting_calls(conversation) == {"c": call}
+    is_unknown = unknown_tool_calls(conversation) == [call]
     part, why = role_of(record(status).become(shown=call), Able({}), is_offered=True)
     conversation.apply(ResultsAdded([ToolMessage(id="r", tool_call_id="c", content="unknown", metadata=_MARK)], False))
     try:
