@@ -45,7 +45,7 @@ class Surface:
     def __init__(self, surface_id: str, look: Callable[[], None], when_entered: Callable[[Surface], None]) -> None:
         self.id = surface_id
         """The id of the surface."""
-        self.catalog_id = BASIC_CATALOG
+        self.catalog_id: str = BASIC_CATALOG
         """The id of the catalog that the components are of."""
         self.theme: Mapping[str, Any] = {}
         """The colours and names that the agent wishes; it may claim any name."""
@@ -54,7 +54,7 @@ class Surface:
         """The ids of the messages that created and changed it, in order."""
         self.carried_by: list[str] = []
         """The ids of those messages, and of calls in them."""
-        self.revision = 0
+        self.revision: int = 0
         """The number of operations that were carried out on it."""
         self._look, self._when_entered = look, when_entered
         self._data: Any = {}

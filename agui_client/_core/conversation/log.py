@@ -28,7 +28,7 @@ from operator import is_
 from typing import Any, Literal, Required, cast
 
 from ag_ui.core import AssistantMessage, Interrupt, Message, ResumeEntry, StateDeltaEvent, ToolCall, ToolMessage
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
 from pydantic_core import PydanticSerializationError, from_json, to_json
 from typing_extensions import TypedDict
 
@@ -60,9 +60,8 @@ class RunEntry(TypedDict):
     """The answers to interrupts that it carried, as long as it was unknown whether the agent got them."""
 
 
+@with_config(ConfigDict(extra="forbid"))
 class _Values(TypedDict, total=False):
-    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]
-
     pending_interrupts: list[Interrupt]
     answered_interrupts: list[Interrupt]
     asking_run_id: str | None
@@ -78,10 +77,9 @@ class _Values(TypedDict, total=False):
     ended_call_id: str | None
 
 
+@with_config(ConfigDict(extra="forbid"))
 class Entry(TypedDict, total=False):
     """An entry; a dictionary, because a thread has thousands of them."""
-
-    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]
 
     version: Required[Literal[2]]
     number: Required[int]
@@ -323,9 +321,9 @@ class Log:
     """A conversation that is made of entries, one after the other."""
 
     def __init__(self) -> None:
-        self.past = RunHistory()
+        self.past: RunHistory = RunHistory()
         """The runs that the entries tell of."""
-        self.count = 0
+        self.count: int = 0
         """The number of entries."""
         self._members: Members = empty_members()
         # By id, as a list would be searched for each entry.

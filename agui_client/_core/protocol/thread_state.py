@@ -250,7 +250,7 @@ class Thread:
         """The work that the patches of the present run may do."""
         self.document: Document = self.new_document(state)
         """The state."""
-        self.log = log
+        self.log: WarningLog = log
         """The log of what is skipped; a conversation has one for each call."""
         self.slots: dict[str, MessageSlot] = {}
         """The messages by their ids."""
@@ -260,7 +260,7 @@ class Thread:
         """The results of calls, by the calls' ids."""
         self.by_role: defaultdict[str, dict[MessageSlot, None]] = defaultdict(dict)
         """The messages of each role."""
-        self.takes_marks = True
+        self.takes_marks: bool = True
         """Whether the agent may make placeholders: one in this process may, and a server may not."""
         self.kept: set[str] = set()
         """The ids of the messages that no snapshot drops."""

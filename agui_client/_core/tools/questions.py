@@ -54,7 +54,7 @@ class UnansweredError(ToolError):
 class GivenAnswer(BaseModel):
     """An answer to a question of a tool."""
 
-    model_config = ConfigDict(extra="forbid", ser_json_inf_nan="constants", defer_build=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", ser_json_inf_nan="constants", defer_build=True)
 
     question: str | None = None
     """The question."""

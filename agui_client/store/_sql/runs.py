@@ -104,10 +104,10 @@ class Runs:
     """
 
     def __init__(self, database: Database) -> None:
-        self._database = self.database = database
-        self.lease: ProcessLease = self._database.lease
+        self.database: Database = database
+        self.lease: ProcessLease = self.database.lease
         """The lease of this process."""
-        is_sqlite = self._database.is_sqlite
+        is_sqlite = self.database.is_sqlite
         insert = (sqlite if is_sqlite else postgresql).insert(RUN).values(begun_at=NOW)
         self._insert_run = insert.on_conflict_do_nothing().returning(_ARE_WAITING)
         # The lock lets a process that takes the run over wait for the events, or lets these events find it gone.
@@ -137,18 +137,18 @@ class Runs:
         """
         try:
             with _translated():
-                await self._database.make_tables()
-                await self._database.hold_lease()
+                await self.database.make_tables()
+                await self.database.hold_lease()
         except TablesRefusedError as error:
             raise UsageError(str(error)) from None
 
     async def _write(self, work: Work[T], *, is_synced: bool = True, is_stepwise: bool = False) -> T:
         with _translated():
-            return await self._database.write(work, is_synced=is_synced, is_stepwise=is_stepwise)
+            return await self.database.write(work, is_synced=is_synced, is_stepwise=is_stepwise)
 
     async def _read(self, work: Work[T]) -> T:
         with _translated():
-            return await self._database.read(work)
+            return await self.database.read(work)
 
     # --- processes
 
@@ -466,7 +466,7 @@ class Runs:
 
     async def size(self) -> int:
         """Return the bytes that the tables and their indexes take."""
-        return await self._read(self._database.size)
+        return await self._read(self.database.size)
 
     async def existing(self, row_ids: Collection[str]) -> set[str]:
         """Return those of some ids whose runs are stored."""
