@@ -107,6 +107,8 @@ _TOGETHER = {"_core.ground", "errors"}
 _PART_OF = {
     "httpcore": {"httpx"},
     "httpx2": {"mcp"},
+    "langchain_core": {"langchain-core"},
+    "langgraph": {"langgraph"},
     "mcp_types": {"mcp"},
     "multidict": {"aiohttp"},
     "pydantic_core": {"pydantic"},
@@ -410,6 +412,7 @@ def test_a_module_that_is_public_by_its_name_or_by_the_list_alone_is_named(
     [
         (("agui_client.fast",), ("aiohttp", "multidict", "yarl")),
         (("agui_client.adapters", "agui_client.llm"), ("pydantic_ai",)),
+        (("agui_client.adapters",), ("langchain_core", "langgraph")),
         (("agui_client.mcp",), ("httpx2", "mcp", "mcp_types")),
         (("agui_client._otel",), ("opentelemetry",)),
         (("agui_client.store._sql",), ("sqlalchemy",)),
@@ -450,9 +453,12 @@ def test_every_library_that_is_imported_is_declared_as_a_dependency() -> None:
 
 _EXTRAS = {
     "_core.tools.answer_models": "answers",
+    "adapters._langchain": "langchain",
+    "adapters._langchain_messages": "langchain",
     "adapters._pydantic_ai_answer": "pydantic-ai",
     "adapters._pydantic_ai_model": "pydantic-ai",
     "adapters._pydantic_ai_tool": "pydantic-ai",
+    "adapters._runnable": "langchain",
     "_cli": "cli",
     "_otel": "otel",
     "_pytest_plugin": "pytest",

@@ -103,6 +103,15 @@ def http2(url: str) -> None:
     _answer(HttpAgent(url, http_client=lambda: httpx.AsyncClient(http2=True)))
 
 
+def langchain(url: str) -> None:
+    """Ask the agent in a chain."""
+    from langchain_core.output_parsers import StrOutputParser
+
+    from agui_client.adapters import langchain_runnable
+
+    assert (langchain_runnable(HttpAgent(url)) | StrOutputParser()).invoke(QUESTION)
+
+
 def llm(url: str) -> None:
     """Run an agent of a model."""
     del url
@@ -207,6 +216,7 @@ STORIES: dict[str, Callable[[str], None]] = {
         evaluate,
         fast,
         http2,
+        langchain,
         llm,
         mcp,
         notebook,

@@ -10,12 +10,19 @@ import re
 import subprocess
 import sys
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 SNIPPETS = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 WRITTEN = (ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md")))
-PAGES = [page for page in WRITTEN if SNIPPETS.search(page.read_text("utf-8"))]
+NEEDS = {"adapters": "langchain_core"}
+"""Libraries of extras without which a page is left out."""
+PAGES = [
+    page
+    for page in WRITTEN
+    if SNIPPETS.search(page.read_text("utf-8")) and (page.stem not in NEEDS or find_spec(NEEDS[page.stem]))
+]
 ELSEWHERE = ("dbos", "marimo", "panel")
 """Libraries that a page uses and the tests do without."""
 _GIVEN_TYPES = "def ask(question: str | None) -> bool: ...\n"
