@@ -225,7 +225,7 @@ class HttpAgent(AbstractAgent[StateT]):
             observer=scope,
         )
         warnings = WarningLog() if scope is None else scope.warnings
-        warnings.secrets.ids |= {input.thread_id, input.run_id}
+        warnings.secrets.ids += (input.thread_id, input.run_id)
         policy = self._reconnect
         plan: ReconnectPlan | Callable[[], ReconnectPlan] | None = None
         if self._is_resumed_if_kept:

@@ -35,13 +35,19 @@ _QUERY = re.compile("access|code$|^sig$", re.IGNORECASE)
 
 
 class SentSecrets(set[str]):
-    """The secrets that were sent to the servers of a run; `add_request` adds those of a request."""
+    """The secrets that were sent to the servers of a run; `add_request` adds those of a request.
 
-    def __init__(self) -> None:
-        super().__init__()
+    Args:
+        secrets: Those to begin with, such as those of an agent that was carried to another process.
+    """
+
+    __slots__ = ("credentials", "ids")
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        super().__init__(secrets)
         self.credentials: frozenset[str] = frozenset()
         """Those that are taken out of content, too, as they are and as JSON and addresses write them."""
-        self.ids: set[str] = set()
+        self.ids: tuple[str, ...] = ()
         """Ids of the client, which are no credentials, even if a cookie has them."""
 
     def add_request(self, url: str, headers: Iterable[tuple[str, str]]) -> None:
@@ -53,7 +59,7 @@ class SentSecrets(set[str]):
         """
         sent = [*headers]
         self.update(secrets_sent(url, sent))
-        found = credentials_sent(url, sent) - self.ids
+        found = credentials_sent(url, sent).difference(self.ids)
         forms = self.credentials | {form for each in found for form in _forms(each)}
         # What quotes one that has another in it quotes that. Another thread may read them at any time.
         self.credentials = frozenset(

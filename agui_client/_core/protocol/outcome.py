@@ -63,7 +63,7 @@ class OutcomeTracker:
         self.outcome: core.RunFinishedOutcome | None = None
         """The outcome of the run, success when it is absent (LIFE-9) and nothing was asked in custom events; None while
         open or after RUN_ERROR."""
-        self.asked_before: list[core.Interrupt] = []
+        self.asked_before: Sequence[core.Interrupt] = ()
         """What earlier runs of the stream have asked, if none has finished since: a failed run answers nothing."""
         self.text_message_ids: list[str] = []
         """The assistant messages it streamed into that belong to no subagent, in order."""
@@ -153,7 +153,7 @@ class OutcomeTracker:
                 self._unfinished_before.pop(each, None)
             else:
                 self._unfinished_before[each] = None
-        self.asked_before = self.interrupts or (self.asked_before if self.finished is None else [])
+        self.asked_before = self.interrupts or (self.asked_before if self.finished is None else ())
         if self.started is not None:
             self.subagents_started, self.subagents_ended = {}, {}
         self.started, self.finished, self.error, self.outcome = event, None, None, None

@@ -137,7 +137,7 @@ def settle(call: Call, failure: Exception | None, *, is_whole: bool) -> None:
         adopt_pending(call, conversation, call.warnings)
         if call.is_replay:
             # What failed has asked nothing (SET-8), and what was asked before it waits.
-            conversation.answered_interrupts = [] if outcome.finished is not None else outcome.asked_before
+            conversation.answered_interrupts = [] if outcome.finished is not None else [*outcome.asked_before]
             if asked == {each.id for each in conversation.open_interrupts}:
                 conversation.asking_run_id = asking_run_id  # they are asked by the run that asked them first
         # A run that was cut off may have left the server with another state than this side saw last.

@@ -78,7 +78,7 @@ class Run(RunScope):
             until=call.time.until,
             is_replay=call.is_replay,
             is_saved=call.is_saved or call.also_save is not None or (around is not None and around.is_saved),
-            answered=answered,
+            answered=tuple(answered),
             people_time=call.people_time,
             first=first,
             parent=around,

@@ -7,7 +7,6 @@ or as the retry policy allows. A redirect that would change the POST or its body
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from http import HTTPStatus
@@ -66,7 +65,7 @@ class Delivery:
         self._status: int | None = None
         self._sent = httpx.Headers()
         self._redirects, self._generation, self._is_renewed = 0, 0, False
-        self._repeated: Counter[bool] = Counter()
+        self._refusals, self._failures = 0, 0
 
     async def deliver(self, client: httpx.AsyncClient, clock: Clock) -> Body:
         """Post the run.
@@ -258,10 +257,12 @@ class Delivery:
         if self._request.is_reconnect:
             return None
         policy, is_refusal = self._transport.retry, isinstance(error, HTTPStatusError)
-        if self._repeated[is_refusal] >= policy.allowance(error):
+        repeated = self._refusals if is_refusal else self._failures
+        if repeated >= policy.allowance(error):
             return None
-        self._repeated[is_refusal] += 1
-        seconds = policy.wait_before(self._repeated[is_refusal], error)
+        self._refusals += is_refusal
+        self._failures += not is_refusal
+        seconds = policy.wait_before(repeated + 1, error)
         # An attempt that could only be late is not waited for: the refusal says more than a time-out.
         if seconds >= self._clock.remaining:
             return None
