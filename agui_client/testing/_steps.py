@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
 import anyio
-from ag_ui.core import Event, RunAgentInput
+from ag_ui.core import Event, Message, RunAgentInput
 
 from agui_client._checking.texts import SSE_BLOCK, SSE_DATA
 from agui_client._core.protocol.events import UnrecognizedEvent, WireEvent
@@ -81,7 +81,8 @@ class ScriptContext:
 
 
 def _ids_of(input: RunAgentInput) -> Iterator[str]:
-    for message in input.messages:
+    # Not by a plain loop, for which an agent in this process gets copies of all messages.
+    for message in list[Message].__iter__(input.messages):
         yield message.id
         # By the role: to ask a model for its class takes long, and there may be thousands.
         if message.role == "assistant":

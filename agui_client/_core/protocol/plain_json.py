@@ -56,6 +56,9 @@ def members_as_json(
     """
     plain: dict[str, Any] = {}
     for name, value in _members(model):
+        if keeps_halves and type(value) is str:
+            plain[name] = value  # nothing can be wrong with it, as with nearly all members of events
+            continue
         try:
             plain[name] = _as_json(value, pointer("", name), refusals, keeps_halves=keeps_halves)
             is_too_deep = nests_deeper(plain[name], DEEPEST_TEXT - 1)

@@ -149,11 +149,12 @@ def _copy(run_input: RunAgentInput) -> RunAgentInput:
     # Without a look: messages that an earlier run has copied for its agent are shared once more.
     whole = list[Any].copy(given)
     new = unknown_messages(whole)
-    for at in range(0, len(new), _SLICE):
+    # Nearly always few are new, which are written with all else.
+    written = write(run_input.model_copy(update={"messages": new[:_SLICE]}))
+    for at in range(_SLICE, len(new), _SLICE):
         write(run_input.model_copy(update={**_NOTHING_ELSE, "messages": new[at : at + _SLICE]}))
     note_conforming(new)
-    rest = RunAgentInput.model_validate_json(write(run_input.model_copy(update={"messages": []})))
-    return rest.model_copy(update={"messages": SharedMessages(whole)})
+    return RunAgentInput.model_validate_json(written).model_copy(update={"messages": SharedMessages(whole)})
 
 
 def _stripped(run_input: RunAgentInput, warnings: WarningLog) -> RunAgentInput:

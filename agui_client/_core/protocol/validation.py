@@ -7,9 +7,11 @@ this point is verified later.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import repeat
 from operator import is_
 from typing import Any, Literal, NoReturn, TypeAlias
 
@@ -156,11 +158,12 @@ class Sanitizer:
         return value if _is_same(kept, value) else kept
 
     def _member(self, shape: schema.ObjectSchema, name: str, value: Any, path: str) -> Any:
-        slot, where = shape.slots.get(name), pointer(path, name)
+        slot = shape.slots.get(name)
         if slot is None:
-            where = where[:LONGEST_PATH]
+            where = pointer(path, name)[:LONGEST_PATH]
             self._warn("PROC-8", f"unknown property {where} of {self._subject}", where, "stripped")
             return _REMOVED
+        where = f"{path}/{name}"  # the protocol's names have nothing to escape
         if value is None and not slot.required:
             return self._null(where)
         left = self.strip(slot.shape, value, where)
@@ -200,12 +203,16 @@ _RECORDS = {event_type: schema.record(model) for event_type, model in EVENT_MODE
 
 
 _STRUCTURED = schema.ListSchema | schema.TextOrItems | schema.ObjectSchema | schema.Variants
-_FLAT: dict[type[BaseEvent], Callable[..., bool]] = {
-    model: model.__pydantic_validator__.isinstance_python
+_FLAT: dict[type[BaseEvent], tuple[Callable[..., bool], Sequence[str]]] = {
+    model: (
+        model.__pydantic_validator__.isinstance_python,
+        [slot.name for slot in shape.slots.values() if isinstance(slot.shape, _STRUCTURED)],
+    )
     for model, shape in zip(EVENT_MODELS.values(), _RECORDS.values(), strict=True)
-    if shape.stamps == ("type",) and not any(isinstance(slot.shape, _STRUCTURED) for slot in shape.slots.values())
+    if shape.stamps == ("type",)
 }
-"""Strict validation of the classes without objects of the protocol inside, which sees all that can be wrong there."""
+"""Strict validation of a class, which sees all that can be wrong where no objects of the protocol are inside, and the
+members that may have some."""
 _PATCHES = {"STATE_DELTA": "/delta", "ACTIVITY_DELTA": "/patch"}
 """The members in which malformed values make a malformed patch (SNAP-3)."""
 
@@ -226,8 +233,10 @@ def _is_plain_delta(event: BaseEvent) -> bool:
 
 def _is_flat(event: BaseEvent) -> bool:
     """Return whether a typed event conforms and has no more than texts, numbers and JSON of the application's own."""
-    is_valid = _FLAT.get(type(event))
+    is_valid, structured = _FLAT.get(type(event), (None, ()))
     if is_valid is None or event.__pydantic_extra__:
+        return False
+    if not all(map(is_, map(event.__dict__.get, structured), repeat(None))):
         return False
     if not is_valid(event.__dict__, strict=True, by_alias=False, by_name=True):
         return False
@@ -309,10 +318,11 @@ class Validator:
         if refusals:
             self._refuse(kind, refusals)
         # An agent in this process gets the same verdict on them as one over HTTP (PROC-12).
-        if self._characters is None:
-            self._characters = SplitCharacters(self._warnings)
-            self._halves = self._characters.halves
-        self._characters.mend(data)
+        if self._halves or not is_text(json.dumps(data, ensure_ascii=False)):
+            if self._characters is None:
+                self._characters = SplitCharacters(self._warnings)
+                self._halves = self._characters.halves
+            self._characters.mend(data)
         event_type = data.get("type")
         if not isinstance(event_type, str):
             self._refuse(kind, [Refusal("/type", f"should be a string, got {shortened(event_type)}")])

@@ -213,7 +213,7 @@ def version_warning(declared: str | None) -> tuple[str, str | None] | None:
         The warning for a version that is newer than ours, with what to do about it, or for one that cannot be
         interpreted; None for any other.
     """
-    if declared is None:
+    if declared is None or declared == PROTOCOL_VERSION:
         return None
     if re.fullmatch(r"[0-9]{1,9}\.[0-9]{1,9}", declared) is None:
         what = f"the producer declares protocol version {shortened(declared)}, which this client cannot interpret"

@@ -590,6 +590,8 @@ def test_unknown_properties_inside_a_typed_event_are_stripped() -> None:
         (MessagesSnapshotEvent(messages=[UserMessage.model_construct(id=5, content="x")]), "/messages/0/id"),
         (MessagesSnapshotEvent.model_construct(messages=[TextPart(text="x")]), "/messages/0"),
         (TextMessageContentEvent.model_construct(type=5, message_id="m1", delta="x"), "/type"),
+        (RunStartedEvent.model_construct(thread_id="t", run_id=5), "/runId"),
+        (RunFinishedEvent.model_construct(thread_id="t", run_id="r", outcome=""), "/outcome"),
         (TextMessageContentEvent.model_construct(type=EventType.RUN_STARTED, run_id="r"), "/threadId"),
     ],
 )
@@ -772,6 +774,10 @@ HALF = "\ud83d"
         (TextMessageStartEvent(message_id=HALF), '{"messageId":"\ufffd"}'),
         (StateSnapshotEvent(snapshot={"a": [HALF], f"b{HALF}": 1}), '{"snapshot":{"a":["\ufffd"],"b\ufffd":1}}'),
         (CustomEvent(name="n", value={"a": HALF}), '{"name":"n","value":{"a":"\ufffd"}}'),
+        (
+            RunFinishedEvent(thread_id="t", run_id="r", result=[HALF]),
+            '{"result":["\ufffd"],"runId":"r","threadId":"t"}',
+        ),
         (
             TextMessageContentEvent(message_id="m1", delta="x", metadata={"a": HALF}),
             '{"delta":"x","messageId":"m1","metadata":{"a":"\ufffd"}}',

@@ -190,7 +190,7 @@ def test_messages_that_were_found_to_conform_are_not_looked_at_again(monkeypatch
     for _ in range(2):
         prepare_input(run_input(*messages), WarningLog())
         messages = [*messages, UserMessage(id="last", content="Hi")]
-    assert [each for each in written if each] == [1000, 1000, 500, 1]
+    assert written == [1000, 1000, 500, 1]
     # One that is made later at the place of one that is gone is another message.
     known = shared_messages._known
     count_before = len(known)
