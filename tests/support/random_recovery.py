@@ -411,8 +411,8 @@ class _Caller:
             return None
         self._was_killed = False
         self._judge(events)
-        for key in self._sent if options else ():
-            self._world.answered.add(key)
+        # Questions whose answers a failed run carried wait again, as long as nothing was begun by them (SET-26).
+        self._world.answered |= {each for each in self._sent if options and (outcome or each in self._world.begun)}
         self._sent = []
         return outcome[0] if outcome else None
 
