@@ -29,7 +29,7 @@ from agui_client._core.run.result_building import pending_calls
 from agui_client._core.run.state import Phase
 from agui_client._core.run.steering import answering
 from agui_client._core.run.subagents import usage_of
-from agui_client._core.run.turn_input import next_input, with_conversation
+from agui_client._core.run.turn_input import FirstRun, next_input, with_conversation
 from agui_client._core.tools.execute import ToolExecutor
 from agui_client._core.tools.interrupts import answer_interrupts, answer_question, cover, given_answer, given_by_person
 from agui_client.errors import ToolRoundsExceededError
@@ -70,9 +70,10 @@ class Between:
     def begin(self) -> None:
         """Begin with what the caller brought, which is in the conversation now."""
         request = self._call.request
-        if request is not None and not request.is_sent_at_once:
+        if request is not None and not request.first_run.is_sent_at_once:
             self._is_open, self._aside, self._tried = True, frozenset(request.aside), frozenset(request.postponed)
-            self._may_repeat = partial(request.may_repeat, self._call.tools) if request.is_reopened else None
+            if request.first_run is FirstRun.REOPENED:
+                self._may_repeat = partial(request.may_repeat, self._call.tools)
         self.look()
 
     # --- the question
@@ -106,8 +107,9 @@ class Between:
             InterruptsNotCoveredError: Nobody has answered what the agent waits for.
         """
         call, is_sent = self._call, self._call.state.is_stopped or self.is_sent
+        is_reopened = call.request is not None and call.request.first_run is FirstRun.REOPENED
         # Where a process was cut off as it asked people, what they do not answer now waits for the caller.
-        if not is_sent and not call.executed and not (call.request and call.request.is_reopened):
+        if not is_sent and not call.executed and not is_reopened:
             cover([each for each in call.conversation.pending_interrupts if each.id not in self._aside], None)
             cover([each.interrupt for each in open_questions(call.conversation)], None)
         if is_sent and (self.answered or self._has_kept):

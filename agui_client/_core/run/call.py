@@ -26,6 +26,7 @@ from agui_client._core.run.scope import CURRENT_SCOPE
 from agui_client._core.run.state import CallState
 from agui_client._core.run.steering import Steering
 from agui_client._core.run.subagents import unreported_usage
+from agui_client._core.run.turn_input import FirstRun
 from agui_client._core.tools.leaving import Leaving
 from agui_client._core.tools.people import PeopleTime
 from agui_client._core.tools.tool_limits import RoundLimits, ToolLimits
@@ -256,7 +257,7 @@ class Call:
     @property
     def has_given_input(self) -> bool:
         """Whether the caller made the input of the first run, which is sent as it is."""
-        return self.request is not None and self.request.has_given_input
+        return self.request is not None and self.request.first_run is FirstRun.GIVEN
 
     @property
     def unreported_usage(self) -> list[TokenUsage]:

@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from agui_client._core.conversation.snapshot import ConversationSnapshot, document_of
 from agui_client._core.protocol.placeholders import UNKNOWN_RESULT
 from agui_client._core.run.next_step import Able, Forget, next_step
-from agui_client._core.run.turn_input import RequestSource, TurnInput, composed_input, result_messages
+from agui_client._core.run.turn_input import FirstRun, RequestSource, TurnInput, composed_input, result_messages
 from agui_client._core.tools.context import BoundCall
 from agui_client.errors import ToolError
 
@@ -134,14 +134,11 @@ class ContinuedRequest(TurnInput):
     """
 
     def __init__(self, conversation: Conversation, continuation: Continuation, options: RunOptions) -> None:
-        self._conversation, self._is_between_runs = conversation, continuation.is_between_runs
-        # A run that was about to be sent, or was sent, is sent again.
-        self.is_sent_at_once = not continuation.is_between_runs
+        self._conversation = conversation
+        self.first_run = FirstRun.REOPENED if continuation.is_between_runs else FirstRun.REPEATED
         # Between runs the answers are in the conversation; of a run that was sent, it is unknown whether they arrived.
         entries = conversation.kept_answers if continuation.is_between_runs else continuation.resume
         self.input = composed_input(conversation, options, [*conversation.messages], entries)
-
-    is_reopened = True
 
     @property
     def aside(self) -> Collection[str]:
@@ -156,7 +153,7 @@ class ContinuedRequest(TurnInput):
         Args:
             tools: The tools of the first run.
         """
-        if self._is_between_runs:
+        if self.first_run is FirstRun.REOPENED:
             able = Able(tools.offered, may_repeat=partial(self.may_repeat, tools))
             step = next_step(self._conversation, able)
             unknown = step.calls if isinstance(step, Forget) else ()

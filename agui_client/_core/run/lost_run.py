@@ -19,7 +19,7 @@ from agui_client._core.conversation.changes import MessagesReplaced, StateReplac
 from agui_client._core.conversation.state_merging import ABSENT
 from agui_client._core.protocol.prompts import prompt_messages
 from agui_client._core.run.options import IN_INPUT
-from agui_client._core.run.turn_input import RequestSource, TurnInput
+from agui_client._core.run.turn_input import FirstRun, RequestSource, TurnInput
 from agui_client.errors import IncompleteRunError, TransportError
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class RepeatedRequest(TurnInput):
         lost: The run.
     """
 
-    is_sent_at_once = True
+    first_run = FirstRun.REPEATED
 
     def __init__(self, conversation: Conversation, lost: UnconfirmedRun) -> None:
         self._conversation, self.lost = conversation, lost

@@ -6,6 +6,7 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from enum import Enum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -40,6 +41,24 @@ if TYPE_CHECKING:
     from agui_client._core.tools.toolset import CallTools, OfferedTool
 
 
+class FirstRun(Enum):
+    """The way to the first run of a call."""
+
+    PREPARED = "prepared"
+    """People and tools are asked for what waits in the conversation; then the run is sent."""
+    REOPENED = "reopened"
+    """The same, where another process was cut off between two runs, which may have begun functions."""
+    REPEATED = "repeated"
+    """The run, which was sent or was about to be, is sent at once, whatever waits in the conversation."""
+    GIVEN = "given"
+    """The caller made the input of the run, which is sent at once, as it is."""
+
+    @property
+    def is_sent_at_once(self) -> bool:
+        """Whether the run is sent whatever waits in the conversation."""
+        return self in (FirstRun.REPEATED, FirstRun.GIVEN)
+
+
 class TurnInput:
     """A call, checked against the conversation.
 
@@ -55,12 +74,8 @@ class TurnInput:
         InterruptsNotCoveredError: The answers do not cover the pending interrupts.
     """
 
-    has_given_input = False
-    """Whether the caller made the input of the first run."""
-    is_sent_at_once = False
-    """Whether the first run is sent whatever waits in the conversation."""
-    is_reopened = False
-    """Whether the call goes on where another process was cut off, which may have begun functions."""
+    first_run: FirstRun = FirstRun.PREPARED
+    """The way to the first run."""
     input: RunAgentInput
     """The input of the first run, its tools left out."""
     prompts: Sequence[Message] = ()
@@ -153,7 +168,7 @@ class TurnInput:
         return [*self._with(Fate.LEFT), *(each.id for each in asked)]
 
     def may_repeat(self, tools: CallTools, record: ToolCallRecord) -> bool:
-        """Return whether a call that was begun in a process that is gone is made again; see `is_reopened`."""
+        """Return whether a call that was begun in a process that is gone is made again (`FirstRun.REOPENED`)."""
         raise NotImplementedError
 
     def check_tools(self, tools: CallTools) -> None:
@@ -276,7 +291,7 @@ class WholeInput(TurnInput):
         UsageError: A keyword is about something that is in the input.
     """
 
-    has_given_input = is_sent_at_once = True
+    first_run = FirstRun.GIVEN
 
     def __init__(self, conversation: Conversation, given: RunAgentInput, options: RunOptions) -> None:
         if refused := sorted(options.keys() & IN_INPUT):

@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,15 @@ if TYPE_CHECKING:
 _SECONDS = 0.05
 """The time for which an event waits for others of its group: a transaction for each would cost more than the event."""
 _logger = logging.getLogger("agui_client.runs")
+
+
+class _Phase(Enum):
+    GOING_ON = "going on"
+    """The events are stored as they come."""
+    ENDING = "ending"
+    """The end is about to be stored, by its thread or here, and nothing else of the run."""
+    ENDED = "ended"
+    """The end is stored, and nothing behind it."""
 
 
 class RunAttempt:
@@ -67,19 +77,24 @@ class RunAttempt:
         """The run."""
         self.span = span
         """The span of the attempt; None without OpenTelemetry."""
-        self.is_ending: bool = False
-        """Whether the end of the run is stored, or about to be."""
         self._database, self._go_back, self._has_begun = database, go_back, has_begun
+        self._phase = _Phase.GOING_ON
         # Numbers of events: before the attempt, that are stored, and before the place where another one would go on.
         self._first = self._stored = self._position = 0
         self._sent_run_id: str | None = None
-        self._has_thread = self._has_ended = self._has_groups = self._is_certain = self._is_carrying = False
+        self._has_groups = self._is_certain = self._is_carrying = False
         self._saved_run_id: str | None = None
+        # Of a stored thread; None for another one, whose messages are stored with the run.
         self._log_of_thread: ThreadLog | None = None
         self._carried: Event | None = None
         self.settles: bool = True
         """Whether other runs of the thread may wait for what this one answers or abandons."""
         self._turns = asyncio.Lock()
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether the end of the run is stored, or about to be."""
+        return self._phase is not _Phase.GOING_ON
 
     async def withdraw(self) -> bool:
         """Remove the run, which was refused; return False if another process has taken it over, where it goes on."""
@@ -97,11 +112,10 @@ class RunAttempt:
 
     async def begin(self, run: AgentRun) -> None:
         """Have the run saved where it can go on, and its events stored."""
-        self._has_thread = run.call.conversation.past is not None
         self._log_of_thread = run.call.thread_log
         self._begin_log()
         run.call.position_of = self._position_of
-        run.call.save_also(self._note_certain if self._has_thread else self._save)
+        run.call.save_also(self._save if self._log_of_thread is None else self._note_certain)
         self._tasks.start_soon(self._write)
 
     def _begin_log(self) -> None:
@@ -133,9 +147,9 @@ class RunAttempt:
             last: The last event; the others are in the log.
             left_input: The conversation that the run leaves, for answers; None if it waits for none.
         """
-        if self._log_of_thread is None or not self._has_thread:
+        if self._log_of_thread is None:
             return
-        self.is_ending = True
+        self._phase = _Phase.ENDING
         async with self._turns:
             log, frame = self.run.log, frame_of(last)
             values = self._values_of_end(last, left_input)
@@ -168,10 +182,10 @@ class RunAttempt:
 
     async def end(self, last: Event, left_input: RunAgentInput | None) -> None:
         """Store the end of the run, unless its thread has done so; if it fails, the run is left to another process."""
-        self.is_ending = True
         if self._carried is last:
-            self._has_ended = True
+            self._phase = _Phase.ENDED
             return
+        self._phase = _Phase.ENDING
         try:
             with anyio.CancelScope(shield=True):
                 self._begin_log()
@@ -266,7 +280,7 @@ class RunAttempt:
     ) -> None:
         async with self._turns:
             # Behind the end, which its thread may have carried, nothing of the run is stored.
-            if self._has_ended or (self.is_ending and not last):
+            if self._phase is _Phase.ENDED or (self._phase is _Phase.ENDING and not last):
                 return
             log, position = self.run.log, self._first if last else self._stored
             frames = [*log.frames_behind(position), *([last] if last else ())]
@@ -279,14 +293,16 @@ class RunAttempt:
             await self._database.store(
                 self.claim, group, values, answers, replaces_groups=replaces_groups, answered=answered
             )
-            self._has_ended, self._stored = bool(last), position + len(frames) - bool(last)
+            self._stored = position + len(frames) - bool(last)
+            if last:
+                self._phase = _Phase.ENDED
             log.show(self._stored)
 
     def _beginning(self) -> Sequence[Any] | None:
         """Return the messages and the state before the run as JSON values, for its first group."""
         before = self.run.log.before
         # Entries of its thread have it.
-        if before is None or self._has_thread:
+        if before is None or self._log_of_thread is not None:
             return None
         messages, state = before
         return [MESSAGES.dump_python([*messages], mode="json", by_alias=True, exclude_none=True), state]

@@ -254,8 +254,7 @@ class DatabaseBackend:
         place = None if stored is None else Continuation.model_validate_json(stored)
         cut = ResumedRun(row.key.run_id, place)
         run = self._rebuild(row, log, cut, ServerRun)
-        run.is_taken_over, run.ends_with = True, _last_of(row, log)
-        run.was_accepted = row.attempt > 1
+        run.earlier_attempts, run.ends_with = row.attempt - 1, _last_of(row, log)
         self._registry.add(run)
         claim, back = ClaimedRun(row.row_id, row.attempt), partial(go_back, log, row, cut)
         span = _span_of(claim, run)

@@ -129,10 +129,9 @@ class ServerRun:
         """All that another process needs to carry out the run; None if it ends with this one."""
         self.is_expiry = False
         """Whether the run only notes that nobody has answered in time: it ends before its agent goes on."""
-        self.is_taken_over = False
-        """Whether another process began the run."""
-        self.was_accepted = False
-        """Whether a process before this one has begun to carry it out, and so has told its caller that it goes on."""
+        self.earlier_attempts: int | None = None
+        """The number of attempts at the run before this process took it over; None if it begins here. With the first
+        one, the caller gets to know that the run goes on."""
         self.ends_with: Event | None = None
         """The event with which a run that was taken over ends at once; None if it goes on."""
         self.journal: RunAttempt | None = None
@@ -183,8 +182,8 @@ class ServerRun:
         if self.is_given_up:
             self.log.drop()
         elif self.log.phase is LogPhase.OPENING and refusal is not None and self.ends_with is None:
-            if self.was_accepted:
-                # Its caller was told that it goes on, so it has to have an end; what it answers waits again.
+            if self.earlier_attempts:
+                # Its caller knows that it goes on, so it has to have an end; what it answers waits again.
                 self.answered_ids, self._has_used_nothing = frozenset(), bool(self.input.resume)
                 key = self.log.key
                 await self.finish(failure_event(refusal, key.run_id, key.thread_id, expose_errors=self.expose_errors))
@@ -229,7 +228,7 @@ class ServerRun:
     async def _entered(self, stack: AsyncExitStack) -> AgentRun:
         # The lease of a stored thread outlives the process that was killed.
         longest = _BUSY_SECONDS if self.ends_with is None else _BUSY_SECONDS_AT_END
-        give_up_at = time.monotonic() + (longest if self.is_taken_over else 0.0)
+        give_up_at = time.monotonic() + (0.0 if self.earlier_attempts is None else longest)
         while True:
             self._is_entering = True
             try:
