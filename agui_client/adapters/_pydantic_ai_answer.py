@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 @dataclass
 class ModelAnswer(StreamedResponse):
+    """The answer of a run, as it comes."""
+
     _run: AgentRun[Any] = field(kw_only=True)
     _name: str = field(kw_only=True)
     _begun: datetime = field(default_factory=lambda: datetime.now(UTC), kw_only=True)
@@ -56,18 +58,22 @@ class ModelAnswer(StreamedResponse):
 
     @property
     def model_name(self) -> str:
+        """The id of the agent."""
         return self._name
 
     @property
     def provider_name(self) -> str:
+        """The name of the protocol, in the place of a provider's."""
         return "ag-ui"
 
     @property
     def provider_url(self) -> None:
+        """None, as an agent need not have an address."""
         return None
 
     @property
     def timestamp(self) -> datetime:
+        """The time when the answer began, in UTC."""
         return self._begun
 
 
@@ -90,6 +96,7 @@ def calls_of(result: RunResult[Any]) -> list[ToolCallPart]:
 
 
 def usage_of(result: RunResult[Any]) -> RequestUsage:
+    """Return the tokens of a run, of all its models together."""
     used = RequestUsage()
     for each in result.usage or ():
         used.input_tokens += each.input_tokens or 0

@@ -54,10 +54,12 @@ class _AgentModel(Model):
 
     @property
     def model_name(self) -> str:
+        """The id of the agent."""
         return self._agent.agent_id
 
     @property
     def system(self) -> str:
+        """The name of the protocol, in the place of a provider's."""
         return "ag-ui"
 
     async def request(
