@@ -7,6 +7,16 @@ that one reading finds all faults. For that, the event at fault is left out, and
   everything behind it would be out of place. A tag that disagrees with its item counts as none.
 - Events that continue an item of which an event was left out are counted with that fault.
 - Without the input of the run, what depends on messages and a state from before the stream is not judged.
+
+To change
+
+- a rule that `agui check` and `validate` judge: the stages of runs in `_core/protocol/` raise or warn, which needs
+  nothing here (for the order of events see `_core/protocol/open_items.py`); what no run minds is judged by a method of
+  `StreamCheck` here, such as `_advise`. Its weight and remedy stand in `_core/protocol/rules.py`, the rule itself in
+  `tests/requirements/`, of which `tests/support/made_pages.py` makes docs/protocol.md
+- how `agui check` and `validate` go on behind a fault: `StreamCheck.fail` here, and `Verifier.assume` in
+  `_core/protocol/verify.py`; `Faults.add` in `_checking/stream_faults.py` makes the record and counts it,
+  `_cli/check.py` prints it
 """
 
 from __future__ import annotations

@@ -4,10 +4,7 @@ Whether a piece is an event is for the decoder to say.
 
 To change
 
-- a fault that `agui check` and `validate` report, what they read, and how they go on behind a fault: this module splits
-  texts into events; `StreamCheck.fail` in `_checking/check.py`, and `Verifier.assume`; `Faults.add` in
-  `_checking/stream_faults.py` makes the record and counts it. The rules are those of the stages; the remedies are those
-  of `_core/protocol/rules.py`; `_cli/check.py` prints
+- what `agui check` and `validate` read: `pieces` here splits texts into events
 """
 
 from __future__ import annotations

@@ -2,8 +2,12 @@
 
 To change
 
-- a command of `agui`: this module, which loads the work of a command when it is given; its options in
-  `_cli/agent_settings.py`, its exit code in `_cli/exit_codes.py`; a command inside a chat in `_cli/slash_commands.py`
+- a command of `agui`, or an option of one: this module, which loads the work of a command when it is given; `batch`,
+  `check`, `doctor`, `evaluate`, `inspect`, `runs` and `threads` have a module each, and options that several commands
+  share stand in `_cli/agent_settings.py`; the exit code in `_cli/exit_codes.py`, a command inside a chat in
+  `_cli/slash_commands.py`
+- an option of `agui serve`: it is declared at `serve` here; a field of `ServeSettings` in `_cli/serve.py` has its value
+  also in the process that `--reload` begins, and `make_app` there uses it
 """
 
 from __future__ import annotations

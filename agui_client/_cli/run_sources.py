@@ -1,4 +1,10 @@
-"""Runs that are kept, for `agui runs`: at the address of their agent, or in their database."""
+"""Runs that are kept, for `agui runs`: at the address of their agent, or in their database.
+
+To change
+
+- a column of `agui runs list`: `_line` here; it shows a `RunInfo` (`_core/agent/run_records.py`), all of which `--json`
+  prints
+"""
 
 from __future__ import annotations
 

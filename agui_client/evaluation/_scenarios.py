@@ -6,7 +6,9 @@ module, as in "shop.checks:polite".
 
 To change
 
-- a member of a scenario, or a ready check: this module; `_READY` in `evaluation/_checks.py`, and docs/evaluate.md
+- a member of a scenario: `Scenario` here, and the table in docs/evaluate.md
+- a ready check of evaluations: its member of `ReadyChecks` here, and its name in `_OF_THE_WHOLE` if it cannot be about
+  one turn; the function that judges, in `_READY` of `evaluation/_checks.py`; the table in docs/evaluation-checks.md
 """
 
 from __future__ import annotations

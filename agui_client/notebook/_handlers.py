@@ -3,6 +3,11 @@
 Questions are buttons and fields below the cell, and runs are awaited: `await agent.run_agent(...)`. Since ipykernel 7.4
 a click reaches a cell that is still waiting. Before that, and without anywidget, questions use `input()`, which blocks
 the event loop meanwhile. Where nobody can type, a call is denied and an interrupt stays pending.
+
+To change
+
+- how an approval looks in a notebook: `NotebookApprover` here has its text, fields and buttons, `_decided` the line
+  that is left of it; `notebook/question.js` draws the form, with the colours of `FORM_STYLE` in `notebook/_style.py`
 """
 
 from __future__ import annotations

@@ -2,7 +2,9 @@
 
 To change
 
-- the cursor of an event, the description of a run: this module
+- the cursor of an event: `cursor_of` and `read_cursor` here
+- the description of a run: `RunInfo` here, with `to_dict` and `of_dict`; `RunLog.info` in `store/_runs/run_log.py`
+  makes it of a run of this process, `info_of` in `store/_runs/remote_runs.py` of a row of the database
 """
 
 from __future__ import annotations

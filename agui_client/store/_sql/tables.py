@@ -11,9 +11,9 @@ database (`NOW`), as the clocks of programs differ.
 
 To change
 
-- the tables of threads and runs: this module, the rows in `store/_sql/thread_rows.py` and `store/_sql/run_rows.py`, the
-  statements in `store/_sql/thread_statements.py` and `store/_sql/runs.py`, and the way from the version before in
-  `MIGRATIONS` (`store/_sql/migrations.py`), each step of which is one transaction
+- a column of the tables of threads and runs: this module, the rows in `store/_sql/thread_rows.py` and
+  `store/_sql/run_rows.py`, the statements in `store/_sql/thread_statements.py` and `store/_sql/runs.py`, and the way
+  from the version before in `MIGRATIONS` (`store/_sql/migrations.py`), each step of which is one transaction
 """
 
 from __future__ import annotations
