@@ -158,8 +158,12 @@ class StreamCheck:
                 self._faults.add("SSE-4", what, self._place, severity="error", what="joined")
             if event is None:
                 is_cut = piece is not None and piece.is_cut
-                event = self._decoder.finish(content) if is_cut else self._decoder.feed(content)
+                decode = self._decoder.finish if is_cut else self._decoder.feed
+                *unpaired, event = self._decoder.with_unpaired([decode(content)])
                 self._place = replace(self._place, event_type=_type_of(event))
+                for each in unpaired:
+                    _drain(self._pipeline.feed(each))
+                self._log.event_index, self._pipeline.count = index - 1 if index else None, index
             if self._has_late_start and self._place.event_type == "RUN_STARTED":
                 # The run counts as begun since its first event, so that this one would begin a second run inside it.
                 self._has_late_start = False

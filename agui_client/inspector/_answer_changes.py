@@ -96,7 +96,7 @@ class AnswerChanges:
         """The outcome of the run so far."""
         self._pipeline.is_conforming = True
         self._pipeline.verifier.begin(thread_id, run_id if is_run else None)
-        self._decode = Decoder(self._log).feed
+        self._decode = Decoder(self._log).feed_all
 
     @property
     def messages(self) -> list[Message]:
@@ -134,8 +134,9 @@ class AnswerChanges:
             self._conversation.note(effects.operations, event, change)
 
         try:
-            for _ in self._pipeline.feed(self._decode(json.dumps(event)), note):
-                pass
+            for decoded in self._decode([json.dumps(event)]):
+                for _ in self._pipeline.feed(decoded, note):
+                    pass
         except ProtocolError as error:
             self.error = effects.error = printable(f"{type(error).__name__}: {error}")
         effects.warnings, self._log.latest = self._log.latest, []

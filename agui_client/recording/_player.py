@@ -113,11 +113,12 @@ class Player:
 
     async def _play(self, exchange: Exchange, ids: Mapping[str, str]) -> AsyncIterator[WireEvent]:
         # A decoder, so that the events are what they were when they came from the wire.
-        decode, before = Decoder(WarningLog()).feed, exchange.request.at
+        decode, before = Decoder(WarningLog()).feed_all, exchange.request.at
         for line in exchange.events:
             await self._pause(line.at - before)
             before = line.at
-            yield decode(json.dumps(_rewritten(line.event, ids) if ids else line.event))
+            for event in decode([json.dumps(_rewritten(line.event, ids) if ids else line.event)]):
+                yield event
         if exchange.end is not None:
             await self._pause(exchange.end.at - before)
             if exchange.end.error is not None:

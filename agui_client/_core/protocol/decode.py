@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 from ag_ui.core import Event, RunFinishedEvent, RunFinishedInterruptOutcome
@@ -77,6 +77,26 @@ class Decoder:
         if is_too_deep:
             self._reject(_TOO_DEEP)
         return self._unrecognized(data)
+
+    def feed_all(self, frames: Sequence[str]) -> Iterable[WireEvent]:
+        """Decode frames, each when the iteration comes to it; U+FFFD for half of a character is an event of its own.
+
+        Args:
+            frames: The data of the frames.
+
+        Raises:
+            DecodeError: The data of a frame is no JSON object with a `type`.
+        """
+        # Most streams have no escapes, and need no generator.
+        events = map(self.feed, frames)
+        return self.with_unpaired(events) if self._halves or "\\u" in "".join(frames) else events
+
+    def with_unpaired(self, events: Iterable[WireEvent]) -> Iterator[WireEvent]:
+        """Yield events as they are decoded, before each of them the deltas with U+FFFD of the items that it ended."""
+        for event in events:
+            for each in self._characters.unpaired():
+                yield UnrecognizedEvent(each["type"], each)
+            yield event
 
     def finish(self, tail: str) -> WireEvent:
         """Decode a last frame that ends without a blank line: it counts if it is complete.

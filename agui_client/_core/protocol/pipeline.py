@@ -52,7 +52,8 @@ class Pipeline:
         """The number of events that arrived."""
         self._warnings = warnings
         warnings.event_index = None  # the input is checked before the first event, also in a later round
-        self._validate = Validator(warnings, null_fields=null_fields).feed
+        validator = Validator(warnings, null_fields=null_fields)
+        self._validate, self._unpaired = validator.feed, validator.unpaired
         expander = Expander(warnings)
         self._expand, self._lanes = expander.feed, expander.lanes
         self._verify, self._note = self.verifier.feed, self.outcome.handlers
@@ -141,6 +142,9 @@ class Pipeline:
         else:
             # Strict decoding, which makes the typed events of a conforming source, leaves nothing to validate.
             valid = event if self.is_conforming else self._validate(event)
+            if not self.is_conforming and (unpaired := self._unpaired()):
+                events = unpaired if valid is None else [*unpaired, valid]
+                return [expanded for each in events for expanded in self._expand(each)]
         if valid is None:
             return ()
         return self._expand(valid) if self._lanes or type(valid) in KIND_OF_CHUNK else (valid,)

@@ -289,6 +289,12 @@ class Validator:
             return event
         return self._validate_model(event)
 
+    def unpaired(self) -> list[Event]:
+        """Return, once, the deltas with U+FFFD that come before the latest event, as that ended their items."""
+        found = () if self._characters is None else self._characters.unpaired()
+        events = [self._validate(each["type"], each) for each in found]
+        return [each for each in events if each is not None]
+
     def _validate(self, event_type: str, data: dict[str, Any], like: Any = None) -> Event | None:
         """Return the event that a JSON object is; `like` itself if it equals that."""
         structure = _RECORDS.get(event_type)

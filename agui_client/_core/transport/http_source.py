@@ -93,7 +93,8 @@ class HttpSource(Source):
                     # Searched as one text: nearly every read has neither the beginning nor the end of a run.
                     self._is_over = "RUN_" in "".join(frames) and self._runs.end_with(frames)
                     clock.ended_at = None
-                    return map(self._decode if self.secrets else self._decoder.feed, frames)
+                    events = self._decoder.feed_all(frames)
+                    return map(self._without_secrets, events) if self.secrets else events
         except StopAsyncIteration:
             pass
         except Exception as error:
@@ -188,9 +189,8 @@ class HttpSource(Source):
         self._reading = clock, self._body.chunks.__anext__
         return self._reading
 
-    def _decode(self, frame: str) -> WireEvent:
-        """Decode a frame, and hide the secrets that were sent, if the server quotes them in what is no content."""
-        event = self._decoder.feed(frame)
+    def _without_secrets(self, event: WireEvent) -> WireEvent:
+        """Hide the secrets that were sent, if the server quotes them in what is no content."""
         return without_quotes(event, self.secrets) if type(event) in (UnrecognizedEvent, RunErrorEvent) else event
 
     def _shut(self) -> None:
@@ -203,7 +203,7 @@ class HttpSource(Source):
             return None
         self._body = None
         frames = self._framer.finish()
-        return map(self._decoder.finish, frames) if frames else None
+        return self._decoder.with_unpaired(map(self._decoder.finish, frames)) if frames else None
 
     def _too_large(self) -> StreamTooLargeError:
         what = f"the run brought {self._received} bytes, which exceeds max_run_bytes={self._most}"

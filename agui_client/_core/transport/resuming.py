@@ -168,7 +168,7 @@ class ResumableSource(HttpSource):
         if not frames or not (is_last or ContinueAtCursor(None).has_ended(frames[-1])):
             return None
         self._body, self._clock.latest_frame = None, frames[-1]  # type: ignore[union-attr]
-        return map(self._decoder.finish, frames)
+        return self._decoder.with_unpaired(map(self._decoder.finish, frames))
 
     def _request_at_cursor(self) -> ClientRequest | None:
         is_sent = self._reading is not None or self.delivery.may_have_started

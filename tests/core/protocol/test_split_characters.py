@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -12,6 +13,9 @@ from ag_ui.core import TextMessageContentEvent
 from agui_client import InvalidEventError
 from agui_client._core.protocol.decode import Decoder
 from agui_client._core.protocol.events import UnrecognizedEvent
+from agui_client._core.protocol.pipeline import Pipeline
+from agui_client._core.protocol.reduce import Reducer
+from agui_client._core.protocol.schema import EVENT_MODELS
 from agui_client._core.protocol.validation import Validator
 from agui_client._core.protocol.warnings import WarningLog
 
@@ -87,13 +91,53 @@ def test_an_id_that_is_no_text_beside_half_a_character_is_malformed(name: str) -
         Validator(WarningLog()).feed(event)
 
 
+ENDED: dict[str, list[dict[str, str]]] = {
+    "a message": [
+        {"type": "TEXT_MESSAGE_START", "messageId": "1", "role": "assistant"},
+        {"type": "TEXT_MESSAGE_CONTENT", "messageId": "1", "delta": f"a{FACE[0]}"},
+        {"type": "TEXT_MESSAGE_END", "messageId": "1"},
+    ],
+    "chunks, with the run": [{"type": "TEXT_MESSAGE_CHUNK", "messageId": "1", "delta": f"a{FACE[0]}"}],
+    "chunks, with another message": [
+        {"type": "TEXT_MESSAGE_CHUNK", "messageId": "1", "delta": f"a{FACE[0]}"},
+        {"type": "TEXT_MESSAGE_CHUNK", "messageId": "2", "delta": "b"},
+    ],
+    "chunks, with a thought": [
+        {"type": "TEXT_MESSAGE_CHUNK", "messageId": "1", "delta": f"a{FACE[0]}"},
+        {"type": "REASONING_MESSAGE_CHUNK", "messageId": "2", "delta": "b"},
+    ],
+    "chunks, the last one without an id": [
+        {"type": "TEXT_MESSAGE_CHUNK", "messageId": "1", "delta": "a"},
+        {"type": "TEXT_MESSAGE_CHUNK", "delta": FACE[0]},
+        {"type": "CUSTOM", "name": "x", "value": "1"},
+    ],
+    "retired events": [
+        {"type": "THINKING_TEXT_MESSAGE_START"},
+        {"type": "THINKING_TEXT_MESSAGE_CONTENT", "delta": f"a{FACE[0]}"},
+        {"type": "THINKING_TEXT_MESSAGE_END"},
+    ],
+}
+
+
 @pytest.mark.requirement("SET-18")
-def test_a_half_whose_item_ends_is_left_out_with_a_warning() -> None:
+@pytest.mark.parametrize("is_local", [False, True])
+@pytest.mark.parametrize("name", ENDED)
+def test_a_half_whose_item_ends_is_u_fffd_with_a_warning(name: str, is_local: bool) -> None:
+    began, finished = ({"type": f"RUN_{what}", "threadId": "t", "runId": "r"} for what in ("STARTED", "FINISHED"))
     warnings = WarningLog()
-    decoder = Decoder(warnings)
-    decoder.feed(json.dumps({"type": "TEXT_MESSAGE_CONTENT", "messageId": "1", "delta": FACE[0]}))
-    decoder.feed(json.dumps({"type": "TEXT_MESSAGE_END", "messageId": "1"}))
-    assert [(each.rule, each.reaction) for each in warnings.records()] == [("PROC-12", "left out")]
+    reducer = Reducer(warnings=warnings)
+    pipeline = Pipeline(reducer, warnings)
+    pipeline.verifier.begin("t", "r")
+    frames = [json.dumps(each) for each in (began, *ENDED[name], finished)]
+    if is_local and name != "retired events":
+        events: Iterable[Any] = [EVENT_MODELS[each["type"]](**each) for each in map(json.loads, frames)]
+    else:
+        events, pipeline.is_conforming = Decoder(warnings).feed_all(frames), True
+    for event in events:
+        for _ in pipeline.feed(event):
+            pass
+    assert reducer.messages[0].content == "a\ufffd"
+    assert [each.reaction for each in warnings.records() if each.rule == "PROC-12"] == ["replaced by U+FFFD"]
 
 
 @pytest.mark.requirement("PROC-12", "SET-18")
