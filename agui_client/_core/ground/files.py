@@ -76,7 +76,8 @@ def usual_mode(folder: Path) -> int:
 def make_private(path: Path) -> None:
     """Make an empty file that is readable for its owner alone; one that is there, or cannot be made, stays as it is."""
     with suppress(OSError):
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        # Such a file is not made through a link.
+        os.close(os.open(path.resolve(), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
 
 
 def replace_private(path: Path, content: bytes) -> None:

@@ -29,7 +29,9 @@ _OPENINGS = re.compile(r"[{\[]")
 _LOOKS = 16
 """The number of brackets at which JSON is looked for in prose: each look may read all of the text."""
 _FENCED = re.compile(r"^[ \t]*```[^\n]*\n(.*?)^[ \t]*```", re.MULTILINE | re.DOTALL)
-_THOUGHTS = re.compile(r"<(think|thinking|thought|reasoning)>.*?(?:</\1>|\Z)|\A(?:(?!<think>).)*?</think>", re.DOTALL)
+_THOUGHTS = re.compile(
+    r"<(think|thinking|thought|reasoning)>.*?(?:</\1>|\Z)|\A(?:(?!<think>).)*?</think>", re.DOTALL | re.IGNORECASE
+)
 """Thoughts, whose beginning or end may be missing: some servers cut one of the tags off."""
 _QUOTED = 300
 _FEW = 3

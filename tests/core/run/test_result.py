@@ -361,6 +361,7 @@ def test_the_usage_that_the_end_of_a_subagent_reports_is_its_own_if_it_can_be_re
     [
         '<think>Perhaps {"n": 1}?</think>\nIt is {"n": 2}.',
         '<thinking>\n```json\n{"n": 1}\n```\n</thinking>{"n": 2}',
+        '<THINK>{"n": 1}</THINK>{"n": 2}',
         'Perhaps {"n": 1}?</think>{"n": 2}',
         '{"n": 2}<think>or {"n": 1}',
     ],

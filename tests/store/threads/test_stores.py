@@ -99,13 +99,15 @@ async def test_a_new_database_and_the_files_beside_it_belong_to_their_owner(addr
     kept, new = tmp_path / "kept.db", tmp_path / "new.db"
     kept.touch()
     kept.chmod(0o640)
+    link = tmp_path / "link.db"
+    link.symlink_to(tmp_path / "linked.db")
     before = os.umask(0)
     try:
-        for path in (kept, new):
+        for path in (kept, new, link):
             async with Store(address.format(path)) as store:
                 await store.threads.get("t")
-                files = [Path(f"{path}{ending}") for ending in ("", "-wal", "-shm")]
+                files = [Path(f"{path.resolve()}{ending}") for ending in ("", "-wal", "-shm")]
                 modes = [each.stat().st_mode & 0o777 for each in files]
-            assert modes == [0o600 if path is new else 0o640] * 3
+            assert modes == [0o640 if path is kept else 0o600] * 3
     finally:
         os.umask(before)
