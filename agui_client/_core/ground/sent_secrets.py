@@ -60,6 +60,8 @@ class SentSecrets(set[str]):
         sent = [*headers]
         self.update(secrets_sent(url, sent))
         found = credentials_sent(url, sent).difference(self.ids)
+        if not found:
+            return
         forms = self.credentials | {form for each in found for form in _forms(each)}
         # What quotes one that has another in it quotes that. Another thread may read them at any time.
         self.credentials = frozenset(

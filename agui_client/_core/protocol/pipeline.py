@@ -53,7 +53,7 @@ class Pipeline:
         self._warnings = warnings
         warnings.event_index = None  # the input is checked before the first event, also in a later round
         validator = Validator(warnings, null_fields=null_fields)
-        self._validate, self._unpaired = validator.feed, validator.unpaired
+        self._validate, self._validator = validator.feed, validator
         expander = Expander(warnings)
         self._expand, self._lanes = expander.feed, expander.lanes
         self._verify, self._note = self.verifier.feed, self.outcome.handlers
@@ -142,7 +142,7 @@ class Pipeline:
         else:
             # Strict decoding, which makes the typed events of a conforming source, leaves nothing to validate.
             valid = event if self.is_conforming else self._validate(event)
-            if not self.is_conforming and (unpaired := self._unpaired()):
+            if not self.is_conforming and (unpaired := self._validator.unpaired()):
                 events = unpaired if valid is None else [*unpaired, valid]
                 return [expanded for each in events for expanded in self._expand(each)]
         if valid is None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from agui_client._core.protocol.schema import EVENT_MODELS, is_array, is_object, is_text
@@ -48,11 +48,11 @@ class SplitCharacters:
         """The first halves that wait for the second, by the id of their item and by their lane. While one waits, each
         event may bring its other half."""
         self._in_chunks: dict[object, _Half] = {}
-        self._unpaired: list[dict[str, Any]] = []
+        self._unpaired: Sequence[dict[str, Any]] = ()
 
-    def unpaired(self) -> list[dict[str, Any]]:
+    def unpaired(self) -> Sequence[dict[str, Any]]:
         """Return, once, the deltas with U+FFFD that come before the latest event, as that ended their items."""
-        unpaired, self._unpaired = self._unpaired, []
+        unpaired, self._unpaired = self._unpaired, ()
         return unpaired
 
     def mend(self, event: dict[str, Any], *, may_have_halves: bool = True) -> None:
@@ -65,9 +65,11 @@ class SplitCharacters:
         owner = _text_in(event, "messageId") or _text_in(event, "toolCallId")
         event_type = str(event.get("type"))
         lane = (event_type, _text_in(event, "subagentRunId")) if event_type.endswith("_CHUNK") else owner
-        for half in self._ended_by(event, event_type, owner):
+        ended = self._ended_by(event, event_type, owner)
+        if ended:
+            self._unpaired = [*self._unpaired, *({**half.names, "delta": "\ufffd"} for half in ended)]
+        for half in ended:
             self._take(half)
-            self._unpaired.append({**half.names, "delta": "\ufffd"})
             what = f"{half.names['type']} ends with {_WARNING}, and its other half never comes"
             self._warnings.add("PROC-12", what, path="/delta", event_type=event_type, reaction=_REPLACED)
         delta = event.get("delta")
