@@ -26,10 +26,18 @@ class MessageList(list[Message]):
             "write list(...)"
         )
 
-    append = extend = insert = remove = pop = clear = reverse = _refuse
-    __setitem__ = __delitem__ = __imul__ = _refuse
-    # Their types are overloaded, which no single function fits.
+    # Annotated, as no type checker knows the type of what takes the place of a method.
+    append: Any = _refuse
+    extend: Any = _refuse
+    insert: Any = _refuse
+    remove: Any = _refuse
+    pop: Any = _refuse
+    clear: Any = _refuse
+    reverse: Any = _refuse
     sort: Any = _refuse
+    __setitem__: Any = _refuse
+    __delitem__: Any = _refuse
+    __imul__: Any = _refuse
     __iadd__: Any = _refuse
 
     def __reduce_ex__(self, protocol: object) -> tuple[type[list[Message]], tuple[list[Message]]]:
