@@ -24,6 +24,8 @@ from agui_client._core.tools.toolset import Toolset, chooses_tools, tool_list
 from agui_client._core.verbs.caller_interrupts import ResumeAnswers
 from agui_client._core.verbs.signer import SignedInterrupts
 from agui_client._core.verbs.team_journals import TeamJournals
+from agui_client._serving.caller_clone import clone_for
+from agui_client._serving.caller_input import AnswersOfCaller, CallerInput
 from agui_client._serving.divergence import check_on_divergence
 from agui_client._serving.repetition import refuse_approvals_of_answered_calls
 from agui_client.errors import UsageError
@@ -42,15 +44,11 @@ if TYPE_CHECKING:
     from agui_client._core.verbs.sync_run import SyncAgentRun
     from agui_client._core.verbs.team_journals import JournalPlace
     from agui_client._serving.divergence import OnDivergence
-from agui_client._serving.caller_clone import clone_for
-from agui_client._serving.caller_input import AnswersOfCaller, CallerInput
 
 _PROCESS_JOURNALS = TeamJournals()
 """The journals of teams that are served without an app."""
 _PROCESS_KEY = token_bytes(32)
 """The key that signs interrupts where the application gives none; processes that are forked from this one have it."""
-
-
 TRUSTING = SignedInterrupts(None, _PROCESS_KEY, is_caller_trusted=True)
 """Signs nothing: for inputs of this program's own."""
 

@@ -21,7 +21,7 @@ from typing import Any, NoReturn, TypeVar
 import anyio
 import anyio.to_thread
 from ag_ui.core import RunAgentInput
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
 
 from agui_client._core.ground.concurrency import no_collection
@@ -35,6 +35,7 @@ from agui_client.asgi._member_names import rename_members
 
 _logger = logging.getLogger("agui_client.asgi")
 T = TypeVar("T")
+ModelT = TypeVar("ModelT", bound=BaseModel)
 
 _MOST_AT_ONCE = 64 * 1024
 """The bytes of a body that is parsed in the event loop, which takes less time there than a thread."""
@@ -108,6 +109,22 @@ def is_large(headers: Mapping[str, str]) -> bool:
 async def input_of(body: bytes, *, max_bytes: int) -> RunAgentInput:
     """Parse a body that is a `RunAgentInput`; see `parsed`."""
     return await parsed(body, _validated, max_bytes=max_bytes)
+
+
+def command_validator(model: type[ModelT]) -> Callable[[Any], ModelT]:
+    """Return what makes a model of the JSON of a command, for `parsed`; it refuses what does not fit with 422."""
+    validate = failing_fast(model.__pydantic_core_schema__).validate_python
+
+    def validated(data: Any) -> ModelT:
+        """Make the model."""
+        try:
+            made: ModelT = validate(data)
+        except ValidationError as invalid:
+            details = invalid.errors(include_url=False, include_input=False, include_context=False)
+            raise RequestRefusedError(422, details) from None
+        return made
+
+    return validated
 
 
 async def parsed(body: bytes, validate: Callable[[Any], T], *, max_bytes: int) -> T:

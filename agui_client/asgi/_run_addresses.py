@@ -29,7 +29,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ag_ui.core import ResumeEntry, RunAgentInput
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 from pydantic_core import to_json
 
@@ -45,7 +45,6 @@ from agui_client._core.agent.run_records import (
     cursor_of,
     read_cursor,
 )
-from agui_client._core.protocol.fail_fast import failing_fast
 from agui_client._core.protocol.open_items import quoted
 from agui_client._core.run.continuing import READS_ONLY
 from agui_client._core.run.subagents import JOURNAL, has_journal
@@ -53,7 +52,7 @@ from agui_client._core.verbs.sse import frames_of
 from agui_client._core.verbs.team_journals import open_calls, state_with
 from agui_client._serving.connecting import check_wants_run
 from agui_client._serving.served_request import RequestRefusedError, ServedRequest
-from agui_client.asgi._request_body import parsed
+from agui_client.asgi._request_body import command_validator, parsed
 from agui_client.errors import RequestExpiredError, RequestRepeatedError, RunInProgressError, UsageError
 from agui_client.store._runs.runs import kept_by
 
@@ -73,9 +72,9 @@ Command: TypeAlias = Callable[["ServedRequest", bytes], Awaitable[Any]]
 
 _CANNOT_CONNECT = 405
 _LONGEST_ID = 256
+"""The characters of the longest id of a run, which is in the cursor of each event."""
 _MOST_LATEST = 50
 """The latest runs of a thread among which the one that waits is looked for."""
-"""The characters of the longest id of a run, which is in the cursor of each event."""
 
 
 class _Last(BaseModel):
@@ -101,7 +100,7 @@ class _Named(BaseModel):
     after: _Last | None = None
 
 
-_validate_named = failing_fast(_Named.__pydantic_core_schema__).validate_python
+_validated = command_validator(_Named)
 
 
 class RunAddresses:
@@ -369,15 +368,6 @@ def _refusal_of(error: UsageError) -> RequestRefusedError:
             return RequestRefusedError(503, "the server is shutting down", {"retry-after": "1"})
         case _:
             return RequestRefusedError(422, str(error))
-
-
-def _validated(data: Any) -> _Named:
-    try:
-        named: _Named = _validate_named(data)
-    except ValidationError as invalid:
-        details = invalid.errors(include_url=False, include_input=False, include_context=False)
-        raise RequestRefusedError(422, details) from None
-    return named
 
 
 def _check_same(run: ServerRun, input: RunAgentInput) -> None:

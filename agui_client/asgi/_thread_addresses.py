@@ -15,13 +15,12 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ag_ui.core import MessagesSnapshotEvent
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from agui_client._core.protocol.fail_fast import failing_fast
 from agui_client._core.verbs.sse import frame_of
 from agui_client._serving.served_request import RequestRefusedError, ServedRequest
-from agui_client.asgi._request_body import parsed
+from agui_client.asgi._request_body import command_validator, parsed
 from agui_client.errors import ThreadStoreUnavailableError, UsageError
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ class _AskedPage(BaseModel):
     before: str | None = None
 
 
-_validate = failing_fast(_AskedPage.__pydantic_core_schema__).validate_python
+_validated = command_validator(_AskedPage)
 
 
 class ThreadAddresses:
@@ -76,12 +75,3 @@ class ThreadAddresses:
         # As a page that connects gets them.
         frame = frame_of(MessagesSnapshotEvent(messages=[*page.messages]))
         return {"messages": json.loads(frame.removeprefix(b"data: "))["messages"], "before": page.before}
-
-
-def _validated(data: Any) -> _AskedPage:
-    try:
-        asked: _AskedPage = _validate(data)
-    except ValidationError as invalid:
-        details = invalid.errors(include_url=False, include_input=False, include_context=False)
-        raise RequestRefusedError(422, details) from None
-    return asked
