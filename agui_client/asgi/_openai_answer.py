@@ -34,18 +34,23 @@ class ChatAnswer:
     """
 
     def __init__(self, input: RunAgentInput, model: str) -> None:
-        self.text: str = ""
-        """The text so far."""
         self._input, self._model, self._begun = input, model, int(time.time())
         self._reducer, self._tracker = Reducer(input.messages, input.state), OutcomeTracker()
         self._given = {each.id for each in input.messages}
         self._results = {each.tool_call_id for each in input.messages if isinstance(each, ToolMessage)}
         self._tools = {each.name for each in input.tools or ()}
-        self._passed, self._stated = dict[str, str](), dict[str, None]()
+        # The pieces of the text, all and by message: joined at each delta, they would be copied at each.
+        self._pieces, self._passed = list[str](), dict[str, list[str]]()
+        self._stated = dict[str, None]()
+
+    @property
+    def text(self) -> str:
+        """The text so far."""
+        return "".join(self._pieces)
 
     def feed(self, event: Event) -> str:
         """Take in an event of the run; return the text that it adds to the answer."""
-        before = len(self.text)
+        before = len(self._pieces)
         if (note := self._tracker.handlers.get(type(event))) is not None:
             note(event)
         self._reducer.feed(event)
@@ -56,16 +61,16 @@ class ChatAnswer:
             for message in self._new_messages(event.messages):
                 self._stated[message.id] = None
                 # What was not streamed, as by servers that send snapshots alone.
-                passed, content = self._passed.get(message.id, ""), message.content or ""
+                passed, content = "".join(self._passed.get(message.id, ())), message.content or ""
                 if content.startswith(passed):
                     self._add(message.id, content[len(passed) :])
-        return self.text[before:]
+        return "".join(self._pieces[before:])
 
     def _add(self, message_id: str, text: str) -> None:
         if text:
-            between = "\n\n" if self.text and message_id not in self._passed else ""
-            self._passed[message_id] = self._passed.get(message_id, "") + text
-            self.text += between + text
+            between = "\n\n" if self._pieces and message_id not in self._passed else ""
+            self._passed.setdefault(message_id, []).append(text)
+            self._pieces.append(between + text)
 
     def _new_messages(self, messages: Sequence[Message]) -> Iterator[AssistantMessage]:
         """Yield the agent's messages behind all that the caller sent; a server may give those other ids."""

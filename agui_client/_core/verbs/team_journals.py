@@ -91,6 +91,7 @@ class TeamJournals:
         # By owner, those that were kept first at the beginning; sync frameworks run several runs in threads.
         self._kept: dict[str, dict[Scope, TeamJournal]] = {}
         self._sizes: dict[str, int] = {}
+        self._size_of_all = 0
         self._lock = Lock()
         self._warned_at = -_BETWEEN_WARNINGS
 
@@ -117,6 +118,7 @@ class TeamJournals:
             if self._has_space(owner, kept.size):
                 self._kept.setdefault(owner, {})[scope] = kept
                 self._sizes[owner] = self._sizes.get(owner, 0) + kept.size
+                self._size_of_all += kept.size
                 return
         self._warn(scope[-1])
 
@@ -132,7 +134,7 @@ class TeamJournals:
     def _fits(self, owner: str, size: int) -> bool:
         # Without owners all journals are of one, which may have all the space.
         most = self._most_of_owner if owner else self._most_of_all
-        return self._sizes.get(owner, 0) + size <= most and sum(self._sizes.values()) + size <= self._most_of_all
+        return self._sizes.get(owner, 0) + size <= most and self._size_of_all + size <= self._most_of_all
 
     def _drop_first(self, owner: str, is_dropped: Callable[[TeamJournal], bool]) -> None:
         """Remove the oldest journals of an owner, as long as a function says so."""
@@ -143,6 +145,7 @@ class TeamJournals:
         kept = self._kept.get(owner, {})
         if (dropped := kept.pop(scope, None)) is not None:
             self._sizes[owner] -= dropped.size
+            self._size_of_all -= dropped.size
             if not kept:
                 del self._kept[owner], self._sizes[owner]
 
