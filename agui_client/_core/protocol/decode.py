@@ -87,9 +87,9 @@ class Decoder:
         Raises:
             DecodeError: The data of a frame is no JSON object with a `type`.
         """
-        # Most streams have no escapes, and need no generator.
+        # Few streams have escapes of halves, and others need no generator.
         events = map(self.feed, frames)
-        return self.with_unpaired(events) if self._halves or "\\u" in "".join(frames) else events
+        return self.with_unpaired(events) if self._halves or _ESCAPE.search("".join(frames)) else events
 
     def with_unpaired(self, events: Iterable[WireEvent]) -> Iterator[WireEvent]:
         """Yield events as they are decoded, before each of them the deltas with U+FFFD of the items that it ended."""
