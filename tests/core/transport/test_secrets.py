@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
+import pickle
 import traceback
 from collections.abc import Callable, Generator
 from pathlib import Path
@@ -483,3 +484,13 @@ async def test_a_sentence_about_an_event_quotes_no_credential() -> None:
                 said = everything_said(error), getattr(error, "values", None), getattr(error, "place", None)
         assert "[redacted]" in str(said)
         assert not [name for name, secret in QUOTED.items() if secret[:9] in str(said)]
+
+
+def test_an_agent_that_has_sent_secrets_goes_to_another_process_with_what_it_has() -> None:
+    with serve_bytes(*[sse(turn(text("Hello.")))] * 2) as server:
+        agent = HttpAgent(server.url, headers={"authorization": "Bearer t0ken-of-ann"})
+        agent.run_agent_sync("Hi")
+        carried: HttpAgent = pickle.loads(pickle.dumps(agent))
+        assert carried.messages == agent.messages
+        carried.run_agent_sync("Hi")
+        assert server.requests[1].headers["authorization"] == "Bearer t0ken-of-ann"

@@ -28,6 +28,7 @@ from agui_client.store._runs.database_keeper import DatabaseBackend
 from agui_client.store._runs.memory_keeper import MemoryBackend
 from agui_client.store._sql import lease
 from agui_client.store._sql.database import url_of
+from agui_client.store._sql.runs import Runs as StoredRuns
 from agui_client.store._sql.tables import GROUP, RUN
 from agui_client.testing import Gate, ScriptedAgent, interrupt, text, tool_call, turn
 from support.stores import FOR_ALL
@@ -89,6 +90,24 @@ async def test_ended_runs_are_removed_in_sets_when_their_time_has_passed(
     assert (sum(deleted), len(deleted)) == (251, 3)
     assert left(engine) == [("asking", 2)]
     engine.dispose()
+
+
+async def test_a_run_that_ends_while_its_owner_is_removed_is_removed_too(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    want_stop = StoredRuns.want_stop
+    async with made(database_url) as store:
+
+        async def want_stop_too_late(self: StoredRuns, **which: Any) -> int:
+            monkeypatch.setattr(StoredRuns, "want_stop", want_stop)
+            await store.runs.stop("going on")
+            return await want_stop(self, **which)
+
+        await store.runs.start("silent", "Hi", run_id="going on", thread_id="a", owner="ann")
+        with anyio.fail_after(_SECONDS):
+            monkeypatch.setattr(StoredRuns, "want_stop", want_stop_too_late)
+            assert await store.runs.delete(owner="ann") == 1
+            assert await store.runs.list() == []
 
 
 async def test_all_runs_of_an_owner_are_stopped_and_removed_wherever_they_are(runs_url: str | None) -> None:
