@@ -247,3 +247,16 @@ async def test_a_tool_that_is_gone_when_its_question_is_answered_is_a_result_tha
     [gone] = [str(each.content) for each in caller.messages if each.role == "tool"]
     assert gone.endswith("here any more: the call was not carried out.")
     assert (result.text, result.interrupts, done) == ("Done.", [], [])
+
+
+@pytest.mark.parametrize("trust_caller", [True, False])
+@pytest.mark.parametrize("interrupt_id", ["hotel", "hotel~1f3a9c2e77b0", "hotel~", "approval:hotel~1f3a9c2e77b0"])
+async def test_an_agent_gets_the_answer_under_the_id_that_it_gave_whatever_that_looks_like(
+    interrupt_id: str, trust_caller: bool
+) -> None:
+    agent = ScriptedAgent(turn(outcome=interrupt("Which hotel?", interrupt_id=interrupt_id)), turn(text("Booked.")))
+    page = HttpAgent("http://agent/", app=agent_app(agent, trust_caller=trust_caller))
+    with anyio.fail_after(_SECONDS):
+        (question,) = (await page.run_agent("Book")).interrupts
+        assert (await page.run_agent(resume={question.id: Resolve("Ritz")})).text == "Booked."
+    assert [each.interrupt_id for each in agent.inputs[-1].resume or ()] == [interrupt_id]

@@ -49,9 +49,9 @@ QUESTION = "question:"
 """The prefix of the ids of interrupts that are questions of tools; what is needed to make the call again follows."""
 _PASSED_ON = "passed-on:"
 """The prefix for an agent's own interrupt whose id begins with one of these prefixes, as those of a served agent do."""
-_ASKED_IN = re.compile(r"~([0-9a-f]{12})\Z")
-"""The mark of the run that asked, behind the id of an agent's own interrupt: agents use ids again."""
-
+_ASKED_IN = re.compile(r"~([0-9a-f]{12})?\Z")
+"""The mark of the run that asked, behind the id of an agent's own interrupt: agents use ids again. It names no run
+behind an id that would be taken for a marked one, such as that of another served agent."""
 _NUMBER, _MOST_DIGITS = "-", 10
 """The mark before the number of a call among those of its id, and the length that no such number has."""
 
@@ -118,7 +118,9 @@ def _passed_on(interrupt: Interrupt, asking_run_id: str | None) -> Interrupt:
         asking_run_id: The id of the run that asked; None if nobody can tell it later.
     """
     is_like_ours = interrupt.id.startswith((APPROVAL, QUESTION, _PASSED_ON))
-    mark = "" if asking_run_id is None else f"~{_mark_of(asking_run_id)}"
+    mark = "~" if _ASKED_IN.search(interrupt.id) else ""
+    if asking_run_id is not None:
+        mark = f"~{_mark_of(asking_run_id)}"
     if not (is_like_ours or mark):
         return interrupt
     return interrupt.model_copy(update={"id": f"{_PASSED_ON if is_like_ours else ''}{interrupt.id}{mark}"})
@@ -150,7 +152,8 @@ def is_of_another_run(interrupt_id: str, asking_run_id: str | None) -> bool:
         asking_run_id: The id of the run that asks; None if it is not known.
     """
     mark = _ASKED_IN.search(interrupt_id)
-    return mark is not None and asking_run_id is not None and mark[1] != _mark_of(asking_run_id)
+    asked_in = None if mark is None else mark[1]
+    return asked_in is not None and asking_run_id is not None and asked_in != _mark_of(asking_run_id)
 
 
 def _questions(run: AgentRun) -> list[Interrupt]:
