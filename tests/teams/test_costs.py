@@ -67,7 +67,8 @@ def test_an_event_and_a_call_cost_the_same_on_each_level_of_teams_inside_each_ot
 
         return min(_cost(made()) for _ in range(2))
 
-    for pieces, calls in ((21, 1), (1, 6)):
+    # Many pieces and calls: what a busy machine adds to a call at any depth is little beside them.
+    for pieces, calls in ((201, 1), (1, 21)):
         by_depth = {depth: cost(depth, pieces, calls) - cost(depth, 1, 1) for depth in (1, 2, 4, 6)}
         assert by_depth[6] - by_depth[4] <= 1.4 * 2 * (by_depth[2] - by_depth[1])
 
