@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal
 from uuid import uuid4
 
-from agui_client.notebook._style import STYLE
+from agui_client._rendering.style import STYLE
 
 Script = Literal["question", "live_run", "surface"]
 

@@ -17,7 +17,7 @@ from agui_client._core.protocol.schema import is_array, is_object
 from agui_client._rendering.escaping import exact, sentence
 from agui_client._rendering.markdown import code_block, cut, literal, passage, prose
 from agui_client._rendering.story import as_json
-from agui_client.notebook._style import STYLE
+from agui_client._rendering.style import STYLE
 
 Tone = Literal["dim", "good", "bad", "unfinished"]
 

@@ -7,7 +7,7 @@ the event loop meanwhile. Where nobody can type, a call is denied and an interru
 To change
 
 - how an approval looks in a notebook: `NotebookApprover` here has its text, fields and buttons, `_decided` the line
-  that is left of it; `notebook/question.js` draws the form, with the colours of `FORM_STYLE` in `notebook/_style.py`
+  that is left of it; `notebook/question.js` draws the form, with the colours of `FORM_STYLE` in `_rendering/style.py`
 """
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ from agui_client._core.tools.interrupts import Answer, Cancel, Resolve, cover, i
 from agui_client._core.tools.people import AtScreen
 from agui_client._core.verbs.async_run import SYNC_CALLER
 from agui_client._rendering.escaping import json_text, sentence
+from agui_client._rendering.form_controls import Field, QuestionButton, form_field, rows_of
 from agui_client._rendering.forms import AnswerForm, FormError, decision_form, read_arguments
 from agui_client._rendering.story import as_json
 from agui_client.errors import CannotWaitError, InterruptsNotCoveredError
 from agui_client.notebook._cell_widget import has_widgets
 from agui_client.notebook._elements import Code, Details, Line, Tree
-from agui_client.notebook._question_panel import Field, Panel, QuestionButton, form_field, rows_of
+from agui_client.notebook._question_panel import Panel
 
 if TYPE_CHECKING:
     from ag_ui.core import Interrupt

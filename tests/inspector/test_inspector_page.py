@@ -15,11 +15,11 @@ import pytest
 from agui_client._core.protocol.patch import PatchFailed, is_same_json
 from agui_client._core.protocol.schema import is_object
 from agui_client._rendering import views
+from agui_client._rendering.style import STYLE
 from agui_client.inspector import _page as inspector
 from agui_client.inspector import inspector_page
 from agui_client.inspector._live_rows import LiveRows
 from agui_client.notebook import ShownCall, renders
-from agui_client.notebook._style import STYLE
 from agui_client.recording import Recording, record
 from agui_client.testing import ScriptedAgent, text, turn
 from support.browser import FRAME, Chromium

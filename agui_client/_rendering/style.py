@@ -1,4 +1,4 @@
-"""The style sheet of displays, which follows the light or dark theme of the notebook, or else of the system."""
+"""The style sheet of displays and questions, which follows the theme of the notebook, or else of the system."""
 
 from __future__ import annotations
 
