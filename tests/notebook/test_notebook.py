@@ -286,10 +286,10 @@ async def test_the_page_has_a_field_of_its_own_for_each_kind_of_value(page: Page
 async def test_a_password_is_hidden_on_the_page_and_left_out_of_what_stays(page: Page) -> None:
     schema = {"type": "object", "properties": {"pin": {"type": "string", "format": "password"}}}
     asked = Interrupt(id="i", reason="input_required", response_schema=schema)
-    assert await answer(page, asked, ["Answer", "1234"]) == Resolve({"pin": "1234"})
+    assert await answer(page, asked, ["Answer", "sesame"]) == Resolve({"pin": "sesame"})
     assert page.fields[0]["type"] == "password"
     assert page.left.splitlines()[0] == "Answered by you 14:02 · pin: •••"
-    assert not any("1234" in content for content in page.outputs[-1].values())
+    assert not any("sesame" in content for content in page.outputs[-1].values())
 
 
 @pytest.mark.anyio

@@ -129,7 +129,7 @@ async def approve(request: ApprovalRequest) -> Approve | Deny:
 
 
 async def answer(asked: Interrupt) -> Resolve:
-    return Resolve({"seat": "12A", "pin": "1234", "password": "hunter2"})
+    return Resolve({"seat": "12A", "pin": "sesame", "password": "hunter2"})
 
 
 WORDS: list[Event] = [
@@ -202,8 +202,8 @@ async def test_no_painter_shows_a_secret_of_an_answer_or_a_result(one: Shown, pa
     told = one.by(painter)
     assert not re.search("hunter2|sk-live", told)
     # The rows of a recording have the answer as it was sent, with secrets redacted by their names.
-    assert painter == "inspector page" or "1234" not in told
-    assert not re.search("hunter2|1234", str(json.loads(one.result.to_json())["answered"]))
+    assert painter == "inspector page" or "sesame" not in told
+    assert not re.search("hunter2|sesame", str(json.loads(one.result.to_json())["answered"]))
 
 
 EDITED = {"approved": True, "editedArgs": {"count": 2}}

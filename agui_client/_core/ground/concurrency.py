@@ -188,7 +188,9 @@ def _end_private_loops() -> None:
         thread.cancel()
     with suppress(KeyboardInterrupt):
         for thread in threads:
-            thread.join(_END_TIMEOUT)
+            # One whose start an exception has interrupted may never begin, and cannot be joined.
+            if thread.is_alive():
+                thread.join(_END_TIMEOUT)
 
 
 _tasks: set[asyncio.Task[None]] = set()
