@@ -1,7 +1,8 @@
 """Docstrings of tools in Google's, NumPy's or Sphinx's style: the text for the agent, and what it says of parameters.
 
 Only what describes a parameter, a result or an exception leaves the text. What is not understood stays in it, since a
-model reads prose as well as people do; a parser of one style drops what does not fit.
+model reads prose as well as people do; a parser of one style drops what does not fit. So does what describes a
+parameter that the function does not have: it was renamed, or is a member of one that it has.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Sequence
 from inspect import cleandoc
+from textwrap import dedent
 
 _NOUNS = ("args", "arguments", "params", "parameters")
 _PARAMETERS = frozenset(f"{kind}{noun}" for kind in ("", "keyword ", "other ") for noun in _NOUNS)
@@ -73,7 +75,7 @@ class _Reader:
             return end
         if _is_ruled(lines, at):
             end = next((place for place in range(at + 2, len(lines)) if _is_ruled(lines, place)), len(lines))
-            self._read_section(line.strip().rstrip(":"), lines[at:end], 2, _numpy_items(lines[at + 2 : end]))
+            self._read_section(line.strip().rstrip(":"), lines[at:end], 2, self._numpy_items(lines[at + 2 : end]))
             return end
         if (title := _TITLE.fullmatch(line)) is not None:
             end = self._end_of_google(lines, at + 1, title["title"])
@@ -83,12 +85,13 @@ class _Reader:
         return at + 1
 
     def _read_field(self, field: re.Match[str], lines: Sequence[str]) -> None:
-        name = (field["about"] or "").rpartition(" ")[2].lstrip("*")
-        if field["field"] in _FIELDS_OF_PARAMETERS and name:
-            self._describe(name, [field["text"], *lines[1:]])
-        elif field["field"] not in _FIELDS_LEFT_OUT:
+        kind, name = field["field"], (field["about"] or "").rpartition(" ")[2].lstrip("*")
+        is_of_parameter = kind in _FIELDS_OF_PARAMETERS or kind == "type"
+        if name not in self._names if is_of_parameter else kind not in _FIELDS_LEFT_OUT:
             self.prose += lines
             return
+        if kind in _FIELDS_OF_PARAMETERS:
+            self._describe(name, [field["text"], *lines[1:]])
         self._leave_out()
 
     def _read_section(
@@ -100,7 +103,8 @@ class _Reader:
             title: Its title.
             lines: All of its lines.
             head: The number of lines of its head.
-            items: Its items: the name of a parameter, and the lines about it; None for lines about anything else.
+            items: Its items: the name of a parameter of the function, and the lines about it; None for lines about
+                anything else.
         """
         title, found = title.strip().lower(), list[tuple[str | None, Sequence[str]]]()
         if title in _PARAMETERS:
@@ -111,7 +115,7 @@ class _Reader:
             self._leave_out()
             for name, about in found:
                 if name is None:
-                    self.prose += [cleandoc("\n".join(about)), ""]
+                    self.prose += [dedent("\n".join(about)).strip(), ""]
                 else:
                     self._describe(name, about)
         else:
@@ -122,8 +126,9 @@ class _Reader:
         self.prose.append("")
 
     def _describe(self, name: str, lines: Sequence[str]) -> None:
-        if description := cleandoc("\n".join(lines)):
-            self.found.setdefault(name, description)
+        description, known = cleandoc("\n".join(lines)), self.found.get(name, "")
+        if description not in known:
+            self.found[name] = f"{known}\n{description}".lstrip()
 
     def _end_of_google(self, lines: Sequence[str], at: int, title: str) -> int:
         end = _end_of_indented(lines, at)
@@ -149,31 +154,31 @@ class _Reader:
         name, about = None, list[str]()
         for line in lines:
             is_head = line.strip() and _depth(line) == depth
-            if is_head and (item := self._item(line)) is not None:
+            item = self._item(line) if is_head else None
+            if item is not None and item["name"] in self._names:
                 yield name, about
                 name, about = item["name"], [item["text"]]
                 continue
             # A line right below a description is its second one; below a blank line it is about something else.
-            if is_head and name is not None and (name not in self._names or not about[-1].strip()):
+            if is_head and name is not None and (item is not None or not about[-1].strip()):
                 yield name, about
                 name, about = None, []
             about.append(line)
         yield name, about
 
-
-def _numpy_items(lines: Sequence[str]) -> Iterator[tuple[str | None, Sequence[str]]]:
-    """Yield the names that stand alone or before their types, with the indented lines below them."""
-    at = 0
-    while at < len(lines):
-        end = _end_of_indented(lines, at + 1)
-        head = lines[at].partition(":")[0].split(",")
-        names = [each.strip().strip("`").lstrip("*") for each in head]
-        about = lines[at + 1 : end]
-        if lines[at].strip() and any(map(str.strip, about)) and all(each.isidentifier() for each in names):
-            yield from ((name, ["", *about]) for name in names)
-        else:
-            yield None, lines[at:end]
-        at = end
+    def _numpy_items(self, lines: Sequence[str]) -> Iterator[tuple[str | None, Sequence[str]]]:
+        """Yield the names that stand alone or before their types, with the indented lines below them."""
+        at = 0
+        while at < len(lines):
+            end = _end_of_indented(lines, at + 1)
+            head = lines[at].partition(":")[0].split(",")
+            names = [each.strip().strip("`").lstrip("*") for each in head]
+            about = lines[at + 1 : end]
+            known = [each for each in names if each in self._names] if any(map(str.strip, about)) else []
+            yield from ((name, ["", *about]) for name in known)
+            if len(known) < len(names):
+                yield None, lines[at:end]
+            at = end
 
 
 def _is_ruled(lines: Sequence[str], at: int) -> bool:

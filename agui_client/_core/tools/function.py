@@ -101,7 +101,8 @@ class FunctionTool(Generic[P, R]):
         own_name = _checked_name(function)
         _check_options(own_name if name is None else name, approval, timeout)
         names = inspect.signature(function).parameters
-        prose, descriptions = read_docstring(inspect.getdoc(function) or "", names)
+        # A schema that was given has descriptions of its own.
+        prose, descriptions = read_docstring(inspect.getdoc(function) or "", names if parameters is None else ())
         functools.update_wrapper(self, function)
         self._parameters = Parameters.of(function, own_name, descriptions) if parameters is None else None
         self._takes_context = takes_context(function) if self._parameters is None else self._parameters.has_context

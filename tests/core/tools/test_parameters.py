@@ -89,7 +89,7 @@ def test_a_tool_is_offered_with_name_description_and_schema() -> None:
 
     assert get_weather.definition == Tool(
         name="get_weather",
-        description="Current weather for a city.\n\nNot for the sea.",
+        description="Current weather for a city.\n\nNot for the sea.\n\nhours: There is no such argument.",
         parameters={
             "type": "object",
             "properties": {

@@ -24,7 +24,8 @@ def test_a_docstring_of_any_style_is_read_without_complaints(docstring: str, cap
     look.__doc__ = docstring
     with caplog.at_level(logging.DEBUG):
         made = tool(look)
-    assert made.definition.description == "Look."
+    assert made.definition.description.startswith("Look.")
+    assert "Nothing." in made.definition.description
     assert caplog.records == []
 
 
@@ -121,6 +122,53 @@ def test_lines_of_a_list_that_describe_nothing_stay_in_the_description() -> None
     made = _made("Look.\n\nArgs:\n    city: The city.\n\n    Both are names.\n    - Remember: ask.\n")
     assert made.definition.description == "Look.\n\nBoth are names.\n- Remember: ask."
     assert _described(made) == {"city": "The city."}
+
+
+@pytest.mark.parametrize(
+    ("docstring", "kept"),
+    [
+        ("Args:\n    city: The city.\n    zip: Its code,\n        five digits.\n    units: Its units.", None),
+        ("Args:\n    zip: Its code,\n        five digits.\n    city: The city.\n    units: Its units.", None),
+        ("Args:\n    city: The city.\n    units: Its units.\n    zip (str): Its code.", "zip (str): Its code."),
+        ("Args:\n    zip: Its code.\n    day: A day.", "Args:\n    zip: Its code.\n    day: A day."),
+        ("Args:\n    city: The city.\n    zip: One.\n    day: Two.\n    units: Its units.", "zip: One.\nday: Two."),
+        (
+            ":param city: The city.\n:param zip: Its code.\n:type zip: str\n:type city: str\n:param units: Its units.",
+            "",
+        ),
+        (
+            "Parameters\n----------\ncity\n    The city.\nzip : str\n    Its code.\nunits\n    Its units.",
+            "zip : str\n    Its code.",
+        ),
+        ("Parameters\n----------\nzip, city\n    The city.\nunits\n    Its units.", "zip, city\n    The city."),
+    ],
+)
+def test_what_describes_a_parameter_that_is_not_there_stays_in_the_description(
+    docstring: str, kept: str | None
+) -> None:
+    made = _made(f"Look.\n\n{docstring}")
+    expected = {None: "zip: Its code,\n    five digits.", "": ":param zip: Its code.\n:type zip: str"}.get(kept, kept)
+    assert made.definition.description == f"Look.\n\n{expected}"
+    assert _described(made) == ({} if str(kept).startswith("Args") else _BOTH)
+
+
+def test_two_descriptions_of_one_parameter_are_both_kept() -> None:
+    assert _described(_made("Look.\n\n:param city: The city.\n:param city: Or a town.\n:param city: The city.")) == {
+        "city": "The city.\nOr a town."
+    }
+
+
+def test_a_tool_with_a_schema_of_its_own_keeps_the_whole_docstring() -> None:
+    def look(**given: Any) -> str:  # noqa: D417 - the schema has the arguments
+        """Look.
+
+        Args:
+            city: The city.
+        """
+        return str(given)
+
+    made = FunctionTool.from_schema("look", look, parameters={"type": "object", "properties": {"city": {}}})
+    assert made.description == "Look.\n\nArgs:\n    city: The city."
 
 
 def test_an_annotation_describes_its_parameter_before_the_docstring() -> None:
