@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 from urllib.parse import urlsplit
 
@@ -264,8 +264,8 @@ class MCPToolset(Toolset):
                 await anyio.lowlevel.checkpoint()
                 page = await client.list_tools(cursor=cursor)
 
-    def _warn_of_unknown(self, found: Collection[str]) -> None:
-        """Warn of names in `include=` and `exclude=` that the server does not have: of a typo nobody would hear."""
+    def _warn_of_unknown(self, found: Mapping[str, mcp_types.Tool]) -> None:
+        """Warn of names in `include=` and `exclude=` that have no effect: of a typo nobody would hear."""
         for option, names in (("include", self._include or ()), ("exclude", self._exclude)):
             if unknown := sorted(set(names) - set(found)):
                 shown = listed([*map(repr, unknown)])
@@ -277,13 +277,17 @@ class MCPToolset(Toolset):
                     option,
                     known,
                 )
+        if kept := sorted(each for each in self._include or () if each in found and not _is_for_model(found[each])):
+            shown = listed([*map(repr, kept)])
+            _logger.warning(
+                "the tool server %s keeps %s for its own app, which include= does not change",
+                self._name,
+                shown,
+            )
 
     def _is_offered(self, tool: mcp_types.Tool) -> bool:
-        name, visibility = tool.name, _ui_of(tool).get("visibility")
-        # SEP-1865: what is for the app of the server alone is not shown to the model.
-        is_for_model = not is_array(visibility) or "model" in visibility
-        is_chosen = name not in self._exclude and (self._include is None or name in self._include)
-        return is_for_model and is_chosen
+        is_chosen = tool.name not in self._exclude and (self._include is None or tool.name in self._include)
+        return is_chosen and _is_for_model(tool)
 
     def _definition(self, tool: mcp_types.Tool) -> Tool:
         name = _fitting(tool.name)
@@ -377,6 +381,16 @@ def _fitting(name: str) -> str:
         return name
     digest = hashlib.sha256(name.encode()).hexdigest()[:8]
     return f"{allowed[: _LONGEST_NAME - 9]}_{digest}"
+
+
+def _is_for_model(tool: mcp_types.Tool) -> bool:
+    """Return whether a server wants a tool to be shown to the model, and not to its own app alone (SEP-1865).
+
+    A server that says nothing wants both; one that says something which is not understood has not named the model.
+    """
+    visibility: object = _ui_of(tool).get("visibility")
+    named = visibility if is_array(visibility) else ["model"] if visibility is None else [visibility]
+    return any(isinstance(each, str) and each.strip().lower() == "model" for each in named)
 
 
 def _ui_of(tool: mcp_types.Tool) -> dict[str, Any]:

@@ -536,6 +536,26 @@ async def test_tools_for_the_app_of_a_server_alone_are_not_offered_and_what_it_s
 
 @pytest.mark.anyio
 @on_asyncio
+async def test_however_a_server_writes_it_a_tool_is_for_the_model_if_that_is_named_or_nobody_is(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    server = MCPServer("pages")
+    said: list[object] = [None, "model", "Model", ["app", " MODEL "], "app", "App", [], ["APP"]]
+    unknown: list[object] = ["person", ["person", 5], 5, {"model": True}, True, "", [["model"]]]
+    for number, visibility in enumerate([*said, *unknown]):
+        server.tool(name=f"t{number:02}", meta={"ui": {"visibility": visibility}})(lambda: "seen")
+    agent = ScriptedAgent(turn(text("Hi")), tools=mcp_server(server, include=["t00", "t03", "t04", "t06"]))
+    await agent.run_agent("Hi")
+    assert tools_sent(agent.inputs[0]) == ["t00", "t03"]
+    [warned] = [each.getMessage() for each in caplog.records if "its own app" in each.getMessage()]
+    assert warned == "the tool server pages keeps 't04', 't06' for its own app, which include= does not change"
+    every = ScriptedAgent(turn(text("Hi")), tools=mcp_server(server))
+    await every.run_agent("Hi")
+    assert tools_sent(every.inputs[0]) == ["t00", "t01", "t02", "t03"]
+
+
+@pytest.mark.anyio
+@on_asyncio
 async def test_a_name_that_the_server_does_not_have_is_warned_about(caplog: pytest.LogCaptureFixture) -> None:
     server = MCPServer("small")
 
