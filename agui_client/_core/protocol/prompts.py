@@ -18,7 +18,7 @@ from uuid import uuid4
 
 from ag_ui import core
 from pydantic import ConfigDict, TypeAdapter, ValidationError
-from pydantic_core import to_json
+from pydantic_core import to_json, to_jsonable_python
 
 from agui_client.errors import UsageError
 
@@ -158,8 +158,9 @@ def content_of(value: object) -> str | list[Part]:
 
     Args:
         value: Text, which stays as it is; a content part or a list of them; anything else goes as JSON: models under
-            their aliases, None as `null`, and so do numbers that JSON does not have (NaN, infinity). Numbers, arrays
-            and series of numpy and pandas go as numbers and lists, tables as lists of rows.
+            their aliases, and numbers that JSON does not have as the texts "NaN", "Infinity" and "-Infinity". Numbers,
+            arrays and series of numpy and pandas go as numbers and lists, tables as lists of rows, and what is missing
+            in those of pandas as `null`.
 
     Returns:
         Text, or content parts.
@@ -171,7 +172,9 @@ def content_of(value: object) -> str | list[Part]:
         return [_sound(part) for part in parts]
     if isinstance(value, str):
         return str.encode(value).decode()
-    return to_json(value, by_alias=True, inf_nan_mode="null", fallback=_plain).decode()
+    # First without text: models write such numbers as null, whatever is asked of `to_json`.
+    plain = to_jsonable_python(value, by_alias=True, fallback=_plain)
+    return to_json(plain, inf_nan_mode="strings").decode()
 
 
 def _plain(value: Any) -> Any:
@@ -181,10 +184,14 @@ def _plain(value: Any) -> Any:
         ValueError: It is something else.
     """
     library = type(value).__module__.partition(".")[0]
+    if library == "pandas" and hasattr(value, "iloc"):
+        # NaN in a series or a table is a value that is missing.
+        value = value.astype(object).where(value.notna(), None)
     if library == "pandas" and hasattr(value, "itertuples"):
         return value.to_dict("records")
-    if library in ("numpy", "pandas"):
-        return value.tolist() if hasattr(value, "tolist") else value.item()
+    for method in ("tolist", "item") if library in ("numpy", "pandas") else ():
+        if hasattr(value, method):
+            return getattr(value, method)()
     raise ValueError(f"a value of the type {type(value).__name__} has no JSON form")
 
 
