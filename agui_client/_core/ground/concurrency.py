@@ -369,7 +369,14 @@ async def _in_thread(function: Callable[[], object], name: str, on_left: OnLeft)
     except BaseException:
         # It may have come to its end just now, but its value is lost.
         on_left(outcome)
+        outcome.add_done_callback(_drop)
         raise
     # It is at its last line: nothing of it is left when the function has returned.
     thread.join()
     return outcome.result()
+
+
+def _drop(outcome: Future[object]) -> None:
+    """Close a coroutine that came too late, of which Python would warn that nobody awaited it."""
+    if outcome.exception() is None and inspect.iscoroutine(value := outcome.result()):
+        value.close()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import posixpath
 import threading
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -34,7 +35,7 @@ from support.leaks import nothing_left_behind
 from support.programs import STRICT, run_program
 from support.tool_rounds import results_in, results_sent
 from support.verbs import Verb, every_kind_of_verb, every_result_verb
-from support.waiting import LIMIT
+from support.waiting import LIMIT, until
 
 DONE = turn(text("Done."))
 DENIED = "The user denied this tool call."
@@ -366,7 +367,7 @@ def test_changed_arguments_that_do_not_fit_are_not_used(verb: Verb, edited: dict
     )
 
 
-LATE = "Nobody approved this tool call within 0.01 seconds, so it was not carried out."
+LATE = "Nobody approved this tool call within 0.2 seconds, so it was not carried out."
 
 
 @pytest.mark.anyio
@@ -377,7 +378,7 @@ async def test_an_approver_who_takes_too_long_denies() -> None:
         return True
 
     till = Till()
-    agent = ScriptedAgent(CALL, DONE, tools=[till.tool], approve=sleep, people=People(wait=0.01))
+    agent = ScriptedAgent(CALL, DONE, tools=[till.tool], approve=sleep, people=People(wait=0.2))
     with anyio.fail_after(LIMIT):
         async with nothing_left_behind():
             await agent.run_agent("Hi")
@@ -394,7 +395,7 @@ def test_an_approver_in_a_thread_who_takes_too_long_is_left_there(verb: Verb, ca
         return True
 
     till = Till()
-    agent = ScriptedAgent(CALL, DONE, tools=[till.tool], approve=wait, people=People(wait=0.01))
+    agent = ScriptedAgent(CALL, DONE, tools=[till.tool], approve=wait, people=People(wait=0.2))
     try:
         assert verb(agent, "Hi").error is None
     finally:
@@ -402,6 +403,28 @@ def test_an_approver_in_a_thread_who_takes_too_long_is_left_there(verb: Verb, ca
     assert (till.paid, results_sent(agent)[1]) == ([], [("c1", LATE, LATE)])
     left = "the approval of call 'c1' was left in its thread, where nobody waits for it any more"
     assert [each.name for each in caplog.records if each.getMessage() == left] == ["agui_client.tools"]
+
+
+@pytest.mark.anyio
+async def test_a_coroutine_that_an_approver_in_a_thread_makes_too_late_is_closed() -> None:
+    may_end, made = threading.Event(), list[Coroutine[object, object, bool]]()
+
+    async def decide() -> bool:
+        return True
+
+    def wait(request: ApprovalRequest) -> Coroutine[object, object, bool]:
+        may_end.wait()
+        made.append(decide())
+        return made[0]
+
+    till = Till()
+    agent = ScriptedAgent(CALL, DONE, tools=[till.tool], approve=wait, people=People(wait=0.2))
+    try:
+        await agent.run_agent("Hi")
+    finally:
+        may_end.set()
+    await until(lambda: bool(made) and inspect.getcoroutinestate(made[0]) == inspect.CORO_CLOSED)
+    assert till.paid == []
 
 
 @every_kind_of_verb
