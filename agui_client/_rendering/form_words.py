@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 _LONGEST = 200
 _LONGEST_PATTERN = 80
 """Characters of a pattern in a label."""
+_LONGEST_UNIT = 20
 _KINDS = {
     "string": "text",
     "integer": "a whole number",
@@ -27,7 +28,7 @@ _KINDS = {
 _REASONS: Mapping[str, Callable[[Any], str]] = {
     "type": lambda kinds: f"must be {' or '.join(_kind(each) for each in (kinds if is_array(kinds) else [kinds]))}",
     "enum": lambda values: f"must be one of {', '.join(map(name_of, values))}",
-    "const": lambda value: f"must be {name_of(value)}",
+    "const": lambda value: f"must be {'yes' if value is True else name_of(value)}",
     "minimum": lambda least: f"must be at least {least}",
     "maximum": lambda most: f"must be at most {most}",
     "exclusiveMinimum": lambda bound: f"must be more than {bound}",
@@ -46,11 +47,12 @@ _REASONS: Mapping[str, Callable[[Any], str]] = {
 }
 
 
-def reasons_of(fault: SchemaFault) -> Iterable[tuple[tuple[str | int, ...], str]]:
+def reasons_of(fault: SchemaFault, description: str = "") -> Iterable[tuple[tuple[str | int, ...], str]]:
     """Say a fault in words.
 
     Args:
         fault: The fault.
+        description: The description of the value, which says more than its pattern.
 
     Yields:
         A place, and what is wrong there; of `required`, the place of each member that is missing.
@@ -59,15 +61,22 @@ def reasons_of(fault: SchemaFault) -> Iterable[tuple[tuple[str | int, ...], str]
         yield from (((*fault.path, str(name)), "is missing") for name in fault.limit)
     elif fault.keyword is None:
         yield fault.path, "is not expected here"
+    elif fault.keyword == "pattern" and description and not fault.path:
+        yield fault.path, f"does not have the form that is asked for: {cut_short(description, _LONGEST)}"
     else:
         say = _REASONS.get(fault.keyword)
         words = f"does not fit: {fault.keyword} is {name_of(fault.limit)}" if say is None else say(fault.limit)
         yield fault.path, cut_short(words, _LONGEST)
 
 
-def in_words(faults: Iterable[SchemaFault]) -> str:
-    """Join faults into one text, each with its place: `lines[1]: must be a whole number; mode: is missing`."""
-    said = [reason for fault in faults for reason in reasons_of(fault)]
+def in_words(faults: Iterable[SchemaFault], description: str = "") -> str:
+    """Join faults into one text, each with its place: `lines[1]: must be a whole number; mode: is missing`.
+
+    Args:
+        faults: The faults.
+        description: The description of the value, which says more than its pattern.
+    """
+    said = [reason for fault in faults for reason in reasons_of(fault, description)]
     return "; ".join(f"{_place(path)}: {words}" if path else words for path, words in said)
 
 
@@ -98,6 +107,17 @@ def bounds_of(schema: Mapping[str, Any], unit: str = "") -> str:
     return ", ".join(
         [*hints, *([f"matching {cut_short(pattern, _LONGEST_PATTERN)}"] if isinstance(pattern, str) else [])]
     )
+
+
+def unit_of(schema: Mapping[str, Any]) -> str:
+    """Return the unit of a value, such as NOK, by the annotations that schemas use for it; empty if it has none."""
+    units = (schema.get(name) for name in ("unit", "units", "x-unit"))
+    return next((cut_short(each, _LONGEST_UNIT) for each in units if isinstance(each, str)), "")
+
+
+def kind_in_words(kind: object) -> str:
+    """Name a kind of value, such as "a whole number"."""
+    return _kind(kind)
 
 
 def name_of(choice: Any) -> str:

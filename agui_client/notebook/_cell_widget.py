@@ -9,7 +9,7 @@ To change
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cache
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
@@ -21,6 +21,8 @@ from agui_client._rendering.style import STYLE
 
 Script = Literal["question", "live_run", "surface"]
 
+_WITH_BUTTONS: Collection[Script] = ("question", "surface")
+"""The scripts in which presses are numbered: the last one counts."""
 _VIEW = "application/vnd.jupyter.widget-view+json"
 
 
@@ -97,5 +99,11 @@ def has_widgets() -> bool:
 def _kind(script: Script) -> Any:
     """Make the class of widgets with a script."""
     anywidget, traitlets = import_module("anywidget"), import_module("traitlets")
-    source = (Path(__file__).parent / f"{script}.js").read_text("utf-8")
-    return type("CellWidget", (anywidget.AnyWidget,), {"_esm": source, "shown": traitlets.Dict().tag(sync=True)})
+    members = {"_esm": script_text(script), "shown": traitlets.Dict().tag(sync=True)}
+    return type("CellWidget", (anywidget.AnyWidget,), members)
+
+
+def script_text(script: Script) -> str:
+    """Return the text of a script; anywidget takes one file, so that a shared part stands in front."""
+    names = ["presses", script] if script in _WITH_BUTTONS else [script]
+    return "\n".join((Path(__file__).parent / f"{name}.js").read_text("utf-8") for name in names)

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from contextlib import suppress
-from functools import partial
 from typing import Any
 
-import anyio
-
-from agui_client._core.ground.concurrency import LoopThread
 from agui_client._rendering.surface_html import SURFACE_STYLE, surface_html
 from agui_client.a2ui import Action, Surface
 from agui_client.errors import UsageError
 from agui_client.notebook._cell_widget import CellWidget, has_widgets
 from agui_client.notebook._elements import ROOT_CLASSES, bundle
+from agui_client.notebook._presses import Presses
 from agui_client.notebook._surface_elements import painted
 
 
@@ -36,22 +31,15 @@ async def pressed(surface: Surface) -> Action:
     """
     if not has_widgets():
         raise UsageError("a surface is pressed with the package anywidget: pip install 'agui-client[notebook]'")
-    loop = LoopThread()
-    incoming, messages = anyio.create_memory_object_stream[Mapping[str, Any]](math.inf)
-
-    def take(message: Mapping[str, Any]) -> None:
-        """Pass a message of a page on; one that comes late is dropped."""
-        with suppress(anyio.ClosedResourceError):
-            incoming.send_nowait(message)
-
+    presses = Presses()
     shown = {"classes": ROOT_CLASSES, "rules": SURFACE_STYLE, "html": surface_html(surface, is_live=True)}
     static = bundle(painted([surface]))
-    widget = CellWidget("surface", shown, static, lambda message: loop.call(partial(take, message)))
+    widget = CellWidget("surface", shown, static, presses.receive)
     try:
         while True:
             complaints: list[str] = []
             try:
-                if (action := _carried_out(surface, await messages.receive())) is not None:
+                if (action := _carried_out(surface, await presses.next(widget))) is not None:
                     return action
             except UsageError as error:
                 complaints.append(str(error))
@@ -59,8 +47,7 @@ async def pressed(surface: Surface) -> Action:
             widget.update(html=html)
             widget.send({"html": html})
     finally:
-        incoming.close()
-        messages.close()
+        presses.close()
         widget.replace(bundle(painted([surface])))
 
 

@@ -10,19 +10,17 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict
-from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import anyio
 
-from agui_client._core.ground.concurrency import LoopThread
 from agui_client._rendering.escaping import sentence
 from agui_client._rendering.style import FORM_STYLE, STYLE
 from agui_client.notebook._cell_widget import CellWidget, show
 from agui_client.notebook._elements import Code, Element, Line, bundle
+from agui_client.notebook._presses import Presses
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -66,18 +64,10 @@ class Panel:
         self._is_shown = False
 
     async def __aenter__(self) -> Panel:
-        loop = LoopThread()
-        incoming, self._pressed = anyio.create_memory_object_stream[Mapping[str, Any]](math.inf)
-        self._incoming = incoming
-
-        def take(message: Mapping[str, Any]) -> None:
-            """Pass a message of a page on; one that comes late is dropped."""
-            with suppress(anyio.ClosedResourceError):
-                incoming.send_nowait(message)
-
+        self._presses = Presses()
         # In an output of its own: a notebook that is opened later shows it, where the form cannot be drawn any more.
         self._asked = show(bundle([Code(self._question), Line(_UNCONNECTED)], element_id=self._asked_id))
-        self._widget = CellWidget("question", self._shown, _NOTHING, lambda message: loop.call(partial(take, message)))
+        self._widget = CellWidget("question", self._shown, _NOTHING, self._presses.receive)
         return self
 
     async def __aexit__(
@@ -86,11 +76,10 @@ class Panel:
         self._widget.send({"ended": self._ending[0].plain()})
         self._widget.replace(_NOTHING)
         self._asked.update(bundle(self._ending), raw=True)
-        self._incoming.close()
-        self._pressed.close()
+        self._presses.close()
 
     async def pressed(self) -> tuple[str, Mapping[str, str]]:
-        """Wait until a button is pressed.
+        """Wait until a button is pressed, for the last time if the kernel was busy meanwhile.
 
         Returns:
             Its label, and the values that stand in the fields of the page on which it was pressed, by name.
@@ -99,7 +88,7 @@ class Panel:
         while "pressed" not in message:
             try:
                 with anyio.fail_after(math.inf if self._is_shown else SECONDS_TO_APPEAR):
-                    message = await self._pressed.receive()
+                    message = await self._presses.next(self._widget)
             except TimeoutError:
                 # Without anywidget the page shows an error, or nothing, and the kernel hears of neither.
                 sys.stdout.write(f"{_MISSING}\n")

@@ -8,9 +8,6 @@ const made = (tag, attributes = {}, ...inside) => {
   return element;
 };
 
-const ANSWER_TIMEOUT = 3000;
-const UNANSWERED = "The kernel has not answered for 3 seconds: it is busy, or it was restarted and asks no more. "
-  + "Press again, or run the cell again.";
 let number = 0;
 
 // A moment as a field for dates and times has it, by the clock of the person, and back with its zone.
@@ -113,6 +110,7 @@ function render({ model, el }) {
   const id = `agui-question-${++number}`, drawn = new Map();
   const text = made("div", { class: "agui-question", id, dir: "auto" }, question);
   const problem = made("div", { class: "agui-problem agui-bad", role: "alert", dir: "auto" });
+  const waiting = made("div", { class: "agui-line agui-dim", role: "status", dir: "auto" });
   const rows = fields.map((field, place) => row(field, `${id}-${place}`, drawn));
   const is_marked = [...drawn.values()].some(({ field }) => field.is_needed);
   const legend = is_marked ? [made("div", { class: "agui-line agui-dim" }, made("span", { class: "agui-needed" }, "*"), " needed")] : [];
@@ -120,24 +118,24 @@ function render({ model, el }) {
     [name, made("button", { type: "button", class: `agui-choice agui-choice-${tone}` }, name)]));
   const panel = made("div",
     { class: "agui agui-panel tex2jax_ignore mathjax_ignore", role: "group", "aria-labelledby": id, "data-lm-suppress-shortcuts": "true" },
-    text, ...legend, ...rows, made("div", { class: "agui-choices" }, ...buttons.values()), problem);
+    text, ...legend, ...rows, made("div", { class: "agui-choices" }, ...buttons.values()), problem, waiting);
   const first = choices[0].name, last = choices.find(({ is_refusal }) => is_refusal)?.name ?? first;
 
-  let timer;
-  const enable = (is_enabled) => {
-    for (const each of panel.querySelectorAll("input, textarea, select, button")) each.disabled = !is_enabled;
+  // What is locked loses the focus, and gets it back.
+  let focused = null;
+  const lock = (is_locked) => {
+    if (is_locked && panel.contains(document.activeElement)) focused = document.activeElement;
+    for (const each of panel.querySelectorAll("input, textarea, select, button")) each.disabled = is_locked;
+    if (!is_locked && focused !== null && document.activeElement === document.body) focused.focus();
   };
   const say = (message, problems = {}) => {
     problem.textContent = message;
     drawn.forEach(({ described }, name) => described(problems[name]));
   };
+  const pressing = presses(model, lock, (sentence) => { waiting.textContent = sentence; });
   const press = (name) => {
     say("");
-    enable(false);
-    clearTimeout(timer);
-    timer = setTimeout(() => { enable(true); say(UNANSWERED); }, ANSWER_TIMEOUT);
-    // After the timer: to a kernel that was restarted, sending may fail.
-    model.send({ pressed: name, values: Object.fromEntries([...drawn].map(([field, { read }]) => [field, read()])) });
+    pressing.press(name, { pressed: name, values: Object.fromEntries([...drawn].map(([field, { read }]) => [field, read()])) });
   };
   buttons.forEach((button, name) => button.addEventListener("click", () => press(name)));
   panel.addEventListener("keydown", (event) => {
@@ -157,11 +155,11 @@ function render({ model, el }) {
   });
   const refuse = ({ problem: message, problems }) => {
     if (message === undefined) return;
-    clearTimeout(timer);
-    enable(true);
+    pressing.end();
     say(message, problems);
   };
   const receive = (message) => {
+    if (pressing.receive(message)) return;
     if (message.ended !== undefined) return end(message.ended);
     refuse(message);
     [...drawn].find(([name]) => message.problems?.[name])?.[1].first.focus();
@@ -169,7 +167,7 @@ function render({ model, el }) {
   // The text beside the form is for pages on which it is not drawn, or does not work any more.
   const asked = () => document.getElementById(asked_id);
   const end = (line) => {
-    clearTimeout(timer);
+    pressing.end();
     note(() => open.delete(id));
     if (asked()) {
       asked().textContent = line;
@@ -188,7 +186,7 @@ function render({ model, el }) {
   model.send({ shown: true });
   return () => {
     model.off("msg:custom", receive);
-    clearTimeout(timer);
+    pressing.end();
     note(() => open.delete(id));
   };
 }

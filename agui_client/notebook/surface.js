@@ -36,6 +36,13 @@ function render({ model, el }) {
     again.focus();
     try { again.setSelectionRange(start, end); } catch { /* not a field of text */ }
   };
+  const waiting = document.createElement("div");
+  waiting.setAttribute("role", "status");
+  const pressing = presses(
+    model,
+    (is_locked) => { root.inert = is_locked; },
+    (sentence) => { waiting.textContent = sentence; },
+  );
   root.addEventListener("change", (event) => {
     if (event.target.dataset.set !== undefined) enter(event.target);
   });
@@ -46,13 +53,20 @@ function render({ model, el }) {
     // A field that still has the focus may not have reported its change.
     const active = document.activeElement;
     if (root.contains(active) && active.dataset.set !== undefined) enter(active);
-    model.send({ press: button.dataset.press, at: button.dataset.at });
+    pressing.press(button.textContent, { press: button.dataset.press, at: button.dataset.at });
   });
-  const receive = (message) => { if (message.html !== undefined) paint(message.html); };
+  const receive = (message) => {
+    if (pressing.receive(message) || message.html === undefined) return;
+    pressing.end();
+    paint(message.html);
+  };
   model.on("msg:custom", receive);
-  el.append(sheet, root);
+  el.append(sheet, root, waiting);
   paint(model.get("shown").html);
-  return () => model.off("msg:custom", receive);
+  return () => {
+    model.off("msg:custom", receive);
+    pressing.end();
+  };
 }
 
 export default { render };

@@ -15,6 +15,7 @@ from agui_client import UsageError
 from agui_client._rendering.surface_html import SURFACE_STYLE, surface_html
 from agui_client.a2ui import Action, Surface
 from agui_client.notebook import _pressing, pressed
+from agui_client.notebook._cell_widget import script_text
 from support.a2ui_fixtures import surface_of
 from support.browser import Chromium
 from support.waiting import LIMIT
@@ -38,6 +39,7 @@ class _Page:
         received: Callable[[Mapping[str, Any]], object],
     ) -> None:
         self.html: list[str] = [shown["html"]]
+        self.arrived: list[str] = []
         self.replaced = ""
         self.send_message = received
         self.pages.append(self)
@@ -46,7 +48,10 @@ class _Page:
         self.html.append(shown["html"])
 
     def send(self, message: Mapping[str, Any]) -> None:
-        assert message["html"] == self.html[-1]
+        if "arrived" in message:
+            self.arrived.append(message["arrived"])
+        else:
+            assert message["html"] == self.html[-1]
 
     def replace(self, static: Mapping[str, str]) -> None:
         self.replaced = static["text/html"]
@@ -104,6 +109,36 @@ async def test_a_surface_is_filled_in_and_pressed_on_a_page(pages: list[_Page]) 
     assert 'value="Ann"' in page.replaced
 
 
+async def test_of_two_presses_the_last_is_the_action(pages: list[_Page]) -> None:
+    surface = surface_of(
+        [
+            {"id": "root", "component": "Row", "children": ["pay", "stop"]},
+            *(
+                {"id": name, "component": "Button", "child": "t", "action": {"event": {"name": name}}}
+                for name in ("pay", "stop")
+            ),
+            {"id": "t", "component": "Text", "text": "Go"},
+        ],
+        {},
+    )
+
+    async def person() -> None:
+        while not pages:
+            await anyio.lowlevel.checkpoint()
+        (page,) = pages
+        for number, name in enumerate(("pay", "stop"), 1):
+            page.send_message({"press": name, "at": "/", "press_id": f"p-{number}"})
+        while page.arrived != ["p-1", "p-2"]:
+            await anyio.lowlevel.checkpoint()
+        page.send_message({"latest": "p-1"})
+        page.send_message({"latest": "p-2"})
+
+    with anyio.fail_after(LIMIT):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(person)
+            assert (await pressed(surface)).name == "stop"
+
+
 async def test_a_surface_is_not_pressed_without_widgets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_pressing, "has_widgets", lambda: False)
     with pytest.raises(UsageError, match="anywidget"):
@@ -120,7 +155,7 @@ render({model, el: document.body})
 
 
 def test_a_page_keeps_what_is_being_typed_and_sends_it_before_the_press(browser: Chromium, tmp_path: Path) -> None:
-    script = Path(_pressing.__file__).with_name("surface.js").read_text("utf-8").replace("export default", "void")
+    script = script_text("surface").replace("export default", "void")
     html = surface_html(_form(), is_live=True)
     shown = json.dumps({"style": "", "rules": SURFACE_STYLE, "classes": "agui", "html": html})
     place = tmp_path / "page.html"
@@ -135,4 +170,6 @@ def test_a_page_keeps_what_is_being_typed_and_sends_it_before_the_press(browser:
 
     sent, complaints = browser.visit(place, look)
     assert complaints == []
+    press_id = sent[-1].pop("press_id")
     assert sent[-2:] == [{"set": "name", "at": "/", "value": "Anna"}, {"press": "go", "at": "/"}]
+    assert press_id.endswith("-1")

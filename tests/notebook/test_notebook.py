@@ -221,6 +221,26 @@ async def test_what_stands_on_the_page_whose_button_is_pressed_is_sent(page: Pag
 
 
 @pytest.mark.anyio
+@pytest.mark.requirement("SEC-3")
+async def test_the_last_press_counts_where_the_kernel_was_busy_meanwhile(page: Page) -> None:
+    page.open()
+    at_work, at_home = page.open_pages
+    async with asking(lambda: NotebookApprover(widgets=True)(REQUEST)) as decisions:
+        await anyio.wait_all_tasks_blocked()
+        at_home.press("Approve")
+        at_home.press("Always in this thread")
+        at_work.press("Deny")
+    assert decisions == [Deny()]
+    line = ASKED.model_copy(update={"response_schema": None})
+    async with asking(lambda: NotebookAnswerer(widgets=True)(line)) as answers:
+        await anyio.wait_all_tasks_blocked()
+        for name in ("Bob", "Zoe"):
+            at_home.fill("answer", name)
+            at_home.press("Answer")
+    assert answers == [Resolve("Zoe")]
+
+
+@pytest.mark.anyio
 async def test_a_question_that_nobody_waits_for_any_more_takes_nothing_more(page: Page) -> None:
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(NotebookApprover(widgets=True), REQUEST)

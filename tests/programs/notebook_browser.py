@@ -2,7 +2,8 @@
 
 It makes an environment with both, serves them on loopback while it runs, and says for each whether all that stood on
 the screen was sent: after corrections, after refusals, and where nothing was typed; whether folds and selected text of
-a run stay while it goes on; and whether a form says that its kernel was restarted. It needs Chromium, as tests do.
+a run stay while it goes on; whether the last of two presses counts that a busy kernel finds; and whether a form says
+that its kernel was restarted. It needs Chromium, as tests do.
 """
 
 from __future__ import annotations
@@ -77,8 +78,29 @@ from agui_client.testing import ScriptedAgent, interrupt, text, turn
 agent = ScriptedAgent(turn(outcome=interrupt("Who?", response_schema={"type": "string"})), answer=NotebookAnswerer())
 await agent.run_agent("Book it")
 """
+BUSY = """
+import asyncio, time
+from agui_client import tool
+from agui_client.notebook import NotebookApprover
+from agui_client.testing import ScriptedAgent, text, tool_call, turn
+
+@tool(approval="always")
+def pay(amount: int) -> str:
+    return f"{amount} paid"
+
+async def be_busy():
+    await asyncio.sleep(4)
+    time.sleep(9)
+
+busy = asyncio.create_task(be_busy())
+script = [turn(tool_call("pay", {"amount": 100})), turn(text("Ok."))]
+agent = ScriptedAgent(*script, tools=[pay], approve=NotebookApprover())
+result = await agent.run_agent("Pay")
+print("DECIDED", result.tool_executions[0].status)
+"""
 SEEN = "Oslo | state · trip.count 4 → 2 | STOPPED True | state, trip {1}"
 LEFT = "Answered by you · mail: ann@example.org · seats: 9 · line: B2 · window: yes · note: vegetarian"
+TAKEN_BACK = "DECIDED denied, after “Approve” is on its way"
 LOST = "the form can be used again after 3 s | a page that is opened later says that the form is not connected"
 SENT = f"SENT {[ANSWER]} {{'seats': 2}} {LEFT} | Approved by you · book, seats 4 → 2"
 _CLOCK = re.compile(r" \d\d:\d\d")
@@ -119,7 +141,7 @@ def restart(page: Page, pictures: Path) -> str:
     page.get_by_role("button", name="Confirm Kernel Restart").click()
     page.locator('[data-status="idle"]').first.wait_for()
     answer.click()
-    page.get_by_role("alert").get_by_text("The kernel has not answered for 3 seconds").wait_for()
+    page.get_by_role("status").get_by_text("“Answer” is on its way").wait_for()
     page.screenshot(path=pictures / "restarted.png")
     again = "the form can be used again after 3 s" if answer.is_enabled() and "❓" in marked else f"{marked} {answer}"
     page.locator(".jp-CodeCell .cm-content").nth(2).click()
@@ -129,6 +151,41 @@ def restart(page: Page, pictures: Path) -> str:
     page.get_by_text("it is not connected to a running cell any more").wait_for()
     page.screenshot(path=pictures / "opened_again.png")
     return f"{again} | a page that is opened later says that the form is not connected"
+
+
+def run_first(page: Page) -> None:
+    """Run the first cell of a notebook, again if its kernel was not there yet."""
+    page.locator('[data-status="idle"]').first.wait_for()
+    for _ in range(5):
+        page.locator(".jp-CodeCell .cm-content").first.click()
+        page.keyboard.press("Shift+Enter")
+        with suppress(playwright_timeout()):
+            page.locator(".jp-InputPrompt", has_text="*").first.wait_for(timeout=3000)
+            return
+
+
+def playwright_timeout() -> type[Exception]:
+    """Return the exception of a wait that was too long."""
+    from playwright.sync_api import TimeoutError as TooLongError
+
+    return TooLongError
+
+
+def take_back(page: Page, pictures: Path) -> str:
+    """Approve a call, and deny it before the kernel has time to hear of either; return what the cell printed."""
+    run_first(page)
+    approve = page.get_by_role("button", name="Approve")
+    approve.wait_for()
+    page.wait_for_timeout(5000)  # until the kernel is busy
+    approve.click()
+    waiting = page.get_by_role("status").get_by_text("is on its way")
+    waiting.wait_for()
+    page.screenshot(path=pictures / "busy.png")
+    said = waiting.inner_text().partition(":")[0]
+    page.get_by_role("button", name="Deny").click()
+    printed = page.locator(".jp-OutputArea-output pre", has_text="DECIDED")
+    printed.wait_for()
+    return f"{printed.inner_text().strip()}, after {said}"
 
 
 def work(page: Page, address: str, pictures: Path) -> str:
@@ -225,10 +282,10 @@ def made(environment: Path) -> Path:
     return python
 
 
-def notebook() -> str:
-    """Write a notebook with the cells."""
+def notebook(*sources: str) -> str:
+    """Write a notebook with cells."""
     empty: dict[str, object] = {"cell_type": "code", "metadata": {}, "execution_count": None, "outputs": []}
-    cells = [{**empty, "id": f"cell-{place}", "source": source} for place, source in enumerate((CELL, LIVE, ASKING))]
+    cells = [{**empty, "id": f"cell-{place}", "source": source} for place, source in enumerate(sources)]
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
     return json.dumps({"cells": cells, "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5})
 
@@ -247,12 +304,17 @@ def main() -> int:
         with serving(python, notebooks) as url, chromium() as browser:
             for place, path in PLACES.items():
                 name = f"{path.partition('/')[0]}.ipynb"
-                (notebooks / name).write_text(notebook())
+                (notebooks / name).write_text(notebook(CELL, LIVE, ASKING))
+                (notebooks / f"busy-{name}").write_text(notebook(BUSY))
                 pictures = (given.pictures or Path(scratch)) / place
                 pictures.mkdir(parents=True, exist_ok=True)
-                address = f"{url}/{path}/{name}"
+                # Without `reset`, JupyterLab opens the notebooks of earlier visits, too.
+                look = partial(take_back, pictures=pictures)
+                taken_back, _ = browser.visit(f"{url}/{path}/busy-{name}?reset", look)
+                address = f"{url}/{path}/{name}?reset"
                 sent, _ = browser.visit(address, partial(work, address=address, pictures=pictures))
-                has_failed = sent != f"{SENT}\n{SEEN}\n{LOST}"
+                sent = f"{sent}\n{taken_back}"
+                has_failed = sent != f"{SENT}\n{SEEN}\n{LOST}\n{TAKEN_BACK}"
                 failed |= has_failed
                 sys.stdout.write(f"{place}: {'FAIL' if has_failed else 'pass'}\n{sent}\n")
     return failed

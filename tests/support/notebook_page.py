@@ -1,4 +1,4 @@
-"""The page of a notebook as the kernel sees it: what a question shows, and the one message that answers it."""
+"""The page of a notebook as the kernel sees it: what a question shows, and the messages that answer it."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ class NotebookPage:
         self._send = send
         self._shown: dict[str, dict[str, Any]] = {}
         self._typed: dict[str, dict[str, str]] = {}
+        self._presses = 0
 
     def receive(self, message_type: str, content: Mapping[str, Any]) -> None:
         """Take in a message of the kernel's."""
@@ -33,6 +34,9 @@ class NotebookPage:
                 self._typed[comm_id] = {each["name"]: each["value"] for each in leaves_of(shown)}
             case "comm_msg", {"comm_id": comm_id, "data": {"method": "update", "state": {"shown": shown}}}:
                 self._shown[comm_id] = shown
+            case "comm_msg", {"comm_id": comm_id, "data": {"method": "custom", "content": {"arrived": press_id}}}:
+                if press_id == f"{id(self)}-{self._presses}":
+                    self._send(comm_id, {"method": "custom", "content": {"latest": press_id}})
             case "comm_close", {"comm_id": comm_id}:
                 self._shown.pop(comm_id, None)
             case _:
@@ -62,4 +66,6 @@ class NotebookPage:
         """Press a button of the latest question."""
         assert self.can_press(choice)
         comm_id = [*self._shown][-1]
-        self._send(comm_id, {"method": "custom", "content": {"pressed": choice, "values": {**self._typed[comm_id]}}})
+        self._presses += 1
+        press = {"pressed": choice, "values": {**self._typed[comm_id]}, "press_id": f"{id(self)}-{self._presses}"}
+        self._send(comm_id, {"method": "custom", "content": press})
