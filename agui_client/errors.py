@@ -2,7 +2,7 @@
 
 AGUIError                          problem, fix, thread_id, run_id, may_have_started, partial, member
 ├─ UsageError (RuntimeError)       the caller: closed run, two consumers, wrong arguments
-│  ├─ RunInProgressError           a second run on one agent; clone() for parallel work
+│  ├─ RunInProgressError           a second run on one agent; clone(thread_id=...) for parallel work
 │  ├─ RunNotFoundError             the server keeps no such run
 │  ├─ CannotWaitError              the thread waits for what only it could bring
 │  ├─ RequestRepeatedError         a caller sent a request again that was carried out
@@ -125,7 +125,7 @@ class UsageError(AGUIError, RuntimeError):
 
 
 class RunInProgressError(UsageError):
-    """The agent is in the middle of a run; `clone()` it for parallel work."""
+    """The agent is in the middle of a run; `clone(thread_id=...)` it for parallel work."""
 
 
 class RunNotFoundError(UsageError):

@@ -358,7 +358,7 @@ def _refusal_of(error: UsageError) -> RequestRefusedError:
     """Return the answer to a request that runs refuse."""
     match error:
         case RunInProgressError():
-            what = "a run is going on in this thread: follow it at /connect, or stop it at /stop"
+            what = "a run is in progress in this thread: follow it at /connect, stop it at /stop, or use another thread"
             return RequestRefusedError(409, what, {"retry-after": "1"})
         case RequestExpiredError():
             return RequestRefusedError(410, str(error))

@@ -160,7 +160,7 @@ class ServedAgent:
             run = await anyio.to_thread.run_sync(begin) if is_large(request.headers) else begin()
             return await stack.enter_async_context(run)
         except (RunInProgressError, ThreadBusyError) as error:
-            raise RequestRefusedError(409, "a run is going on in this thread", _retry_after(error)) from error
+            raise RequestRefusedError(409, "a run is in progress in this thread", _retry_after(error)) from error
         except RequestExpiredError as error:
             raise RequestRefusedError(410, str(error)) from error
         except RequestRepeatedError as error:

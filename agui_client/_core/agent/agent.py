@@ -71,7 +71,8 @@ _RECORDS: dict[str, tuple[type, str]] = {
 class AbstractAgent(Observables[StateT]):
     """A conversation with an agent, wherever that agent runs.
 
-    Subclasses say how a run is carried out, by overriding `run`. One run at a time; `clone()` for parallel work.
+    Subclasses say how a run is carried out, by overriding `run`. One run at a time; `clone(thread_id=...)` for parallel
+    work.
 
     Args:
         options: See `AgentOptions`.
@@ -347,7 +348,7 @@ class AbstractAgent(Observables[StateT]):
         Raises:
             UsageError: It cannot be offered, or a toolset or a function chooses this agent's tools.
         """
-        from agui_client._core.tools.function import FunctionTool
+        from agui_client._core.tools.function import tool
         from agui_client._core.tools.toolset import Toolset, chooses_tools, tool_list
 
         if function is None:
@@ -356,7 +357,7 @@ class AbstractAgent(Observables[StateT]):
             raise UsageError("tools= of this agent is a toolset; give it in a list, so that functions can be added")
         if chooses_tools(self.tools):
             raise UsageError("this agent's tools are chosen by a function; let that function choose this one, too")
-        made = FunctionTool(function, **options)
+        made = tool(function, **options)
         self.tools = [*tool_list(self.tools), made]
         return made
 

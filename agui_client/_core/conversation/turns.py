@@ -68,7 +68,7 @@ class Turns:
         if self._current is not None:
             raise RunInProgressError(
                 "the agent's thread is in the middle of a run; wait for it, abort_run() it, give when_busy=, "
-                "or clone() the agent for parallel work"
+                "or clone(thread_id=...) the agent for parallel work"
             )
 
     async def acquire(self, call: RunningCall, when_busy: WhenBusy, stack: AsyncExitStack) -> None:

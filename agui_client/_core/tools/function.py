@@ -246,8 +246,12 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Unpack[NamedT
         The tool, which can be called like the function.
 
     Raises:
+        TypeError: A keyword is unknown.
         UsageError: The function cannot be offered to an agent; the message says why.
     """
+    if unknown := sorted(options.keys() - NamedToolOptions.__annotations__.keys()):
+        meant = 'approval="always" has each call wait for a person; ' if "appro" in unknown[0] else ""
+        raise TypeError(f"unknown keyword {unknown[0]}= of a tool; {meant}help(tool) explains all keywords")
     return functools.partial(tool, **options) if function is None else FunctionTool[..., Any](function, **options)
 
 

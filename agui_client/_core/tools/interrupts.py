@@ -268,9 +268,11 @@ def answers_for_tools(
         The answers to questions by interrupt id, and the answers for the agent.
 
     Raises:
-        InterruptsNotCoveredError: An answer does not fit its question.
+        InterruptsNotCoveredError: The answers have another form, or one does not fit its question.
     """
     asked = {each.interrupt.id: each.interrupt for each in questions}
+    if resume:
+        _check_form(resume)
     if not asked or not resume:
         return {}, resume
     if isinstance(resume, Mapping):
@@ -304,13 +306,22 @@ def expires_before(interrupt: Interrupt, moment: datetime) -> bool:
 
 
 def _entries(by_id: Mapping[str, Interrupt], resume: Resume) -> Sequence[ResumeEntry]:
-    if isinstance(resume, list | tuple) and all(isinstance(entry, ResumeEntry) for entry in cast("Any", resume)):
+    _check_form(resume)
+    if not isinstance(resume, Mapping):
         return resume
-    if not isinstance(resume, Mapping) or not all(isinstance(key, str) for key in cast("Iterable[object]", resume)):
-        ways = f"resume is {{interrupt_id: answer}} with {_ANSWERS}, or a list of ResumeEntry"
-        raise InterruptsNotCoveredError(ways)
     # An answer to an unknown interrupt has no schema to go by, and is refused in a moment.
     return [_entry(by_id.get(key) or Interrupt(id=key, reason=""), answer) for key, answer in resume.items()]
+
+
+def _check_form(resume: object) -> None:
+    given: Any = resume
+    if isinstance(given, Mapping):
+        fits = all(isinstance(key, str) for key in cast("Iterable[object]", given))
+    else:
+        fits = isinstance(given, list | tuple) and all(isinstance(each, ResumeEntry) for each in cast("Any", given))
+    if not fits:
+        ways = f"resume is {{interrupt_id: answer}} with {_ANSWERS}, or a list of ResumeEntry"
+        raise InterruptsNotCoveredError(ways)
 
 
 def _entry(interrupt: Interrupt, answer: Answer) -> ResumeEntry:
@@ -338,7 +349,7 @@ def _problems(
     for entry in entries:
         interrupt = by_id.get(entry.interrupt_id)
         if interrupt is None:
-            yield f"{entry.interrupt_id!r} is not among the pending interrupts"
+            yield f"{entry.interrupt_id!r} is not among the pending interrupts{'' if by_id else ', as there are none'}"
         elif answered[interrupt.id] > 1:
             yield f"{interrupt.id!r} is answered twice"
         elif entry.status == "resolved" and is_expired(interrupt, now):

@@ -34,6 +34,8 @@ _LONGEST_LIMIT = 200
 _LONGEST = 2000
 """Characters of an error about arguments."""
 _Path: TypeAlias = "tuple[str | int, ...]"
+_WORDS = {"required": "needs", "type": "must be of type", "enum": "must be one of", "const": "must be"}
+"""Keywords that are clearer as a verb; the limits of others are said by the keyword, as in `minimum is 2000`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +54,11 @@ class SchemaFault:
     def __str__(self) -> str:
         if self.keyword is None:
             return f"{self.place}: nothing may stand there"
-        limit = cut_short(json.dumps(self.limit, ensure_ascii=False), _LONGEST_LIMIT)
-        return f"{self.place}: {self.keyword} is {limit}"
+        if self.keyword == "additionalProperties" and self.limit is False:
+            return f"{self.place}: the schema has no such member"
+        limit = json.dumps(self.limit, ensure_ascii=False)
+        limit = cut_short(limit[1:-1] if self.keyword == "required" and is_array(self.limit) else limit, _LONGEST_LIMIT)
+        return f"{self.place}: {_WORDS.get(self.keyword, f'{self.keyword} is')} {limit}"
 
 
 _ADDRESSES = ("$schema", "$id", "id", "$anchor")

@@ -315,7 +315,7 @@ class CallTools:
             if tool.toolset is not None and names[definition.name] > 1:
                 definition = tool.toolset.qualified(definition)
             if definition.name in found:
-                raise UsageError(f"two tools are named {definition.name!r}; an agent could not distinguish them")
+                raise _doubled(definition.name)
             found[definition.name] = OfferedTool(definition, tool.toolset)
         self.offered = found
         own_tools = [*listed, *found.values()]
@@ -368,14 +368,21 @@ def checked_source(source: ToolSource) -> ToolSource:
     """Return the value of `tools=` with a list of its own; a toolset or a function that chooses tools as it is.
 
     Raises:
-        UsageError: It is neither these nor a list of tools.
+        UsageError: It is neither these nor a list of tools, or two tools of the list have one name.
     """
     if isinstance(source, Toolset) or chooses_tools(source):
         return source
     listed = tool_list(source)
     for each in listed:
         check_tool(each)
+    for name, count in Counter(each.name for each in listed if isinstance(each, FunctionTool | Tool)).items():
+        if count > 1:
+            raise _doubled(name)
     return listed
+
+
+def _doubled(name: str) -> UsageError:
+    return UsageError(f"two tools are named {name!r}; an agent could not distinguish them")
 
 
 def known_functions(source: ToolSource) -> dict[str, OfferedTool]:

@@ -202,8 +202,9 @@ class Transport:
             sent.url = _bare(url)  # without the parameters that the client adds to each address
         # A redirect would turn the POST into a GET, or carry the caller's headers to another origin: see `Delivery`.
         auth = self._auth_for(client, url)
-        # A run's own header stands over the auth, which would replace it without a word.
-        if auth and "authorization" in httpx.Headers(request.headers):
+        # A run's own header stands over the auth, and the agent's over an address: they were given for this request.
+        stands_over = httpx.Headers(request.headers) if auth is self._auth or not url.userinfo else headers
+        if auth and "authorization" in stands_over:
             auth = None
         if auth:
             auth = _BoundedAuth(auth, self.max_event_bytes + 1)

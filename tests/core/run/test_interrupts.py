@@ -191,7 +191,10 @@ def test_an_approval_whose_call_the_failed_run_has_carried_out_stays_decided() -
 def test_resuming_where_nothing_waits_is_refused(verb: Verb) -> None:
     agent = ScriptedAgent(DONE)
     agent.run_agent_sync("Hi")
-    assert "'i1' is not among the pending interrupts" in refusal(agent, verb, {"i1": Resolve(True)})
+    said = refusal(agent, verb, {"i1": Resolve(True)})
+    assert said == "nothing was sent: 'i1' is not among the pending interrupts, as there are none"
+    for slip in (True, Resolve(True), "yes", [Resolve(True)]):
+        assert "resume is {interrupt_id: answer} with Resolve(answer)" in refusal(agent, verb, slip)
 
 
 @every_kind_of_verb

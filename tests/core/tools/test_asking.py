@@ -81,7 +81,7 @@ ANSWERS: dict[str, tuple[Any, str]] = {
     "none": (None, NOBODY),
     "cancelled": (Cancel(), "The user did not want to answer this tool's question."),
     "denied": (Deny(), "The user did not want to answer this tool's question."),
-    "no account": (Resolve({"balance": 1}), 'responseSchema at $: required is ["name"]'),
+    "no account": (Resolve({"balance": 1}), 'responseSchema at $: needs "name"'),
     "refused by the model": (Resolve({"name": "unknown"}), "does not fit: Value error, no such account."),
     "a decision": (Approve(), "has no place for a decision"),
 }

@@ -147,6 +147,21 @@ def test_what_cannot_be_offered_is_refused_before_anything_is_sent(verb: Verb, t
     assert (agent.inputs, agent.messages, agent.is_running) == ([], [], False)
 
 
+def test_two_tools_of_one_name_are_refused_where_the_agent_is_made() -> None:
+    with pytest.raises(UsageError, match="two tools are named 'look'; an agent could not distinguish them"):
+        ScriptedAgent(DONE, tools=[look, Tool(name="look", description="", parameters={})])
+
+
+@pytest.mark.parametrize("make", [tool, ScriptedAgent(DONE).tool], ids=["tool", "agent.tool"])
+def test_an_unknown_option_of_a_tool_is_refused_with_the_one_that_is_meant(make: Any) -> None:
+    with pytest.raises(TypeError) as refused:
+        make(print, requires_approval=True)
+    assert str(refused.value) == (
+        'unknown keyword requires_approval= of a tool; approval="always" has each call wait for a person; '
+        "help(tool) explains all keywords"
+    )
+
+
 def test_methods_of_an_instance_can_be_offered() -> None:
     agent = ScriptedAgent(turn(tool_call("order", {"item": "tea"})), DONE, tools=[Shop().order])
     agent.run_agent_sync("Hi")

@@ -615,3 +615,13 @@ async def test_no_credential_is_in_what_a_run_leaves(reply: Reply, caplog: pytes
     assert SECRET in server.requests[0].headers["x-tenant-key"]
     assert SECRET not in f"{said}{partial!r}{partial.attempts}{partial.response}{partial.warnings}{agent!r}"
     assert SECRET not in caplog.text
+
+
+@every_result_verb
+def test_a_header_of_the_agent_is_sent_in_place_of_the_password_in_its_address(verb: Verb) -> None:
+    with serve_bytes(only_for("ours")) as server:
+        address = server.url.replace("://", "://user:password@")
+        assert verb(HttpAgent(address, headers={"authorization": "Bearer ours"}), "Hi").error is None
+        assert isinstance(verb(HttpAgent(address), "Hi").error, HTTPStatusError)
+        sent = [request.headers["authorization"].partition(" ")[0] for request in server.requests]
+    assert sent == ["Bearer", "Basic"]

@@ -377,7 +377,7 @@ async def test_a_request_that_is_refused_gets_the_reason() -> None:
     requests: list[tuple[int, str, httpx.Response]] = [
         (
             409,
-            "a run is going on in this thread: follow it at /connect, or stop it at /stop",
+            "a run is in progress in this thread: follow it at /connect, stop it at /stop, or use another thread",
             await caller.post(runId="other"),
         ),
         (409, "run 'r' waits for no answer: it is running", await caller.post("answer", runId=None, resume=[])),
