@@ -1,7 +1,7 @@
 """A backend for browsers: a model in this process that asks two remote agents, reads times over MCP, and books.
 
-`python examples/backend_fastapi.py` serves it, with a page, at http://127.0.0.1:8000/. A script plays the model unless
-MODEL names one, such as openai:gpt-5 or ollama:llama3.2. The person in front of the page approves what is booked.
+`python examples/backend_fastapi.py` serves it, with a page, at http://127.0.0.1:8000/agent/. A script plays the model
+unless MODEL names one, such as openai:gpt-5 or ollama:llama3.2. The person at the page approves what is booked.
 """
 
 import os
@@ -9,7 +9,7 @@ import sys
 from collections.abc import AsyncIterator
 
 import uvicorn
-from fastapi import FastAPI, responses
+from fastapi import FastAPI
 from mcp.server.mcpserver import MCPServer
 from pydantic_ai import ModelMessage
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
@@ -19,9 +19,10 @@ from agui_client.asgi import agent_app
 from agui_client.demo import demo_agent
 from agui_client.llm import LLMAgent
 from agui_client.mcp import mcp_server
+from agui_client.store import Store
 from agui_client.testing import serve
 
-app, timetable = FastAPI(), MCPServer("timetable", log_level="WARNING")
+timetable = MCPServer("timetable", log_level="WARNING")
 
 
 @timetable.tool(description="Departures of the ferry on a day.")
@@ -52,8 +53,11 @@ async def script(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator
 
 
 model = os.environ.get("MODEL") or FunctionModel(stream_function=script)
-app.mount("/agent", agent_app(LLMAgent(model, tools=[ask_expert, book_ferry, mcp_server(timetable)])))
-app.get("/")(lambda: responses.FileResponse(__file__.replace(".py", ".html")))
+agent = LLMAgent(model, tools=[ask_expert, book_ferry, mcp_server(timetable)])
+# A service knows its users, by authorize=; here, all threads belong to one.
+served = agent_app(agent, store=Store(), owner_of=lambda caller: "", on_divergence="rewind", page=True)
+app = FastAPI(lifespan=served.lifespan)
+app.mount("/agent", served)
 if __name__ == "__main__":
     with serve(demo_agent()) as remote:
         app.state.experts = dict(zip(("guide", "critic"), sys.argv[1:] or [remote.url] * 2, strict=True))

@@ -224,6 +224,12 @@ def chat(
     "threads, agui runs): in memory, or in the database at a URL, such as sqlite:///chats.db, when this process ends, "
     "too.",
 )
+@click.option(
+    "--page",
+    "has_page",
+    is_flag=True,
+    help="Show a chat page to browsers at the same address; without --store, it keeps its conversations in memory.",
+)
 @click.option("--reload", "is_reloading", is_flag=True, help="Load the agent again when a Python file changes.")
 def serve(
     place: str | None,

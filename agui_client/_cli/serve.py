@@ -66,6 +66,8 @@ class ServeSettings:
     """Names in `Host` and `Origin` that a server on a loopback address answers, besides those of this machine."""
     store: str | None = None
     """The place of threads and runs: "memory" or the URL of a database; None if nothing is kept."""
+    has_page: bool = False
+    """Whether the address shows a chat page in a browser; without a store, it keeps its threads in memory."""
 
     def load(self) -> object:
         """Load the object that the place names, or make an agent of the model.
@@ -86,12 +88,13 @@ class ServeSettings:
 
         Raises:
             click.UsageError: It is no agent, the agent cannot be made, the secret is too short, or there is one beside
-                an app that signs nothing; or a store is given beside an app.
+                an app that signs nothing; or a store or a page is asked for beside an app.
         """
         given: Any = await _made(loaded, self.place or "")
         secret = _secret()
         if not isinstance(given, AgentApp):
-            store = None if self.store is None else Store(None if self.store == "memory" else self.store)
+            place = self.store or ("memory" if self.has_page else None)
+            store = None if place is None else Store(None if place == "memory" else place)
             return agent_app(
                 given,
                 owner_of=lambda _: "",
@@ -99,9 +102,13 @@ class ServeSettings:
                 expose_errors=self.expose_errors,
                 secret=secret,
                 store=store,
+                page=self.has_page,
+                on_divergence="rewind" if self.has_page else "append",
             )
         if self.store is not None:
             raise click.UsageError("--store is not for apps; make this one with agent_app(..., store=Store())")
+        if self.has_page:
+            raise click.UsageError("--page is not for apps; make this one with agent_app(..., page=True)")
         if secret is not None and not given.is_signing:
             raise click.UsageError(f"{_SECRET_VARIABLE} is not for apps; make this one with agent_app(..., secret=)")
         return given
@@ -123,7 +130,8 @@ def serve_agent(settings: ServeSettings, host: str, port: int, *, is_reloading: 
     with listening(host, port, "name others with --host and --port") as listener:
         where = f"[{host}]" if ":" in host else host
         url = f"http://{where}:{listener.getsockname()[1]}/"
-        announcement = f"{settings.place or settings.model} answers at {url} until Ctrl-C"
+        page = " and shows a chat page there" if settings.has_page else ""
+        announcement = f"{settings.place or settings.model} answers at {url}{page} until Ctrl-C"
         if not is_reloading:
             return _serve_on(listener, settings, announcement)
         click.echo(f"{announcement}, and is loaded again when a Python file changes")

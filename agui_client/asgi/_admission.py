@@ -12,7 +12,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from agui_client._core.ground.concurrency import whole
@@ -53,16 +53,23 @@ class Admission:
         if owner_of is not None and not callable(owner_of):
             raise UsageError(f"owner_of= is a function of what authorize= returned, not {owner_of!r}")
         self._authorize, self._owner_of, self._max_body_bytes = authorize, owner_of, max_body_bytes
-        self._commands: Collection[str] = ()
+        self._commands: list[str] = []
         self._has_store, self._are_runs_stored = False, False
         self._keep_caller: Callable[[Any], object] | None = None
 
-    def serve_store(self, keeping: Keeping, commands: Collection[str], *, are_runs_stored: bool) -> None:
+    def add_commands(self, commands: Iterable[str]) -> None:
+        """Admit requests that are answered with JSON.
+
+        Args:
+            commands: The ends of their paths.
+        """
+        self._commands += commands
+
+    def serve_store(self, keeping: Keeping, *, are_runs_stored: bool) -> None:
         """Have a store behind the app.
 
         Args:
             keeping: Says what a run keeps of its caller.
-            commands: The ends of the paths that are answered with JSON.
             are_runs_stored: Whether the runs outlive their process.
 
         Raises:
@@ -72,7 +79,7 @@ class Admission:
             what = "an app with a store needs authorize=, whose text is the owner of the caller's threads and runs"
             raise UsageError(f'{what}, or owner_of=; owner_of=lambda caller: "" has one owner for all callers')
         self._has_store, self._keep_caller = True, keeping.caller
-        self._commands, self._are_runs_stored = commands, are_runs_stored
+        self._are_runs_stored = are_runs_stored
 
     async def admit(self, scope: Mapping[str, Any]) -> tuple[ServedRequest, str]:
         """Judge a request by its headers, before its body is read.

@@ -33,7 +33,7 @@ from agui_client._serving.stopping import SHUTTING_DOWN, Stopping, on_signals
 from agui_client.asgi._admission import Admission, Authorizer, joined_headers
 from agui_client.asgi._limits import AppLimits
 from agui_client.asgi._request_body import input_of, read_body
-from agui_client.asgi._responses import ResponseBody, cancel_on_disconnect, send_json, send_refusal
+from agui_client.asgi._responses import ResponseBody, cancel_on_disconnect, send_bytes, send_json, send_refusal
 from agui_client.asgi._served_agent import Chooser, ServedAgent
 from agui_client.errors import UsageError
 
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from agui_client._core.protocol.events import WireEvent
     from agui_client._core.verbs.signer import Secret
     from agui_client._serving.divergence import OnDivergence
+    from agui_client.asgi._page import ChatPage
     from agui_client.asgi._run_addresses import Command, RunAddresses
     from agui_client.store import Keeping, Store
 
@@ -73,6 +74,7 @@ class AgentApp:
         expose_errors: Whether callers get the class and the text of exceptions; otherwise they get a code.
         coalesce: Seconds, such as 0.03, within which deltas of one message or call are joined, without a store.
         limits: The limits of bytes and seconds, an `AppLimits`.
+        page: Whether a GET gets a chat page for the agent, which needs `store=`. `authorize=` is asked about it, too.
 
     Raises:
         UsageError: An argument has a wrong value.
@@ -96,6 +98,7 @@ class AgentApp:
         expose_errors: bool = False,
         coalesce: float | None = None,
         limits: AppLimits = _LIMITS,
+        page: bool = False,
     ) -> None:
         _check(limits, coalesce, store, keeping)
         self.limits: AppLimits = limits
@@ -114,8 +117,11 @@ class AgentApp:
         self._addresses: RunAddresses | None = None
         self._commands: Mapping[str, Command] = {}
         self._are_runs_stored = False
+        self._page: ChatPage | None = None
         if store is not None:
             self._serve_store(store, keeping, name, expose_errors=expose_errors)
+        if page:
+            self._serve_page(name, can_rewind=on_divergence == "rewind")
         self._agent.warn_of_team()
 
     def _serve_store(self, store: Store, keeping: Keeping | None, name: str, *, expose_errors: bool) -> None:
@@ -132,14 +138,32 @@ class AgentApp:
         check_on_crash(keeping.on_crash, is_durable=self._are_runs_stored)
         most = self.limits.max_body_bytes
         threads = ThreadAddresses(store.threads, max_body_bytes=most, is_stopping=lambda: self._stopping.has_begun)
-        ends = (*RunAddresses.PATHS, *threads.commands)
-        self.admission.serve_store(keeping, ends, are_runs_stored=self._are_runs_stored)
+        self.admission.serve_store(keeping, are_runs_stored=self._are_runs_stored)
         kept_threads = store.threads if keeping.threads == "kept" else None
         self._agent.serve_store(kept_threads, are_runs_stored=self._are_runs_stored)
         how = StoredRequest(name, {}, {}, keeping.when_left, expose_errors, keeping.on_crash)
         self._addresses = RunAddresses(store.runs, self._agent, how, max_body_bytes=most)
-        self._commands = {**self._addresses.commands, **threads.commands}
+        self._add_commands({**self._addresses.commands, **threads.commands})
         self._own_headers = {**self._own_headers, RUNS_HEADER: keeping.when_left}
+
+    def _serve_page(self, title: str, *, can_rewind: bool) -> None:
+        """Answer a GET with the chat page.
+
+        Raises:
+            UsageError: There is no store.
+        """
+        if self._store is None:
+            raise UsageError("page=True needs store=, such as Store(): the page leaves the conversations to the server")
+        from agui_client.asgi._page import ChatPage
+
+        most, keep_alive = self.limits.max_body_bytes, self.limits.keep_alive
+        self._page = ChatPage(title, can_rewind=can_rewind, keep_alive=keep_alive, max_body_bytes=most)
+        self._add_commands(self._page.commands)
+
+    def _add_commands(self, commands: Mapping[str, Command]) -> None:
+        """Answer requests with JSON, by the ends of their paths."""
+        self.admission.add_commands(commands)
+        self._commands = {**self._commands, **commands}
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """Answer one request (the ASGI interface)."""
@@ -205,6 +229,10 @@ class AgentApp:
         """Answer one HTTP request."""
         is_read = False
         try:
+            if self._page is not None and scope["method"] == "GET":
+                await self.admission.authorized(scope)
+                await send_bytes(send, *self._page.response())
+                return
             request, command = await self.admission.admit(scope)
             body = await read_body(receive, max_bytes=self.limits.max_body_bytes, seconds=self.limits.body_timeout)
             is_read = True

@@ -101,8 +101,13 @@ async def send_refusal(send: Send, refused: RequestRefusedError, headers: Mappin
 
 async def send_json(send: Send, status: int, value: object, headers: Mapping[str, str]) -> None:
     """Answer a request with JSON."""
-    await begin_response(send, status, {"content-type": "application/json", **headers})
-    await send({"type": "http.response.body", "body": json.dumps(value).encode()})
+    await send_bytes(send, json.dumps(value).encode(), {"content-type": "application/json", **headers}, status)
+
+
+async def send_bytes(send: Send, body: bytes, headers: Mapping[str, str], status: int = 200) -> None:
+    """Answer a request with bytes that are there."""
+    await begin_response(send, status, {"content-length": str(len(body)), **headers})
+    await send({"type": "http.response.body", "body": body})
 
 
 async def begin_response(send: Send, status: int, fields: Mapping[str, str]) -> None:

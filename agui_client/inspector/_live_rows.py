@@ -6,7 +6,7 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from agui_client.inspector._page import escaped_json
+from agui_client._rendering.inline_parts import escaped_json
 from agui_client.inspector._rows import Inspection
 from agui_client.recording._reading import read_line
 from agui_client.recording._references import WholeInputs

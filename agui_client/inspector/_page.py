@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from pydantic_core import to_json
-
+from agui_client._rendering.inline_parts import escaped_json, hash_source
 from agui_client._rendering.views import has_views
 from agui_client.inspector._rows import Inspection
 
@@ -20,7 +17,6 @@ if TYPE_CHECKING:
 
 _FOLDER = files("agui_client.inspector") / "page"
 _SCRIPTS = ("elements.js", "recording.js", "search.js", "timeline.js", "panels.js", "page.js")
-_ESCAPES = {character.encode(): f"\\u{ord(character):04x}".encode() for character in "<>&\u2028\u2029"}
 _CUT = "The recording is cut off in the middle of a line."
 _EMPTY = "The recording has no requests."
 
@@ -83,9 +79,9 @@ def _parts(
 ) -> tuple[bytes, bytes, bytes]:
     """Return what stands before the data of the page, the data, and what stands behind them."""
     style, script = _file("page.css"), b"\n".join(_file(name) for name in _SCRIPTS)
-    policy = f"default-src 'none'; base-uri 'none'; form-action 'none'; script-src {_source(script)}"
+    policy = f"default-src 'none'; base-uri 'none'; form-action 'none'; script-src {hash_source(script)}"
     # The HTML of views has styles of its own; pictures are those that came by value.
-    policy += "; style-src 'unsafe-inline'" if has_views() else f"; style-src {_source(style)}"
+    policy += "; style-src 'unsafe-inline'" if has_views() else f"; style-src {hash_source(style)}"
     policy += "; img-src data:"
     policy += "; connect-src 'self'" if is_live else ""
     facts = escaped_json({"title": title, "live": is_live, "notes": list(notes), "prices": prices or {}})
@@ -96,18 +92,6 @@ def _parts(
     return before, data, after.replace(b"{{script}}", script)
 
 
-def escaped_json(value: Any) -> bytes:
-    """Return JSON that can stand inside a script element: no character in it means anything to HTML."""
-    text = to_json(value, inf_nan_mode="null")
-    for character, escape in _ESCAPES.items():
-        text = text.replace(character, escape)
-    return text
-
-
 @cache
 def _file(name: str) -> bytes:
     return (_FOLDER / name).read_bytes()
-
-
-def _source(code: bytes) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(code).digest()).decode()}'"

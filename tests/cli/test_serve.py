@@ -113,6 +113,19 @@ def test_a_server_on_a_loopback_address_answers_under_names_of_this_machine_and_
         assert httpx.post(url, json={}, headers={"host": name, "origin": f"http://{name}"}).status_code == 422
 
 
+def test_a_server_with_a_page_shows_it_to_browsers_and_keeps_threads(start: Start, agents: str) -> None:
+    process = start("serve", f"{agents}:agent", "--port=0", "--page")
+    url = address(process)
+    page = httpx.get(url)
+    assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    assert httpx.get(url, headers={"host": "evil.test"}).status_code == 403
+    asked = HttpAgent(url, thread_id="a")
+    asked.run_agent_sync("hello")
+    again = HttpAgent(url, thread_id="a", connect_url=f"{url}connect")
+    again.connect_agent_sync()
+    assert [each.id for each in again.messages] == [each.id for each in asked.messages]
+
+
 def test_a_server_that_other_machines_reach_answers_under_any_name(start: Start, agents: str) -> None:
     url = address(start("serve", f"{agents}:agent", "--port=0", "--host=0.0.0.0")).replace("0.0.0.0", "127.0.0.1")
     assert httpx.post(url, json={}, headers={"host": "anything.test"}).status_code == 422
@@ -243,6 +256,7 @@ def test_a_secret_beside_an_app_that_signs_nothing_is_refused(
         (("{}:agent", "--model", "openai:gpt-5"), "give MODULE:AGENT or --model, not both"),
         (("{}:agent", "--tools", "{}:tools"), "--tools is for --model"),
         (("--model", "nothing"), "'nothing' cannot be used"),
+        (("{}:app", "--page"), "--page is not for apps; make this one with agent_app(..., page=True)"),
         (("{}:agent", "--host", "192.0.2.1"), "cannot serve on 192.0.2.1, port 0: "),
     ],
 )

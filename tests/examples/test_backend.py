@@ -65,7 +65,7 @@ def backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backend]:
 
 
 def test_the_backend_has_a_page_and_asks_before_it_books(backend: Backend) -> None:
-    assert "<form>" in httpx.get(backend.url, trust_env=False).text
+    assert "<main>" in httpx.get(f"{backend.url}/agent/", trust_env=False).text
     agent = HttpAgent(f"{backend.url}/agent", timeout=_SECONDS)
     result = agent.run_agent_sync("Plan my Saturday, and book the ferry.")
     [question] = result.interrupts
@@ -96,10 +96,15 @@ def test_the_typescript_client_streams_answers_and_resumes(backend: Backend) -> 
     assert seen["answer"] == "Done: ask_expert ask_expert departures locate book_ferry "
 
 
-def test_the_typescript_client_aborts_and_the_remote_agent_is_left(backend: Backend) -> None:
+def test_a_run_that_the_typescript_client_leaves_goes_on_and_its_remote_agent_is_left_when_it_is_stopped(
+    backend: Backend,
+) -> None:
     backend.is_endless.set()
     try:
         seen = _told(backend, "abort")
+        [run] = httpx.post(f"{backend.url}/agent/runs", json={"status": "running"}, trust_env=False).json()
+        assert not backend.guide.disconnected.is_set()
+        httpx.post(f"{backend.url}/agent/stop", json={"runId": run["runId"]}, trust_env=False).raise_for_status()
         assert backend.guide.disconnected.wait(_SECONDS)
     finally:
         backend.is_endless.clear()

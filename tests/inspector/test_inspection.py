@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from agui_client import tool
 from agui_client._core.protocol.plain_json import write
 from agui_client._core.protocol.schema import is_object
+from agui_client._rendering.inline_parts import escaped_json
 from agui_client.inspector import inspector_page
-from agui_client.inspector._page import escaped_json
 from agui_client.inspector._rows import Inspection
 from agui_client.recording import Recording, record
 from agui_client.recording._format import EventLine, HeaderLine, Line, RequestLine

@@ -1,0 +1,137 @@
+"""The chat page of a served agent: one HTML page of this package, for whoever the app lets in.
+
+The page needs no network but the app that serves it, and runs no script but its own. It asks the app to draw the forms
+of questions, and to read what was typed in them, so that they are those of notebooks and terminals.
+
+To change
+
+- what the chat page shows and does: `asgi/page/`, plain scripts that are put into `page.html` as they are
+- what a page may ask beside runs: `ChatPage.commands` here
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from functools import cache, partial
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+import anyio.to_thread
+from ag_ui.core import Interrupt
+from pydantic import BaseModel, ConfigDict
+from pydantic.alias_generators import to_camel
+
+from agui_client._core.tools.interrupts import cover
+from agui_client._rendering.escaping import sentence
+from agui_client._rendering.forms import FormError
+from agui_client._rendering.inline_parts import escaped_json, hash_source
+from agui_client._rendering.interrupt_questions import InterruptQuestion, said
+from agui_client._rendering.style import FORM_STYLE, STYLE
+from agui_client.asgi._request_body import command_validator, parsed
+from agui_client.errors import InterruptsNotCoveredError
+
+if TYPE_CHECKING:
+    from agui_client._serving.served_request import ServedRequest
+    from agui_client.asgi._run_addresses import Command
+
+_PACKAGE = files("agui_client")
+_SCRIPTS = ("markdown", "thread", "connection", "drawing", "questions", "page")
+"""The scripts of the page, in one block behind `elements.js` of the inspector. That of questions is a module."""
+
+
+class _AskedForm(BaseModel):
+    """The body of a request for the form of a question: what is asked, and what was pressed and typed if anything."""
+
+    model_config = ConfigDict(alias_generator=to_camel)
+
+    interrupt: Interrupt
+    arguments: str | None = None
+    pressed: str | None = None
+    values: dict[str, str] = {}
+
+
+_validated = command_validator(_AskedForm)
+
+
+class ChatPage:
+    """The page, and its requests that are about no run.
+
+    Args:
+        title: The title.
+        can_rewind: Whether callers may go back to an earlier message.
+        keep_alive: Seconds of silence after which the app sends a comment.
+        max_body_bytes: The largest request body that is accepted, in bytes.
+    """
+
+    def __init__(self, title: str, *, can_rewind: bool, keep_alive: float, max_body_bytes: int) -> None:
+        self._facts = {"title": title, "canRewind": can_rewind, "keepAlive": keep_alive}
+        self._max_body_bytes = max_body_bytes
+        self.commands: Mapping[str, Command] = {"/form": self._form}
+        """The functions that answer requests with JSON, by the ends of their paths."""
+
+    def response(self) -> tuple[bytes, Mapping[str, str]]:
+        """Return the page in UTF-8, and the headers of its response."""
+        parts = _parts()
+        policy = {
+            "default-src": "'none'",
+            "script-src": f"{hash_source(parts['question'])} {hash_source(parts['script'])}",
+            # The script of questions makes a style sheet of its own, which is empty here.
+            "style-src": f"{hash_source(parts['style'])} {hash_source(b'')}",
+            "connect-src": "'self'",
+            "img-src": "data:",
+            **dict.fromkeys(("base-uri", "form-action", "frame-ancestors"), "'none'"),
+        }
+        page = _file("asgi/page/page.html")
+        for name, part in {**parts, "facts": escaped_json(self._facts)}.items():
+            page = page.replace(b"{{%b}}" % name.encode(), part, 1)
+        headers = {
+            "content-type": "text/html; charset=utf-8",
+            "content-security-policy": "; ".join(f"{name} {value}" for name, value in policy.items()),
+            "cache-control": "no-store",
+            "x-content-type-options": "nosniff",
+            "referrer-policy": "no-referrer",
+        }
+        return page, headers
+
+    async def _form(self, request: ServedRequest, body: bytes) -> Any:
+        """Return the form of a question, or the answer that was pressed, or the problems that it has."""
+        asked = await parsed(body, _validated, max_bytes=self._max_body_bytes)
+        # The schema is an agent's, and may take a while to check.
+        return await anyio.to_thread.run_sync(partial(_pressed if asked.pressed is not None else _shown, asked))
+
+
+def _shown(asked: _AskedForm) -> dict[str, Any]:
+    question = InterruptQuestion(asked.interrupt, asked.arguments)
+    return {
+        "question": sentence(question.text),
+        "fields": [asdict(each) for each in question.fields],
+        "choices": [asdict(each) for each in question.buttons],
+    }
+
+
+def _pressed(asked: _AskedForm) -> dict[str, Any]:
+    interrupt = asked.interrupt
+    try:
+        answer = InterruptQuestion(interrupt, asked.arguments).answer(asked.pressed or "", asked.values)
+        entries = cover([interrupt], {interrupt.id: answer})
+    except FormError as error:
+        return {"problem": said(error), "problems": {name: sentence(text) for name, text in error.problems.items()}}
+    except InterruptsNotCoveredError as error:
+        return {"problem": sentence(str(error)), "problems": {}}
+    return {"entry": entries[0].model_dump(mode="json", by_alias=True, exclude_none=True)}
+
+
+@cache
+def _parts() -> dict[str, bytes]:
+    """Return the parts of the page that are the same for each app, by the names of their places."""
+    paths = ("inspector/page/elements.js", *(f"asgi/page/{name}.js" for name in _SCRIPTS))
+    script = b"\n".join(map(_file, paths))
+    question = _file("notebook/question.js") + b"\nglobalThis.drawQuestion = render;\n"
+    style = (STYLE + FORM_STYLE).encode() + _file("asgi/page/page.css")
+    return {"style": style, "question": question, "script": script}
+
+
+@cache
+def _file(path: str) -> bytes:
+    return _PACKAGE.joinpath(path).read_bytes()
