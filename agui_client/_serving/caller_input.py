@@ -32,7 +32,7 @@ from agui_client._core.run.turn_input import RequestSource, TurnInput
 from agui_client._core.tools.approval import Deny
 from agui_client._core.verbs.caller_interrupts import ResumeAnswers
 from agui_client._serving.caller_state import merged_state
-from agui_client._serving.divergence import COMPARED, kept_count
+from agui_client._serving.divergence import COMPARED, common_count, kept_count, may_be_of_branch
 from agui_client._serving.repetition import refuse_answered, refuse_repeated_run
 from agui_client.errors import RequestRepeatedError, ToolError, UsageError
 
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
     from agui_client._core.agent.agent import AbstractAgent
     from agui_client._core.protocol.warnings import WarningLog
+    from agui_client._core.run.continuing import StoredBranch
     from agui_client._core.run.options import RunOptions
     from agui_client._core.tools.toolset import CallTools
     from agui_client._serving.divergence import OnDivergence
@@ -107,6 +108,8 @@ class CallerInput(RequestSource):
             _refuse_unknown_history(conversation, self.input.messages)
         refuse_repeated_run(conversation, self.input.run_id)
         refuse_answered(conversation, self.resume)
+        if (branch := await self._branch_of(conversation)) is not None:
+            return await self._back_to_branch(conversation, branch, options)
         if (kept := self._kept_of(conversation)) is None:
             request = StoredThreadRequest(conversation, self, options)
             if self._on_divergence is not None and request.brings_nothing:
@@ -118,6 +121,37 @@ class CallerInput(RequestSource):
         if beginning is None:
             beginning = StoredBeginning(beginning_of(conversation, kept), datetime.fromtimestamp(0, UTC))
         return RewindingRequest(conversation, beginning, self, options)
+
+    async def _branch_of(self, conversation: Conversation) -> StoredBranch | None:
+        """Return the branch of the thread that the input goes on with; None if that is the thread itself.
+
+        A page that has not seen that another one took the thread back goes on with what it shows.
+        """
+        sent, log = self.input.messages, self.agent.thread_log
+        if self._on_divergence != "rewind" or self.resume or log is None:
+            return None
+        if not may_be_of_branch(conversation.messages, sent):
+            return None
+        branches = [(common_count(each.messages, sent), each) for each in await log.find_branches()]
+        common, branch = max(branches, key=lambda found: found[0], default=(0, None))
+        return branch if common > common_count(conversation.messages, sent) else None
+
+    async def _back_to_branch(
+        self, conversation: Conversation, branch: StoredBranch, options: RunOptions
+    ) -> StoredThreadRequest:
+        """Return the request of a run that takes the thread back to one of its branches, or to a message in it.
+
+        Raises:
+            RequestRepeatedError: The input brings nothing that the branch does not have.
+        """
+        kept = kept_count(branch.messages, self.input.messages, ())
+        last = _last_id(branch.messages[:kept])
+        assert last is not None  # it has an answer that the input has, too
+        beginning = await branch.find_beginning(last)
+        request = RewindingRequest(conversation, beginning, self, options, is_to_branch=True)
+        if kept is None and not request.added:
+            raise RequestRepeatedError(_NOTHING_NEW)
+        return request
 
     def _kept_of(self, conversation: Conversation) -> int | None:
         """Return the number of messages that the input goes on with; None if the thread is not left."""
@@ -286,13 +320,20 @@ class RewindingRequest(StoredThreadRequest):
         beginning: The part of it that stays.
         caller: The input and whether it is trusted.
         options: The keywords of the run.
+        is_to_branch: Whether it is a part of one of the thread's branches, and not of the thread as it is.
 
     Raises:
         UsageError: The input cannot be answered.
     """
 
     def __init__(
-        self, conversation: Conversation, beginning: StoredBeginning, caller: CallerInput, options: RunOptions
+        self,
+        conversation: Conversation,
+        beginning: StoredBeginning,
+        caller: CallerInput,
+        options: RunOptions,
+        *,
+        is_to_branch: bool = False,
     ) -> None:
         self._whole, self._before, self._beginning = conversation, conversation.snapshot(), beginning
         # The thread itself changes only when the request is accepted.
@@ -303,7 +344,8 @@ class RewindingRequest(StoredThreadRequest):
             # What the thread has, the caller has not changed, and it goes with the branch.
             caller.state_base = state_hash(conversation.state)
         super().__init__(rewound, caller, options)
-        if datetime.now(UTC) - beginning.saved_at < _RECENT:
+        # A page that comes back to a branch has not seen what the thread had instead.
+        if is_to_branch or datetime.now(UTC) - beginning.saved_at < _RECENT:
             self.left_branch: str | None = conversation.messages[-1].id
 
     def add_to_conversation(self) -> None:
@@ -317,7 +359,7 @@ class RewindingRequest(StoredThreadRequest):
         self._whole.become(self._before)
 
     def warn(self, warnings: WarningLog) -> None:
-        """Report the branch that was left, if another run wrote it just now."""
+        """Report the branch that was left, if its caller has probably not seen it."""
         super().warn(warnings)
         if self.left_branch is not None:
             warnings.add("INPUT-1", branch_left(self.left_branch))

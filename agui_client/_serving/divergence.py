@@ -36,6 +36,34 @@ def check_on_divergence(value: object) -> None:
         raise UsageError(f'on_divergence= is "append", "rewind" or "refuse", not {value!r}')
 
 
+def common_count(stored: Sequence[Message], sent: Sequence[Message]) -> int:
+    """Return the number of compared messages with which both begin.
+
+    Args:
+        stored: The messages of a thread.
+        sent: The messages of the input.
+    """
+    ours, theirs = _keyed(stored), _keyed(sent)
+    return _common(_ordered(ours, theirs), _ordered(theirs, ours))
+
+
+def may_be_of_branch(stored: Sequence[Message], sent: Sequence[Message]) -> bool:
+    """Return whether an input, behind what it has in common with a thread, has answers that a branch may have.
+
+    One that begins later than the thread does, such as a window, goes on with the thread.
+
+    Args:
+        stored: The messages of the thread.
+        sent: The messages of the input.
+    """
+    ours, theirs = _keyed(stored), _keyed(sent)
+    ours, theirs = _ordered(ours, theirs), _ordered(theirs, ours)
+    common = _common(ours, theirs)
+    if not common and theirs and any(theirs[0][0] == key for key, _ in ours[1:]):
+        return False
+    return any(each.role == "assistant" for _, each in theirs[common:])
+
+
 def kept_count(stored: Sequence[Message], sent: Sequence[Message], open_call_ids: Collection[str]) -> int | None:
     """Return the number of stored messages that an input goes on with; None if it does not leave the thread.
 
@@ -46,8 +74,7 @@ def kept_count(stored: Sequence[Message], sent: Sequence[Message], open_call_ids
     """
     ours, theirs = _keyed(stored), _keyed(sent)
     ours, theirs = _ordered(ours, theirs), _ordered(theirs, ours)
-    common = next((at for at, pair in enumerate(zip(ours, theirs, strict=False)) if not _is_same(*pair)), None)
-    common = min(len(ours), len(theirs)) if common is None else common
+    common = _common(ours, theirs)
     left, rest = {key for key, _ in ours[common:]}, theirs[common:]
     is_edited = bool(left and rest) and rest[0][0] == ours[common][0]
     if not left or not (common or is_edited):
@@ -84,6 +111,12 @@ def _ordered(messages: Sequence[_Keyed], others: Sequence[_Keyed]) -> list[_Keye
     # A message that is no result is a group by itself.
     groups = groupby(messages, lambda keyed: keyed[1].role == "tool" or keyed[1].id)
     return [each for _, group in groups for each in sorted(group, key=lambda keyed: (keyed[0] not in there, keyed[0]))]
+
+
+def _common(ours: Sequence[_Keyed], theirs: Sequence[_Keyed]) -> int:
+    """Return the number of messages with which both begin, in their order."""
+    common = next((at for at, pair in enumerate(zip(ours, theirs, strict=False)) if not _is_same(*pair)), None)
+    return min(len(ours), len(theirs)) if common is None else common
 
 
 def _is_same(one: _Keyed, other: _Keyed) -> bool:

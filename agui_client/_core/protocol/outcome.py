@@ -46,7 +46,7 @@ LEFT_BRANCH = "leftBranch"
 
 def branch_left(message_id: str) -> str:
     """Return the sentence about a branch of a stored thread that a run has left."""
-    what = "the input left messages of the thread that were written within the last minute, perhaps for another page"
+    what = "the input left messages of the thread that its sender may not have seen, as they may be another page's"
     return f"{what}: the last one of them is {quoted(message_id)}; the thread keeps them as a branch"
 
 

@@ -97,6 +97,15 @@ class StoredBeginning(NamedTuple):
     """When the whole thread was saved last, in UTC."""
 
 
+class StoredBranch(NamedTuple):
+    """A stored thread as it was before it went back to an earlier message."""
+
+    messages: Sequence[Message]
+    """All of its messages."""
+    find_beginning: Callable[[str], Awaitable[StoredBeginning]]
+    """Returns this thread up to the message of an id, which is no result, without what was asked in it."""
+
+
 class Carried(NamedTuple):
     """An operation that is carried out in the transaction of a write to a thread of the same database."""
 
@@ -119,6 +128,8 @@ class ThreadLog(NamedTuple):
     """Finds a call by the id of its first run; returns None if nothing of it was saved."""
     find_beginning: Callable[[str | None], Awaitable[StoredBeginning]]
     """Returns the thread up to the message of an id; up to its first message if that is None."""
+    find_branches: Callable[[], Awaitable[Sequence[StoredBranch]]]
+    """Returns what the thread was each time that it went back, and has not come back to; the latest first."""
     carry: Callable[[Carried], bool] = lambda _: False
     """Has the next write to the thread carry out an operation of its database in the same transaction, both or neither;
     returns False if the thread is in no database that can do so."""

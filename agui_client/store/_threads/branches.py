@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -31,14 +32,33 @@ def branches_of(entries: Sequence[str]) -> list[Branch]:
     Args:
         entries: The thread.
     """
-    log, found = Log(), list[Branch]()
+    return [branch for branch, _ in branches_with_beginnings(entries)]
+
+
+def branches_with_beginnings(entries: Sequence[str]) -> list[tuple[Branch, Sequence[Message]]]:
+    """Return the same branches, each with all messages of the thread as it was before it left the branch.
+
+    Args:
+        entries: The thread.
+    """
+    log, found = Log(), list[tuple[Branch, Sequence["Message"]]]()
     for number, entry in enumerate(read_entries(entries)):
         before = log.latest["run"]
         if (branch := _left_by(entry, log.messages, number)) is not None and not _is_within_run(before, entry):
-            found.append(branch)
+            found.append((branch, [*log.messages]))
         log.add(entry)
-    there = {each.id: each for each in log.messages}
-    return [each for each in reversed(found) if there.get(each.messages[-1].id) != each.messages[-1]]
+    # Agents use ids again, so that two branches may have other messages of one id.
+    there, kept = defaultdict[str, list["Message"]](list), list[tuple[Branch, Sequence["Message"]]]()
+    for each in log.messages:
+        there[each.id].append(each)
+    for branch, messages in reversed(found):
+        last = branch.messages[-1]
+        # What the thread came back to, and left again with more behind it, is a part of the later branch.
+        if last not in there[last.id]:
+            kept.append((branch, messages))
+            for each in branch.messages:
+                there[each.id].append(each)
+    return kept
 
 
 def _left_by(entry: Entry, messages: Sequence[Message], number: int) -> Branch | None:

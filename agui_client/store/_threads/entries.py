@@ -159,7 +159,7 @@ def call_of(thread_id: str, entries: Sequence[str], call_id: str) -> StoredCall 
     return StoredCall((beginning["messages"], beginning["state"]), going_on)
 
 
-def cut(entries: Sequence[str], at: str | Branch | CutPlace) -> Cut:
+def cut(entries: Sequence[str], at: str | Branch | CutPlace, *, are_questions_kept: bool = True) -> Cut:
     """Return a thread up to a message, the results of the message's tool calls included.
 
     State and pending work are those that were saved last while that message was the end of the thread.
@@ -167,6 +167,7 @@ def cut(entries: Sequence[str], at: str | Branch | CutPlace) -> Cut:
     Args:
         entries: The thread.
         at: The id of the message, a branch that the thread has left, or another place.
+        are_questions_kept: Whether what was asked then waits again, unless later messages have come between.
 
     Raises:
         UsageError: There is no such message.
@@ -196,14 +197,16 @@ def cut(entries: Sequence[str], at: str | Branch | CutPlace) -> Cut:
     # Results that came later stand before messages that were there already, so this is not their number in the whole.
     messages = before["messages"][: _up_to(before["messages"], at)]
     members = {**before, "messages": messages, **_NO_CALL}
-    if beyond:
+    if beyond or not are_questions_kept:
         # The message was never the end of the thread at a save: what was pending then belongs to later messages.
         pending = ("pending_interrupts", "answered_interrupts", "asking_run_id", "kept_answers", "abandoned")
         members |= {name: empty_members()[name] for name in pending}
         members |= {"results": [], "tool_calls": []}
     members["tool_calls"] = _as_they_went_on(members, read)
     # What is not pending any more is either answered or lost.
-    members["results"] = _results_as_they_came(members, whole.members, are_pending_kept=not beyond)
+    members["results"] = _results_as_they_came(
+        members, whole.members, are_pending_kept=are_questions_kept and not beyond
+    )
     return Cut(shared, before, members)
 
 

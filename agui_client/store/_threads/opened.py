@@ -41,9 +41,17 @@ from agui_client._core.ground.field_docs import Record
 from agui_client._core.ground.plain_text import sendable
 from agui_client._core.protocol.message_text import content_text
 from agui_client._core.protocol.open_items import quoted
-from agui_client._core.run.continuing import READS_ONLY, Carried, StoredBeginning, StoredCall, ThreadLog
+from agui_client._core.run.continuing import (
+    READS_ONLY,
+    Carried,
+    StoredBeginning,
+    StoredBranch,
+    StoredCall,
+    ThreadLog,
+)
 from agui_client._core.run.observers import RunObserver
 from agui_client.errors import ThreadBusyError, ThreadStoreError, ThreadStoreUnavailableError, UsageError
+from agui_client.store._threads.branches import branches_with_beginnings
 from agui_client.store._threads.entries import (
     CutPlace,
     call_of,
@@ -68,6 +76,7 @@ if TYPE_CHECKING:
     from agui_client._core.run.checkpoint import Checkpoint
     from agui_client._core.run.observers import RunEnd
     from agui_client._core.run.scope import RunScope
+    from agui_client.store._threads.branches import Branch
     from agui_client.store._threads.worker import StoreCall
 
 AgentT = TypeVar("AgentT", bound=AbstractAgent)
@@ -293,7 +302,7 @@ class OpenThread(Generic[AgentT]):
     def _begin(self, agent: AgentT, *, is_new: bool) -> AgentT:
         """Have the conversation of an agent saved from now on."""
         self._check_open()
-        log = ThreadLog(self._past, self._find_call, self._find_beginning, self._carry)
+        log = ThreadLog(self._past, self._find_call, self._find_beginning, self._find_branches, self._carry)
         if self._reads_only:
             return agent.save_with(None, log=log)
         if is_new:
@@ -338,6 +347,23 @@ class OpenThread(Generic[AgentT]):
         with reading(self.thread_id):
             members = (await anyio.to_thread.run_sync(cut, entries, at)).members
             return StoredBeginning(document_of(self.thread_id, members), info.updated_at)
+
+    async def _find_branches(self) -> Sequence[StoredBranch]:
+        """Find what the thread was each time that it went back to an earlier message."""
+        if (found := await self._stored()) is None:
+            return ()
+        info, entries = found
+
+        async def find_beginning(branch: Branch, message_id: str) -> StoredBeginning:
+            """Find the thread as it was then, up to a message, without questions: those of a branch are withdrawn."""
+            cut_off = partial(cut, entries[: branch.entries], message_id, are_questions_kept=False)
+            with reading(self.thread_id):
+                members = (await anyio.to_thread.run_sync(cut_off)).members
+                return StoredBeginning(document_of(self.thread_id, members), info.updated_at)
+
+        with reading(self.thread_id):
+            branches = await anyio.to_thread.run_sync(branches_with_beginnings, entries)
+        return [StoredBranch(messages, partial(find_beginning, branch)) for branch, messages in branches]
 
     async def _stored(self) -> tuple[ThreadInfo, Sequence[str]] | None:
         return await self._loop.call(partial(self._store.read, self.owner, self.thread_id))
