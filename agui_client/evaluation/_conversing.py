@@ -99,10 +99,15 @@ class ScenarioAgent(AbstractAgent[Any]):
         planned = self._planned[content_text(input.messages[-1].content)]
         trial, usage = await hold(self._tested, planned)
         about: Any = {"thread_id": input.thread_id, "run_id": input.run_id}
-        yield RunStartedEvent(**about)
-        yield TextMessageChunkEvent(message_id=str(uuid4()), delta=trial.transcript or "nothing was said")
-        result = TRIAL.dump_python(trial, mode="json", by_alias=True)
-        yield RunFinishedEvent(**about, result=result, usage=usage, outcome=RunFinishedSuccessOutcome())
+        try:
+            yield RunStartedEvent(**about)
+            yield TextMessageChunkEvent(message_id=str(uuid4()), delta=trial.transcript or "nothing was said")
+            result = TRIAL.dump_python(trial, mode="json", by_alias=True)
+            yield RunFinishedEvent(**about, result=result, usage=usage, outcome=RunFinishedSuccessOutcome())
+        except BaseException:
+            # Stopped before the journal has the conversation, which the next start holds anew.
+            planned.draft(trial.thread_id).unlink(missing_ok=True)
+            raise
 
 
 async def hold(tested: AbstractAgent[Any], planned: Planned) -> tuple[Trial, list[TokenUsage]]:

@@ -15,6 +15,7 @@ from ag_ui.core import RunAgentInput
 from agui_client import FunctionAgent, HttpAgent, UsageError
 from agui_client.batch import RowRetry
 from agui_client.evaluation import Cassette, Scenario, Trial, evaluate_sync
+from agui_client.evaluation._conversing import Planned, ScenarioAgent
 from agui_client.evaluation._evaluation import Plan
 from agui_client.evaluation._outcomes import headline
 from agui_client.testing import ScriptedAgent, faults, serve, serve_bytes, sse, text, turn
@@ -96,6 +97,14 @@ def test_an_agent_that_cannot_be_reached_is_asked_again_and_then_named(tmp_path:
         later = evaluate_sync(HttpAgent(server.url), scenario, journal=journal, rerun_failed=True)
     assert later.passed
     assert json.loads(journal.read_text("utf-8").splitlines()[-1])["parsed"]["turns"][0]["text"] == "Hi!"
+
+
+def test_a_conversation_that_is_stopped_before_the_journal_has_it_leaves_no_file(tmp_path: Path) -> None:
+    planned = Planned(Scenario(name="x", says=["Hi"]), 1, tmp_path / "x.jsonl")
+    with ScenarioAgent(FunctionAgent(_echo), {"x": planned}).stream_sync("x") as run:
+        next(run)
+        assert [each.suffix for each in tmp_path.iterdir()] == [".unfinished"]
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_journal_answers_for_no_other_agent(tmp_path: Path) -> None:
