@@ -18,10 +18,11 @@ from typing import Any, Literal, TypeAlias
 from ag_ui import core
 from ag_ui.core import Event, Message
 
+from agui_client._core.protocol.outcome import partial_message_ids
 from agui_client._core.protocol.placeholders import EXTENSION, UNKNOWN_RESULT, extension_of, marked
 from agui_client._core.protocol.schema import is_object
 from agui_client._core.protocol.traits import TRAITS, Subject, types_about
-from agui_client._core.run.subagents import JOURNAL, partial_message_ids, without_journal
+from agui_client._core.run.subagents import JOURNAL, without_journal
 from agui_client.teams._id_scope import (
     IdMap,
     Translations,

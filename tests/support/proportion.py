@@ -74,6 +74,13 @@ def one_text(n: int, ids: Ids) -> Iterator[Wire]:
     yield event("TEXT_MESSAGE_END", messageId="text")
 
 
+def messages_side_by_side(n: int, ids: Ids) -> Iterator[Wire]:
+    for at in range(n):
+        yield event("TEXT_MESSAGE_START", messageId=other("text", at), role="assistant")
+    for at in range(n):
+        yield event("TEXT_MESSAGE_END", messageId=other("text", at))
+
+
 def thoughts(n: int, ids: Ids) -> Iterator[Wire]:
     for at in range(n):
         thought = {"messageId": ids("thought", at)}
@@ -124,6 +131,16 @@ def results_between_messages(n: int, ids: Ids) -> Iterator[Wire]:
         yield from _call(other("call", at))
     for at in range(n):
         yield _result(other("call", at), ids("result", at))
+
+
+def results_between_deltas(n: int, ids: Ids) -> Iterator[Wire]:
+    for at in range(n):
+        yield from _call(other("call", at))
+    yield event("TEXT_MESSAGE_START", messageId="text", role="assistant")
+    for at in range(n):
+        yield event("TEXT_MESSAGE_CONTENT", messageId="text", delta="word ")
+        yield _result(other("call", at), ids("result", at))
+    yield event("TEXT_MESSAGE_END", messageId="text")
 
 
 def results_in_front_of_each_other(n: int, ids: Ids) -> Iterator[Wire]:
@@ -256,8 +273,24 @@ def interrupts(n: int, ids: Ids) -> Iterator[Wire]:
 GROWING: dict[str, Growing] = {
     each.__name__.replace("_", " "): each
     for each in (
-        *(texts, one_text, thoughts, chunks, calls_and_results, results_with_one_id, calls_that_are_sent_again),
-        *(calls_of_one_message, results_between_messages, results_in_front_of_each_other, snapshots, a_snapshot),
+        *(
+            texts,
+            one_text,
+            messages_side_by_side,
+            thoughts,
+            chunks,
+            calls_and_results,
+            results_with_one_id,
+            calls_that_are_sent_again,
+        ),
+        *(
+            calls_of_one_message,
+            results_between_messages,
+            results_between_deltas,
+            results_in_front_of_each_other,
+            snapshots,
+            a_snapshot,
+        ),
         *(subagents, subagents_inside_each_other, failed_subagents, failed_subagents_with_parts, activities, states),
         *(runs, an_echo, steps, predictions, foreign, interrupts),
     )

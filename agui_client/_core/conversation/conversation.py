@@ -145,9 +145,17 @@ class Conversation:
         """Return the text of one message as it is now; "" when there is none."""
         return self._reducer.text_of(message_id)
 
+    def first_text(self, message_ids: Iterable[str]) -> str:
+        """Return the first text that is not empty of messages by their ids; "" when there is none."""
+        return self._reducer.first_text(message_ids)
+
     def tool_call(self, tool_call_id: str) -> ToolCall | None:
         """Return one tool call with its arguments as far as they have come; None when there is none with this id."""
         return self._reducer.tool_call(tool_call_id)
+
+    def tool_calls(self, tool_call_ids: Iterable[str]) -> list[ToolCall | None]:
+        """Return tool calls by their ids, with None for those that are not there."""
+        return self._reducer.tool_calls(tool_call_ids)
 
     def removed_call(self, tool_call_id: str) -> ToolCall | None:
         """Return a tool call that a snapshot of the last run has removed; None when there is none with this id."""

@@ -186,7 +186,7 @@ class RunItems:
 
     def open_ids(self) -> list[str]:
         """Return the ids of the messages and tool calls that are open."""
-        return [item_id for items in (self._texts, self._thoughts, self._calls) for item_id in items.open]
+        return [*self._texts.open, *self._thoughts.open, *self._calls.open]
 
     def ends(self) -> list[core.Event]:
         """Return events that end all that is open apart from subagents, inner items first."""

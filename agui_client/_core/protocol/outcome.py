@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Sequence
+from copy import copy
 from typing import Any, NamedTuple
 
 from ag_ui import core
@@ -50,6 +51,12 @@ def branch_left(message_id: str) -> str:
     return f"{what}: the last one of them is {quoted(message_id)}; the thread keeps them as a branch"
 
 
+def partial_message_ids(closing: core.SubagentFinishedEvent | core.SubagentErrorEvent) -> list[str]:
+    """Return the ids of the messages that a subagent had written when it failed, each once."""
+    found = extension_of(closing).get("partialMessageIds")
+    return list(dict.fromkeys(each for each in found if isinstance(each, str))) if is_array(found) else []
+
+
 class OutcomeTracker:
     """Follows the runs of one stream; its fields are about the last run."""
 
@@ -83,6 +90,8 @@ class OutcomeTracker:
         """The begin of each subagent that it announced, by id, with its `time.perf_counter()`."""
         self.subagents_ended: dict[str, tuple[core.SubagentFinishedEvent | core.SubagentErrorEvent, float]] = {}
         """Their ends, so far."""
+        self.partial_ids: Collection[str] = ()
+        """The messages that those which failed had written until then."""
         self.custom: list[core.CustomEvent] = []
         """The CUSTOM events of all runs of the stream, in order."""
         self.read_custom: Callable[[core.CustomEvent], core.CustomEvent] | None = None
@@ -145,6 +154,12 @@ class OutcomeTracker:
         terminal = self.error or self.finished
         return core.aggregate_token_usage((terminal and terminal.usage) or [])
 
+    def so_far(self) -> OutcomeTracker:
+        """Return what is known of the runs and their subagents now, whatever comes later."""
+        found = copy(self)
+        found.subagents_started, found.subagents_ended = {**self.subagents_started}, {**self.subagents_ended}
+        return found
+
     def _start(self, event: core.RunStartedEvent) -> None:
         self.first_event_at = self.first_event_at or time.perf_counter()
         # In place: a stream may have any number of runs.
@@ -155,7 +170,7 @@ class OutcomeTracker:
                 self._unfinished_before[each] = None
         self.asked_before = self.interrupts or (self.asked_before if self.finished is None else ())
         if self.started is not None:
-            self.subagents_started, self.subagents_ended = {}, {}
+            self.subagents_started, self.subagents_ended, self.partial_ids = {}, {}, ()
         self.started, self.finished, self.error, self.outcome = event, None, None, None
         self.text_message_ids, self.restated_ids = [], set()
         self.tool_call_ids, self.ended_tool_call_ids = {}, set()
@@ -208,6 +223,10 @@ class OutcomeTracker:
 
     def _subagent_end(self, event: core.SubagentFinishedEvent | core.SubagentErrorEvent) -> None:
         self.subagents_ended[event.subagent_run_id] = event, time.perf_counter()
+        if partial := partial_message_ids(event):
+            # Made at the first use, as few runs have one.
+            self.partial_ids = found = self.partial_ids if isinstance(self.partial_ids, set) else set[str]()
+            found.update(partial)
 
     def _restate(self, event: core.MessagesSnapshotEvent) -> None:
         restated = {message.id for message in event.messages}

@@ -9,6 +9,9 @@ verified before; one that fits nothing in the thread is skipped with a warning.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from itertools import repeat
+from operator import attrgetter
+from types import SimpleNamespace
 from typing import Any, TypeAlias, get_args
 from uuid import NAMESPACE_OID, uuid5
 
@@ -29,6 +32,9 @@ __all__ = ["REDUCTIONS", "Change", "Reducer"]
 _TextStart: TypeAlias = core.TextMessageStartEvent | core.ReasoningMessageStartEvent
 _TextContent: TypeAlias = core.TextMessageContentEvent | core.ReasoningMessageContentEvent
 _TextEnd: TypeAlias = core.TextMessageEndEvent | core.ReasoningMessageEndEvent
+
+_NO_CALL: Any = SimpleNamespace(model=None)
+_NOTHING: Any = SimpleNamespace(model=SimpleNamespace(content=None))
 
 _MESSAGE_OF_ROLE = {
     "assistant": core.AssistantMessage,
@@ -493,6 +499,11 @@ class Reducer:
         call = self.thread.calls.get(tool_call_id)
         return None if call is None else call.build()
 
+    def tool_calls(self, tool_call_ids: Iterable[str]) -> list[ToolCall | None]:
+        """Return tool calls by their ids, with None for those that are not there; of any number without a loop."""
+        self.thread.look()
+        return list(map(attrgetter("model"), map(self.thread.calls.get, tool_call_ids, repeat(_NO_CALL))))
+
     def removed_call(self, tool_call_id: str) -> ToolCall | None:
         """Return a tool call that a snapshot of the present run has removed; None when there is none with this id."""
         call = self.thread.removed_calls.get(tool_call_id)
@@ -525,6 +536,13 @@ class Reducer:
         message = self.message(message_id)
         content = None if message is None else message.content
         return content_text(content, "", names_media=False) if isinstance(content, list | str) else ""
+
+    def first_text(self, message_ids: Iterable[str]) -> str:
+        """Return the first text that is not empty of messages by their ids; "" when there is none."""
+        self.thread.look()
+        slots: Iterable[Any] = map(self.thread.slots.get, message_ids, repeat(_NOTHING))
+        texts = (self.text_of(slot.model.id) for slot in filter(attrgetter("model.content"), slots))
+        return next(filter(None, texts), "")
 
     def set_messages(self, messages: Iterable[Message]) -> None:
         """Store these messages instead of the present ones. They are neither copied nor changed.

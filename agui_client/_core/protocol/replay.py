@@ -105,6 +105,14 @@ class ReplayReducer(Reducer):
         replayed, local = super().tool_call(tool_call_id), self._local.tool_call(tool_call_id)
         return max((call for call in (replayed, local) if call is not None), key=_call_size, default=None)
 
+    def tool_calls(self, tool_call_ids: Iterable[str]) -> list[ToolCall | None]:
+        """Return merged tool calls by their ids, with None for those that are not there."""
+        return list(map(self.tool_call, tool_call_ids))
+
+    def first_text(self, message_ids: Iterable[str]) -> str:
+        """Return the first text that is not empty of merged messages by their ids; "" when there is none."""
+        return next((text for each in message_ids if (text := self.text_of(each))), "")
+
     def place_of_call(self, tool_call_id: str) -> tuple[Message, int] | None:
         """Return the message of the latest call of an id, and its number among those; None when there is none."""
         return super().place_of_call(tool_call_id) or self._local.place_of_call(tool_call_id)

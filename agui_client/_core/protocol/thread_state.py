@@ -645,6 +645,11 @@ class Thread:
         """Return the last message if it is one more at the end than there were at the last look; None if it is not."""
         return self.message(self._last) if self._is_in_order and len(self._view) == count + 1 else None
 
+    def place_of_message(self, message_id: str) -> int | None:
+        """Return the place of a message, of several with one id the first; None if messages have moved."""
+        slot = self.slots.get(message_id)
+        return self._index_of(slot) if slot is not None and self._is_in_order else None
+
     def place_of_call(self, tool_call_id: str) -> tuple[int, int] | None:
         """Return the places of the message of a call, and of the call in it; None if messages have moved."""
         call = self.calls.get(tool_call_id)

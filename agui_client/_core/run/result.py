@@ -117,7 +117,16 @@ class Inspectable(TypedState[StateT]):
     """The base of the results of turns, of which observers may have kept every event."""
 
     # No fields, as above: a copy or a pickle has no events.
-    __slots__ = ("_failure", "_kept", "_sent", "_thread")
+    __slots__ = ("_failure", "_kept", "_later", "_sent", "_thread")
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name):
+            """Work out a field that was left for later: see `defer`."""
+            if name != "_later" and name in (later := getattr(self, "_later", ())):
+                object.__setattr__(self, name, later[name]())
+                return object.__getattribute__(self, name)
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     if TYPE_CHECKING:
         _failure: str
@@ -136,6 +145,17 @@ class Inspectable(TypedState[StateT]):
         cause: Exception = getattr(error, "raised", None) or error
         message = next(iter(cause.args), None) if isinstance(cause, AGUIError) else None
         object.__setattr__(self, "_failure", failure_text(type(cause).__name__, message))
+
+    def defer(self, **fields: Callable[[], Any]) -> Self:
+        """Leave fields to be worked out when they are looked at, as an application may look after each event.
+
+        Args:
+            fields: Functions that return the fields, of what is known now.
+        """
+        for name in fields:
+            object.__delattr__(self, name)
+        object.__setattr__(self, "_later", fields)
+        return self
 
     def of_thread(self, thread: Conversation) -> Self:
         """Take the conversation, whose surfaces are live."""

@@ -6,11 +6,12 @@ They are read off the call and its runs, at any moment: nothing here changes a c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from itertools import chain
+from functools import partial
+from itertools import filterfalse
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ag_ui.core import AssistantMessage, aggregate_token_usage
 
@@ -18,11 +19,12 @@ from agui_client._core.conversation.pending import open_questions, pending_tool_
 from agui_client._core.run.observers import CallEnd, RunEnd, Timings
 from agui_client._core.run.result import RunResult
 from agui_client._core.run.state import Phase
-from agui_client._core.run.subagents import answer_id, partial_message_ids, subagent_results, usage_of
+from agui_client._core.run.subagents import answer_id, subagent_results, usage_of
 
 if TYPE_CHECKING:
-    from ag_ui.core import Message, ToolCall
+    from ag_ui.core import Event, Message, TokenUsage, ToolCall
 
+    from agui_client._core.protocol.outcome import OutcomeTracker
     from agui_client._core.run.call import Call
     from agui_client._core.run.round import Run
 
@@ -46,6 +48,14 @@ def build_result(call: Call, *, is_over: bool = False) -> RunResult:
     asked = [question.interrupt for question in open_questions(conversation)]
     asking = {interrupt.tool_call_id for interrupt in asked}
     requests = [request for each in rounds for request in each.requests]
+    outcomes = [each.outcome if is_over else each.outcome.so_far() for each in rounds]
+    failures = {subagent: failure for each in rounds for subagent, failure in each.failures.items()}
+    # In proportion to the subagents: a look after each event leaves it to those who look at that.
+    later: dict[str, Callable[[], Any]] = {
+        "usage": partial(_usage, outcomes, [[*each.asked] for each in rounds]),
+        "subagents": partial(subagent_results, outcomes, failures, messages, is_over=is_over),
+    }
+    summed_up = {name: make() for name, make in later.items()} if is_over else {}
     result: RunResult = RunResult(
         thread_id=run.input.thread_id,
         run_id=run.run_id,
@@ -54,11 +64,14 @@ def build_result(call: Call, *, is_over: bool = False) -> RunResult:
         # Stopped between two runs: the outcome of the last one is not the call's.
         outcome=None if is_void or state.is_aborted else outcome.outcome,
         interrupts=[] if is_void else [*left, *asked],
-        pending_tool_calls=[] if is_void else [each for each in pending if each.id not in asking],
+        pending_tool_calls=[]
+        if is_void
+        else [each for each in pending if each.id not in asking]
+        if asking
+        else pending,
         new_messages=new_messages,
         messages=messages,
         state=conversation.state,
-        usage=aggregate_token_usage([usage for each in rounds for usage in usage_of(each.outcome, each.asked)]),
         warnings=call.warnings.records(),
         timings=_timings(rounds, call.time.started_at, 0.0),
         response=requests[-1].delivery.response if requests else None,
@@ -66,20 +79,22 @@ def build_result(call: Call, *, is_over: bool = False) -> RunResult:
         tool_executions=call.all_executions,
         answered=call.answered,
         called_ids=list(outcome.tool_call_ids),
-        subagents=subagent_results(
-            [each.outcome for each in rounds],
-            {subagent: failure for each in rounds for subagent, failure in each.failures.items()},
-            conversation,
-            is_over=is_over,
-        ),
         custom=call.custom,
         incomplete_ids=list(run.pipeline.verifier.unclosed_ids),
         unsent_messages=call.steering.unsent,
         aborted=state.is_aborted,
         detached=state.is_aborted and call.is_detached,
+        **summed_up,
     )
+    if not is_over:
+        result.defer(**later)
     kept = [each.kept(call.rounds[0]) for each in call.observers.keepers]
     return result.read_with(call.read_state).of_thread(conversation).keep(kept, call.warnings.secrets)
+
+
+def _usage(outcomes: Sequence[OutcomeTracker], asked: Sequence[Sequence[Event]]) -> list[TokenUsage]:
+    """Return the tokens of the runs of a call, by their outcomes and by what their tools asked."""
+    return aggregate_token_usage([used for each in zip(outcomes, asked, strict=True) for used in usage_of(*each)])
 
 
 def run_end(rounds: Sequence[Run], failure: Exception | None, *, is_aborted: bool) -> RunEnd:
@@ -145,15 +160,17 @@ def pending_calls(run: Run) -> list[ToolCall]:
     call counts even if a snapshot has removed it since, as a list that names calls is exact (SET-19).
     """
     outcome, conversation = run.outcome, run.conversation
-    named = dict.fromkeys(outcome.named_pending or outcome.tool_call_ids)
+    named: Iterable[str] = dict.fromkeys(outcome.named_pending) or outcome.tool_call_ids
     if not named:
         return []
-    answered = conversation.answered_call_ids
-    asked_about = {each.tool_call_id for each in outcome.interrupts}
-    open_ids = [each for each in named if each not in answered and each not in asked_about]
-    removed = conversation.removed_call if outcome.named_pending else conversation.tool_call
-    found = [conversation.tool_call(each) or removed(each) for each in open_ids]
-    calls = [call for call in found if call is not None]
+    # Without a loop of Python, as an application may look after each event while any number of calls is open.
+    open_ids = list(filterfalse(conversation.answered_call_ids.__contains__, named))
+    if asked_about := {each.tool_call_id for each in outcome.interrupts}:
+        open_ids = [each for each in open_ids if each not in asked_about]
+    found = conversation.tool_calls(open_ids)
+    if outcome.named_pending and None in found:
+        found = [call or conversation.removed_call(key) for key, call in zip(open_ids, found, strict=True)]
+    calls = list(filter(None, found))
     if not outcome.interrupts:
         return calls
     offered = {tool.name for tool in run.input.tools or ()}
@@ -167,19 +184,23 @@ def _text(run: Run, candidates: Sequence[Message]) -> str:
     """
     outcome = run.outcome
     answer = "" if outcome.finished is None else answer_id(outcome.finished)
-    partial = {each for end, _ in outcome.subagents_ended.values() for each in partial_message_ids(end)}
-    # A retry may have written it under the id of words that were taken back.
-    partial.discard(answer)
-    written = (each for each in reversed(outcome.text_message_ids) if each not in partial)
-    streamed = map(run.conversation.text_of, written)
-    whole = outcome.restated_ids - partial
+    partial_ids, restated_ids = outcome.partial_ids, outcome.restated_ids
+
+    def is_whole(message_id: str) -> bool:
+        # A retry may have written the answer under the id of words that were taken back.
+        return message_id not in partial_ids or message_id == answer
+
+    written = reversed(outcome.text_message_ids)
+    streamed = run.conversation.first_text(filter(is_whole, written) if partial_ids else written)
     restated = (
         message.content
-        for message in (reversed(candidates) if whole else ())
-        if isinstance(message, AssistantMessage) and message.subagent_run_id is None and message.id in whole
+        for message in (reversed(candidates) if restated_ids else ())
+        if isinstance(message, AssistantMessage)
+        and message.subagent_run_id is None
+        and message.id in restated_ids
+        and is_whole(message.id)
     )
-    named = [run.conversation.text_of(answer)]
-    return next((text for text in chain(streamed, restated, named) if text), "")
+    return streamed or next(filter(None, restated), "") or run.conversation.text_of(answer)
 
 
 def _timings(rounds: Sequence[Run], start: float, people_before: float) -> Timings:

@@ -26,13 +26,17 @@ from pydantic import TypeAdapter, ValidationError
 
 from agui_client._core.ground.display import Displayed
 from agui_client._core.ground.field_docs import Record
+from agui_client._core.protocol.message_text import content_text
+from agui_client._core.protocol.outcome import partial_message_ids
 from agui_client._core.protocol.placeholders import extension_of
-from agui_client._core.protocol.schema import is_array, is_object
+from agui_client._core.protocol.schema import is_object
 from agui_client._core.run.answer_parsing import read_answer, written_answers
 from agui_client.errors import AGUIError, ParseError
 
 if TYPE_CHECKING:
     from typing import Self
+
+    from ag_ui.core import Message
 
     from agui_client._core.conversation.conversation import Conversation
     from agui_client._core.protocol.outcome import OutcomeTracker
@@ -189,7 +193,7 @@ def is_of_a_member(event: object) -> bool:
 def subagent_results(
     outcomes: Sequence[OutcomeTracker],
     failures: Mapping[str, BaseException],
-    conversation: Conversation,
+    messages: Sequence[Message],
     *,
     is_over: bool,
 ) -> list[SubagentResult]:
@@ -198,7 +202,7 @@ def subagent_results(
     Args:
         outcomes: The outcomes of the call's runs; a subagent that was suspended may go on in a later one.
         failures: The exceptions of subagents that failed in this process, by the ids of the invocations.
-        conversation: The conversation of the call.
+        messages: The messages of the conversation.
         is_over: Whether no further event comes.
     """
     started: dict[str, tuple[SubagentStartedEvent, float]] = {}
@@ -214,11 +218,9 @@ def subagent_results(
     if not started:
         return []
     texts = {
-        each.subagent_run_id: each.content
-        for each in conversation.messages
-        if isinstance(each, AssistantMessage) and each.content
+        each.subagent_run_id: each.content for each in messages if isinstance(each, AssistantMessage) and each.content
     }
-    read = _Texts(conversation)
+    read = _Texts(messages)
     status: Any = "abandoned" if is_over else "running"
     records: list[SubagentResult] = []
     for subagent_run_id, (event, since) in started.items():
@@ -241,16 +243,26 @@ def subagent_results(
 class _Texts:
     """The texts of a conversation that ends of subagents name: each is made once, as any number may name the same."""
 
-    def __init__(self, conversation: Conversation) -> None:
-        self._conversation = conversation
-        self.of_message: Callable[[str], str] = cache(conversation.text_of)
+    def __init__(self, messages: Sequence[Message]) -> None:
+        self._messages = messages
+        self.of_message: Callable[[str], str] = cache(self._of_message)
         """Returns the text of a message by its id."""
+
+    @cached_property
+    def _by_id(self) -> Mapping[str, Message]:
+        """The messages by their ids, of several with one id the first."""
+        return {each.id: each for each in reversed(self._messages)}
+
+    def _of_message(self, message_id: str) -> str:
+        message = self._by_id.get(message_id)
+        content = None if message is None else message.content
+        return content_text(content, "", names_media=False) if isinstance(content, list | str) else ""
 
     @cached_property
     def of_results(self) -> Mapping[str, str]:
         """The text of the first result of each tool call that has one, by the id of the call."""
         found: dict[str, str] = {}
-        for each in self._conversation.messages:
+        for each in self._messages:
             if isinstance(each, ToolMessage) and isinstance(each.content, str):
                 found.setdefault(each.tool_call_id, each.content)
         return found
@@ -280,12 +292,6 @@ def reported_usage(closing: _End) -> list[TokenUsage]:
 def answer_id(closing: _End | RunFinishedEvent) -> str:
     """Return the id of the message that an end names as the answer; empty if it names none."""
     return str(extension_of(closing).get("messageId") or "")
-
-
-def partial_message_ids(closing: _End) -> list[str]:
-    """Return the ids of the messages that a subagent had written when it failed, each once."""
-    found = extension_of(closing).get("partialMessageIds")
-    return list(dict.fromkeys(each for each in found if isinstance(each, str))) if is_array(found) else []
 
 
 def usage_of(outcome: OutcomeTracker, asked: Sequence[Event]) -> list[TokenUsage]:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import copy
+import pickle
 import time
 import tracemalloc
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Any
 
 import pytest
 
-from agui_client import AGUIError
+from agui_client import AGUIError, RunResult
 from agui_client._core.protocol.schema import EVENT_MODELS
 from support.bodies import memory_agent
 from support.proportion import GROWING, Growing, Ids, body, equal, lines_of, other, stream
@@ -56,15 +59,8 @@ def test_four_times_as_much_takes_four_times_the_work(growing: Growing, ids: Ids
     assert much - little <= 1.15 * 3 * (little - none) + 500
 
 
-_SUMMED_UP = ("texts", "one text", "thoughts", "steps", "states", "foreign", "activities", "runs")
-"""Streams after each event of which an application may look at what a run has brought: no loop is over what is there.
-
-Calls without a result and subagents are gone through at each look.
-"""
-
-
 @pytest.mark.requirement("SET-15")
-@pytest.mark.parametrize("name", _SUMMED_UP)
+@pytest.mark.parametrize("name", GROWING)
 def test_four_times_as_many_looks_at_what_a_run_has_brought_take_four_times_the_work(name: str) -> None:
     def look(n: int) -> Callable[[], None]:
         received = body(stream(GROWING[name], n, other))
@@ -74,12 +70,32 @@ def test_four_times_as_many_looks_at_what_a_run_has_brought_take_four_times_the_
                 with suppress(AGUIError):
                     async for _ in stream:
                         assert stream.partial.messages
+                        assert not stream.surfaces
 
         return lambda: asyncio.run(run())
 
     look(3)()
     none, little, much = (lines_of(look(n)) for n in (1, 25, 97))
     assert much - little <= 1.15 * 3 * (little - none) + 500
+
+
+@pytest.mark.parametrize("name", GROWING)
+def test_what_a_run_has_brought_at_one_look_is_the_same_whenever_it_is_read(name: str) -> None:
+    def summed_up(partial: RunResult[Any]) -> Any:
+        return copy.deepcopy((partial.usage, partial.subagents, partial.pending_tool_calls, partial.messages))
+
+    async def run() -> None:
+        at_once, kept = list[Any](), list[RunResult[Any]]()
+        async with memory_agent(body(stream(GROWING[name], 4, other))).stream("Hi") as stream_:
+            with suppress(AGUIError):
+                async for _ in stream_:
+                    at_once.append(summed_up(stream_.partial))
+                    kept.append(stream_.partial)
+        assert [summed_up(each) for each in kept] == at_once
+        # Neither does it matter by what: a field, a copy, or the representation of a record.
+        assert [pickle.loads(pickle.dumps(each)) for each in kept] == kept
+
+    asyncio.run(run())
 
 
 @COMBINATIONS
