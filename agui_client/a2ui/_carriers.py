@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any
 
 from ag_ui.core import ActivityMessage, AssistantMessage, Message, ToolCall, ToolMessage
@@ -17,6 +18,8 @@ from pydantic_core import from_json
 from agui_client._core.protocol.schema import is_array, is_object
 from agui_client.a2ui._operations import of_render_call
 from agui_client.a2ui._words import ACTIVITY_TYPE, EXHAUSTED, KINDS, OPERATIONS, RENDER_TOOL, TYPED_ACTIVITY_TYPE
+
+_NAME_OF_CALL = attrgetter("function.name")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,25 @@ class Carried:
     """The operations, as the agent wrote them."""
     lifecycle: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """The members of a lifecycle content, such as `status`; empty if there are operations."""
+
+
+def may_carry(message: Message, carried: Sequence[Carried]) -> bool:
+    """Return whether a message may change what a conversation carries.
+
+    Args:
+        message: A message that is new, has changed, or is not there any more.
+        carried: What the conversation carries without it.
+    """
+    match message:
+        case ActivityMessage(activity_type=kind):
+            return kind in (ACTIVITY_TYPE, TYPED_ACTIVITY_TYPE)
+        case AssistantMessage(tool_calls=list(calls)):
+            return RENDER_TOOL in map(_NAME_OF_CALL, calls)
+        case ToolMessage(content=str(text)):
+            return OPERATIONS in text or EXHAUSTED in text
+        case _:
+            # A turn begins, in which what was drawn before may be drawn again.
+            return message.role == "user" and bool(carried)
 
 
 def carried_in(messages: Sequence[Message]) -> list[Carried]:

@@ -11,10 +11,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress, count
+from operator import is_not
 from typing import TYPE_CHECKING, Any
 
 from agui_client._core.protocol.schema import is_array, is_object
-from agui_client.a2ui._carriers import Carried, carried_in, entered_in
+from agui_client.a2ui._carriers import Carried, carried_in, entered_in, may_carry
 from agui_client.a2ui._operations import operations_in
 from agui_client.a2ui._surface import Status, Surface
 from agui_client.a2ui._words import MOST_ATTEMPTS
@@ -107,10 +109,9 @@ class Surfaces(Mapping[str, Surface]):
         Args:
             messages: All messages, which never change: another message with the same id stands for a change.
         """
-        looked_at = tuple(messages)
-        if len(looked_at) == len(self.looked_at) and all(map(_is_same, looked_at, self.looked_at)):
+        last, self.looked_at = self.looked_at, tuple(messages)
+        if not any(may_carry(each, self._carried) for each in _changed(last, self.looked_at)):
             return
-        self.looked_at = looked_at
         carried, kept = carried_in(messages), dict(entered_in(messages))
         known, known_kept, self._kept = self._carried, self._kept, kept
         is_longer = [each.key for each in known] == [each.key for each in carried[: len(known)]]
@@ -218,8 +219,14 @@ def _named_paths(operations: Sequence[Any]) -> set[tuple[str, str]]:
     return {(each.surface_id, str(each.body.get("path"))) for each in updates}
 
 
-def _is_same(message: Message, before: Message) -> bool:
-    return message is before
+def _changed(before: Sequence[Message], after: Sequence[Message]) -> list[Message]:
+    """Return what is between the messages that two looks begin with and those that both end with, of both looks."""
+    # Without a loop of Python over what is the same: an application may look after each event.
+    shorter = min(len(before), len(after))
+    start = next(compress(count(), map(is_not, before, after)), shorter)
+    end = next(compress(count(), map(is_not, reversed(before), reversed(after))), shorter)
+    end = min(end, shorter - start)
+    return [*before[start : len(before) - end], *after[start : len(after) - end]]
 
 
 def _progress(carried: Carried) -> Progress:
