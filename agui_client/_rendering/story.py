@@ -34,6 +34,7 @@ from ag_ui.core import (
     ToolMessage,
 )
 
+from agui_client._core.ground.plain_text import cut_short
 from agui_client._core.ground.secrets import hidden_json
 from agui_client._core.protocol.message_text import Picture, content_text, split_pictures, tool_calls_in
 from agui_client._core.tools.approval import ToolDecision
@@ -56,6 +57,13 @@ tool that is executed here, the stage of the execution, and "failed" with a resu
 _INVOCATION = re.compile(r"-[0-9a-f]{8}\.[0-9]+$")
 """The end of the id of a call of a team's member, after the names of the teams around it and its own."""
 
+_INSIDE = " > "
+"""Stands between the name of a subagent and that of one inside it."""
+_MOST_AROUND = 8
+"""The number of names that stand before that of a subagent, of more the first and the last ones."""
+_LONGEST_AROUND = 80
+"""The characters of each of them."""
+
 
 class Speakers:
     """The names of the subagents of a run, those inside others with the names around them.
@@ -71,8 +79,11 @@ class Speakers:
 
     def begin(self, subagent: SubagentStartedEvent | SubagentResult) -> str:
         """Take note of a subagent, and return its name."""
-        outer = self.name(subagent.parent_subagent_run_id)
-        name = self._names[subagent.subagent_run_id] = f"{outer} > {subagent.name}" if outer else subagent.name
+        outer = self.name(subagent.parent_subagent_run_id).split(_INSIDE)
+        # A name that has those of any number of others in it would take the square of what was received.
+        around = outer if len(outer) <= _MOST_AROUND else [outer[0], "…", *outer[2 - _MOST_AROUND :]]
+        shown = [*(cut_short(each, _LONGEST_AROUND) for each in around if each), subagent.name]
+        name = self._names[subagent.subagent_run_id] = _INSIDE.join(shown)
         return name
 
     def name(self, subagent_run_id: str | None) -> str:
@@ -82,7 +93,7 @@ class Speakers:
         """
         if subagent_run_id is None:
             return ""
-        return self._names.get(subagent_run_id) or " > ".join(_INVOCATION.sub("", subagent_run_id).split("/"))
+        return self._names.get(subagent_run_id) or _INSIDE.join(_INVOCATION.sub("", subagent_run_id).split("/"))
 
     def author(self, message: Message) -> str:
         """Return the author of a message: a subagent, the name in the message, "agent", or else its role."""

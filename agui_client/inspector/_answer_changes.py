@@ -30,7 +30,7 @@ from agui_client.errors import ProtocolError
 from agui_client.recording._reading import Exchange, RecordingError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from ag_ui.core import Event, Message, ResumeEntry, ToolCall
 
@@ -195,13 +195,10 @@ class _Conversation:
         """The messages as JSON, as they were at the latest look."""
         self.state = reducer.state
         """The state at the latest look."""
-        self._texts: dict[str, _Path] = {}
-        self._arguments: dict[str, _Path] = {}
-        self._sizes: dict[str, int] = {}
-        self._has_moved = False
         # The page has these deltas, by the path of their text; they are joined at the next look.
         self._deltas: defaultdict[_Path, list[str]] = defaultdict(list)
-        self._find_texts(range(len(self.written)))
+        # The characters in them.
+        self._sizes: defaultdict[_Path, int] = defaultdict(int)
 
     def note(self, operations: list[Operation], event: Event, change: Change) -> None:
         """Append the operations for an event that was reduced."""
@@ -212,6 +209,7 @@ class _Conversation:
             piece: Any = event
             if type(event) in DELTAS and (path := self._appended_to(piece)) is not None:
                 self._deltas[path].append(piece.delta)
+                self._sizes[path] += len(piece.delta)
                 operations.append({"op": "append", "path": reduce(pointer, path, ""), "value": piece.delta})
                 if not event.metadata:
                     return
@@ -239,7 +237,6 @@ class _Conversation:
             return None
         self._messages.append(message)
         self.written.append(_written(message))
-        self._find_texts((at,))
         return {"op": "add", "path": "/messages/-", "value": self.written[at]}
 
     def _is_first(self, event: core.ToolCallResultEvent) -> bool:
@@ -258,52 +255,44 @@ class _Conversation:
             return None
         written = _written(call)
         self.written[at] = {**self.written[at], "toolCalls": [*calls, written]}
-        self._note_arguments(tool_call_id, at, number, 0)
         return {"op": "add", "path": f"/messages/{at}/toolCalls/{number}", "value": written}
-
-    def _note_arguments(self, tool_call_id: str, at: int, number: int, size: int) -> None:
-        self._arguments[tool_call_id] = ("messages", at, "toolCalls", number, "function", "arguments")
-        self._sizes[tool_call_id] = size
 
     def _appended_to(self, event: _Delta) -> _Path | None:
         """Return the path of the text that a delta was appended to; None if it was replaced, or may have been."""
-        self._find_moved()
         if not isinstance(event, core.ToolCallArgsEvent):
-            return self._texts.get(event.message_id)
-        # The arguments of a call that starts again are replaced.
-        size = self._sizes.get(event.tool_call_id, 0) + len(event.delta)
-        if self._reducer.arguments_size(event.tool_call_id) != size:
+            at = self._reducer.thread.place_of_message(event.message_id)
+            is_there = at is not None and isinstance(self.written[at].get("content"), str)
+            return ("messages", at, "content") if at is not None and is_there else None
+        place = self._reducer.thread.place_of_call(event.tool_call_id)
+        if place is None or place[1] >= len(calls := self.written[place[0]].get("toolCalls", ())):
             return None
-        self._sizes[event.tool_call_id] = size
-        return self._arguments.get(event.tool_call_id)
+        path = ("messages", place[0], "toolCalls", place[1], "function", "arguments")
+        # The arguments of a call that starts again are replaced.
+        size = len(calls[place[1]]["function"]["arguments"]) + self._sizes.get(path, 0) + len(event.delta)
+        return path if self._reducer.arguments_size(event.tool_call_id) == size else None
 
     def _look(self) -> Iterator[Operation]:
         """Compare the messages with those of the latest look."""
         self._join_deltas()
         before, after = self._messages, self._reducer.messages
-        changed = list(compress(count(), map(is_not, before, after)))
-        if len(after) < len(before) or any(before[at].id != after[at].id for at in changed):
+        changed = compress(count(), map(is_not, before, after))
+        others = (at for at in changed if before[at].id != after[at].id)
+        if len(after) < len(before) or next(others, None) is not None:
             yield from self._replaced(before, after)
-            changed = list(compress(count(), map(is_not, self._messages, after)))
-            # All places are found at the next delta: results that come one by one move thousands of messages each.
-            self._has_moved, found = True, list[int]()
         else:
             new = [_written(message) for message in after[len(before) :]]
             yield from ({"op": "add", "path": "/messages/-", "value": each} for each in new)
             self.written += new
-            found = [*changed, *range(len(before), len(after))]
-        for at in changed:
+        for at in compress(count(), map(is_not, self._messages, after)):
             old, self.written[at] = self.written[at], _written(after[at])
             yield from _operations(old, self.written[at], f"/messages/{at}")
         self._messages = after
-        self._find_texts(found)
 
     def _replaced(self, before: list[Message], after: list[Message]) -> Iterator[Operation]:
         """Replace the messages between those that kept their places, seen from both ends."""
         shorter = min(len(before), len(after))
-        start = next((at for at in range(shorter) if before[at].id != after[at].id), shorter)
-        rest = shorter - start
-        end = next((at for at in range(rest) if before[-1 - at].id != after[-1 - at].id), rest)
+        start = min(_first_other(before, after), shorter)
+        end = min(_first_other(before[start:][::-1], after[start:][::-1]), shorter - start)
         new, stop = after[start : len(after) - end], len(before) - end
         self._messages = [*before[:start], *new, *before[stop:]]
         written = [_written(message) for message in new]
@@ -316,30 +305,15 @@ class _Conversation:
         for (_, at, *rest), pieces in self._deltas.items():
             self.written[int(at)] = _appended(self.written[int(at)], rest, "".join(pieces))
         self._deltas.clear()
+        self._sizes.clear()
 
-    def _find_moved(self) -> None:
-        if self._has_moved:
-            self._has_moved = False
-            self._texts, self._arguments, self._sizes = {}, {}, {}
-            self._find_texts(range(len(self.written)))
 
-    def _find_texts(self, places: Iterable[int]) -> None:
-        """Find the paths of the texts that deltas append to; of several messages with one id, the first."""
-        for at in places:
-            message = self.written[at]
-            if self._texts.get(message["id"], (None, at))[1] == at:
-                self._texts.pop(message["id"], None)
-                if isinstance(message.get("content"), str):
-                    self._texts[message["id"]] = ("messages", at, "content")
-            for number, call in enumerate(message.get("toolCalls", ())):
-                if self._is_latest(call["id"], message["id"], at, number):
-                    self._note_arguments(call["id"], at, number, len(call["function"]["arguments"]))
-
-    def _is_latest(self, tool_call_id: str, message_id: str, at: int, number: int) -> bool:
-        """Return whether deltas append to the call at a place: the latest of its id, and the first in its message."""
-        place, known = self._reducer.place_of_call(tool_call_id), self._arguments.get(tool_call_id)
-        is_second = known is not None and known[1] == at and int(known[3]) < number
-        return place is not None and place[0].id == message_id and not is_second
+def _first_other(before: Sequence[Message], after: Sequence[Message]) -> int:
+    """Return the first place at which two lists have messages with different ids; the length of the shorter if none."""
+    # Without a loop of Python over the messages that are the same.
+    changed = compress(count(), map(is_not, before, after))
+    other = (at for at in changed if before[at].id != after[at].id)
+    return next(other, min(len(before), len(after)))
 
 
 def _state_operations(event: Event, before: Any, after: Any) -> list[Operation]:

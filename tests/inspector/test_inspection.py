@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -23,6 +23,7 @@ from agui_client.recording import Recording, record
 from agui_client.recording._format import EventLine, HeaderLine, Line, RequestLine
 from agui_client.testing import ScriptedAgent, Turn, patch, reasoning, state, text, tool_call, turn
 from conformance_fixtures import Fixture, fixtures
+from support.proportion import GROWING, lines_of, other, stream
 from weaves import weave
 
 Json = dict[str, Any]
@@ -242,3 +243,23 @@ def test_the_page_has_every_line_and_loads_nothing(tmp_path: Path) -> None:
     assert "default-src 'none'" in page
     assert "unsafe" not in page.partition("</head>")[0].partition("<style>")[0]
     assert "http://" not in page.replace(data, "")
+
+
+@pytest.mark.requirement("SET-15")
+@pytest.mark.parametrize("name", sorted({*GROWING} - {"one text"}))
+def test_four_times_as_many_events_take_four_times_the_work_and_the_bytes(name: str) -> None:
+    """The members of metadata that grows are compared with those before, in "one text"."""
+    written: dict[int, int] = {}
+
+    def inspect(n: int) -> Callable[[], None]:
+        events = stream(GROWING[name], n, other)
+
+        def inspect_all() -> None:
+            written[n] = len(json.dumps(rows_of(events)))
+
+        return inspect_all
+
+    inspect(3)()
+    none, little, much = (lines_of(inspect(n)) for n in (1, 25, 97))
+    assert much - little <= 1.15 * 3 * (little - none) + 500
+    assert written[97] - written[25] <= 1.15 * 3 * (written[25] - written[1]) + 500

@@ -43,6 +43,7 @@ from agui_client import (
 from agui_client._core.tools.approval import ApprovalRequest
 from agui_client._core.tools.people import PeopleTime, person_asked
 from agui_client._core.verbs.async_run import AgentRun
+from agui_client._rendering.story import Speakers
 from agui_client.inspector import inspector_page
 from agui_client.inspector._summary import summary_of
 from agui_client.notebook._content import bundle_of
@@ -335,3 +336,18 @@ def test_time_in_which_several_people_are_asked_is_counted_once_and_in_the_call_
     with person_asked():
         pass
     assert inner.seconds == before
+
+
+@pytest.mark.requirement("SET-15")
+def test_the_name_of_a_subagent_has_few_of_the_names_around_it_and_its_own_whole() -> None:
+    speakers, names = Speakers(), list[str]()
+    for at in range(12):
+        around = f"id{at - 1}" if at else None
+        started = SubagentStartedEvent(subagent_run_id=f"id{at}", name=f"n{at}", parent_subagent_run_id=around)
+        names.append(speakers.begin(started))
+    assert names[:2] == ["n0", "n0 > n1"]
+    assert names[8] == "n0 > n1 > n2 > n3 > n4 > n5 > n6 > n7 > n8"
+    assert names[11] == speakers.name("id11") == "n0 > … > n5 > n6 > n7 > n8 > n9 > n10 > n11"
+    long = SubagentStartedEvent(subagent_run_id="long", name="x" * 1_000)
+    inner = SubagentStartedEvent(subagent_run_id="inner", name="y" * 1_000, parent_subagent_run_id="long")
+    assert [speakers.begin(long), speakers.begin(inner)] == ["x" * 1_000, f"{'x' * 80}… > {'y' * 1_000}"]
