@@ -1,4 +1,4 @@
-"""What docs/database.md promises the operator of a database: its commands and snippets, as they stand there."""
+"""What docs promise the operator of a database: commands and snippets of docs/operate.md, store.md and engines.md."""
 
 from __future__ import annotations
 
@@ -35,7 +35,10 @@ from support.waiting import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
 _SECONDS = 30.0
-_PAGE = (ROOT / "docs" / "database.md").read_text("utf-8")
+_PAGE = (ROOT / "docs" / "operate.md").read_text("utf-8")
+_REFERENCE = (ROOT / "docs" / "store.md").read_text("utf-8")
+_JOBS = (ROOT / "docs" / "engines.md").read_text("utf-8")
+_SNIPPETS = [each for each in SNIPPETS.findall(_REFERENCE) if "HOSTS = " in each or "def store_of" in each]
 _POSTGRESQL = pytest.param(
     "postgresql",
     marks=pytest.mark.skipif("AGUI_THREADS" not in os.environ, reason="takes AGUI_THREADS=1, as .ci/run sets it"),
@@ -198,7 +201,7 @@ def _schemas(url: str, *names: str) -> None:
 def _snippets(url: str) -> dict[str, Any]:
     """The names of the page's first snippets, with the addresses of a database of this machine."""
     user_and_host, _, name = url.removeprefix("postgresql://").partition("/")
-    code = "\n".join(SNIPPETS.findall(_PAGE)[:2])
+    code = "\n".join(_SNIPPETS)
     code = code.replace("agui@db1.internal/service", f"{user_and_host}/{name}")
     names: dict[str, Any] = {}
     exec(code, names)
@@ -267,7 +270,7 @@ async def test_a_store_finds_the_new_primary_and_nothing_that_was_confirmed_is_l
         ports = [re.findall(r":(\d+)/", each.address)[0] for each in (standby, primary)]
         hosts = "&".join(f"host=127.0.0.1:{port}" for port in ports)
         names: dict[str, Any] = {}
-        snippet = SNIPPETS.findall(_PAGE)[0].replace("agui@/service", "agui@/postgres")
+        snippet = _SNIPPETS[0].replace("agui@/service", "agui@/postgres")
         exec(re.sub(r'HOSTS = ".*"', f'HOSTS = "{hosts}"', snippet), names)
         store: Store = names["store"]
         store.runs.add("helper", lambda thread: store.threads.open(thread, agent))
@@ -311,11 +314,11 @@ async def _reads_threads_alone(url: str) -> None:
 def _job(folder: str, url: str, answers: Any, *, dies: bool = False) -> None:
     """Carry out the job of the page in a forked process, as Celery's pool does."""
     os.chdir(folder)
-    [code] = [each for each in SNIPPETS.findall(_PAGE) if each.startswith("# job.py")]
+    [code] = [each for each in SNIPPETS.findall(_JOBS) if each.startswith("# job.py")]
     code = code.replace("http://localhost:8000/", url).replace("import asyncio", "import asyncio, os")
     if dies:
         code = code.replace("        async for _, event", "        os._exit(9)\n        async for _, event", 1)
-    names: dict[str, Any] = {"Store": Store}
+    names: dict[str, Any] = {}
     try:
         exec(code, names)
     except UsageError as error:

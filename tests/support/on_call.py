@@ -1,4 +1,4 @@
-"""The table of docs/alerts.md that says what on-call sees of a fault, for the tests that make the faults."""
+"""The tables of docs that say what on-call sees of a fault, and callers of an error, for tests that make them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from logging import LogRecord
 
 from support.snippets import ROOT
 
-_PAGE = (ROOT / "docs" / "alerts.md").read_text("utf-8")
+_PAGES = "\n".join((ROOT / "docs" / f"{name}.md").read_text("utf-8") for name in ("operate", "serving-reference"))
 _RECORD = re.compile(r"(WARNING|ERROR) of `(\S+)`: \"(.*?)\"")
 
 
@@ -48,7 +48,7 @@ def signs_of(fault: str) -> Signs:
 
 
 def rows(title: str = "What on-call sees") -> list[list[str]]:
-    """Return the cells of each row of the table below a title of the page."""
-    table = _PAGE.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+    """Return the cells of each row of the table below a title of the pages."""
+    table = _PAGES.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
     cells = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in table.splitlines() if line[:1] == "|"]
     return cells[2:]

@@ -511,7 +511,7 @@ _ROUND_TRIPS_BEFORE_TEXT = 8
 
 
 def test_the_page_of_the_database_has_the_costs_of_a_turn() -> None:
-    page = (ROOT / "docs" / "database.md").read_text("utf-8")
+    page = (ROOT / "docs" / "operate.md").read_text("utf-8")
     for kind in ("text", "tool"):
         assert "| " + " | ".join([kind, *map(str, _COSTS[kind, "postgresql"].values())]) + " |" in page
     assert f"at most {_ROUND_TRIPS_BEFORE_TEXT} round trips before its first text" in page

@@ -82,7 +82,7 @@ _FAULTS = {
     "no connections": "the database takes no connections",
     "stopped": "the database is stopped",
 }
-"""The faults, and how their rows in docs/alerts.md begin."""
+"""The faults, and how their rows in docs/operate.md begin."""
 
 
 @pytest.fixture(params=_FAULTS)

@@ -24,7 +24,7 @@ from support.waiting import until, until_sync
 
 pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
 _SECONDS = 20.0
-_GUIDE = Path(__file__).parents[3] / "docs" / "alerts.md"
+_GUIDE = Path(__file__).parents[3] / "docs" / "store.md"
 
 
 def _store(url: str | None, *turns: Any, **options: Any) -> Store:
