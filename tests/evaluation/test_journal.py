@@ -99,12 +99,17 @@ def test_an_agent_that_cannot_be_reached_is_asked_again_and_then_named(tmp_path:
     assert json.loads(journal.read_text("utf-8").splitlines()[-1])["parsed"]["turns"][0]["text"] == "Hi!"
 
 
-def test_a_conversation_that_is_stopped_before_the_journal_has_it_leaves_no_file(tmp_path: Path) -> None:
+def _suffixes(folder: Path) -> list[str]:
+    return [each.suffix for each in folder.iterdir()]
+
+
+@pytest.mark.anyio
+async def test_a_conversation_that_is_stopped_before_the_journal_has_it_leaves_no_file(tmp_path: Path) -> None:
     planned = Planned(Scenario(name="x", says=["Hi"]), 1, tmp_path / "x.jsonl")
-    with ScenarioAgent(FunctionAgent(_echo), {"x": planned}).stream_sync("x") as run:
-        next(run)
-        assert [each.suffix for each in tmp_path.iterdir()] == [".unfinished"]
-    assert list(tmp_path.iterdir()) == []
+    async with ScenarioAgent(FunctionAgent(_echo), {"x": planned}).stream("x") as run:
+        await anext(run)
+        assert _suffixes(tmp_path) == [".unfinished"]
+    assert _suffixes(tmp_path) == []
 
 
 def test_a_journal_answers_for_no_other_agent(tmp_path: Path) -> None:
