@@ -237,15 +237,15 @@ class Ledger:
 
     def complete(self, tool_call_ids: Collection[str]) -> None:
         """Note that the arguments of calls have come to their end."""
-        for record in self:
-            if not record.is_whole and record.tool_call_id in tool_call_ids:
-                self._records[record.tool_call_id] = record.become(is_whole=True)
+        for tool_call_id, record in self._records.items():
+            if not record.is_whole and tool_call_id in tool_call_ids:
+                self._records[tool_call_id] = record.become(is_whole=True)
 
     def report(self) -> None:
         """Note that a run has received all results."""
-        for record in self:
-            if self.is_unreported(record.tool_call_id):
-                self._records[record.tool_call_id] = record.become(is_reported=True)
+        for tool_call_id, record in self._records.items():
+            if record.status is CallStatus.ANSWERED and not record.is_reported:
+                self._records[tool_call_id] = record.become(is_reported=True)
 
     def note_placeholder(self, tool_call_id: str) -> None:
         """Note that a call which was not executed has a placeholder, or that its arguments never ended."""

@@ -49,18 +49,18 @@ def settle_conversation(
         warnings: The log of the run, which gets the waiting calls that it changed.
         run_id: The id of the run.
     """
-    has_failed = outcome.finished is None
+    has_failed, interrupts = outcome.finished is None, outcome.interrupts
     waiting_again = [*conversation.answered_interrupts, *conversation.pending_interrupts]
     conversation.answered_interrupts = waiting_again if has_failed else []
-    conversation.pending_interrupts = list(outcome.interrupts)
-    if outcome.interrupts:
+    conversation.pending_interrupts = list(interrupts)
+    if interrupts:
         conversation.asking_run_id = run_id
     conversation.kept_answers, conversation.is_abandoned = [], False
     broken = _note_incomplete(conversation, outcome, verifier)
     # Before the calls of this run are looked at: a snapshot may have replaced the messages that records are about.
     reconcile(conversation)
     conversation.ledger.report()
-    asked_about = [each.tool_call_id for each in outcome.interrupts if each.tool_call_id is not None]
+    asked_about = [each.tool_call_id for each in interrupts if each.tool_call_id is not None]
     waiting, answered = dict.fromkeys([*left, *asked_about]), conversation.answered_call_ids
     for each in outcome.named_pending:
         if each not in answered and conversation.tool_call(each) is None:

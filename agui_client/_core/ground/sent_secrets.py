@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
-from agui_client._core.ground.secrets import SHAPE_HINTS, is_secret_header, is_secret_name
+from agui_client._core.ground.secrets import MARKS_OF_ADDRESSES, SHAPE_HINTS, is_secret_header, is_secret_name
 
 _COMMON_HEADER = re.compile(
     "accept|accept-encoding|cache-control|connection|content-(length|type)|host|user-agent", re.IGNORECASE
@@ -41,7 +41,7 @@ class SentSecrets(set[str]):
         secrets: Those to begin with, such as those of an agent that was carried to another process.
     """
 
-    __slots__ = ("credentials", "ids")
+    __slots__ = ("_latest", "credentials", "ids")
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         super().__init__(secrets)
@@ -49,6 +49,7 @@ class SentSecrets(set[str]):
         """Those that are taken out of content, too, as they are and as JSON and addresses write them."""
         self.ids: tuple[str, ...] = ()
         """Ids of the client, which are no credentials, even if a cookie has them."""
+        self._latest: object = None
 
     def add_request(self, url: str, headers: Iterable[tuple[str, str]]) -> None:
         """Add the secrets of a request.
@@ -57,7 +58,11 @@ class SentSecrets(set[str]):
             url: The address.
             headers: The headers.
         """
-        sent = [*headers]
+        sent = [each for each in headers if not _COMMON_HEADER.fullmatch(each[0])]
+        # The requests of one turn are nearly always alike, and an address without these marks has no secret.
+        if self._latest == (url, sent) or not (sent or MARKS_OF_ADDRESSES.search(url)):
+            return
+        self._latest = url, sent
         self.update(secrets_sent(url, sent))
         found = credentials_sent(url, sent).difference(self.ids)
         if not found:

@@ -272,7 +272,8 @@ class Observers:
             details: The further arguments.
             named: Those that are given by name.
         """
-        return [self._safely(method, run, *details, **named) for method in self._methods.get(name, ())]
+        methods = self._methods.get(name)
+        return [self._safely(method, run, *details, **named) for method in methods] if methods else []
 
     def watch_tools(self, tell: Callable[[ToolExecution], object]) -> None:
         """Call a function for each step of a tool's execution, from now on."""

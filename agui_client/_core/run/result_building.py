@@ -160,18 +160,19 @@ def pending_calls(run: Run) -> list[ToolCall]:
     call counts even if a snapshot has removed it since, as a list that names calls is exact (SET-19).
     """
     outcome, conversation = run.outcome, run.conversation
-    named: Iterable[str] = dict.fromkeys(outcome.named_pending) or outcome.tool_call_ids
+    named_pending, interrupts = outcome.named_pending, outcome.interrupts
+    named: Iterable[str] = dict.fromkeys(named_pending) or outcome.tool_call_ids
     if not named:
         return []
     # Without a loop of Python, as an application may look after each event while any number of calls is open.
     open_ids = list(filterfalse(conversation.answered_call_ids.__contains__, named))
-    if asked_about := {each.tool_call_id for each in outcome.interrupts}:
+    if asked_about := {each.tool_call_id for each in interrupts}:
         open_ids = [each for each in open_ids if each not in asked_about]
     found = conversation.tool_calls(open_ids)
-    if outcome.named_pending and None in found:
+    if named_pending and None in found:
         found = [call or conversation.removed_call(key) for key, call in zip(open_ids, found, strict=True)]
     calls = list(filter(None, found))
-    if not outcome.interrupts:
+    if not interrupts:
         return calls
     offered = {tool.name for tool in run.input.tools or ()}
     return [call for call in calls if call.function.name in offered]

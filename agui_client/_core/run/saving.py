@@ -51,23 +51,25 @@ class Saving:
             Exception: The first failure to save in this call.
         """
         call = self._call
-        # What a durable run goes on from comes first: where the program ends between the two, its thread catches up.
-        saves = [each for each in (call.also_save, call.save) if each is not None]
-        if not saves or (call.is_replay and call.state.is_run_open):
+        if (call.also_save is None and call.save is None) or (call.is_replay and call.state.is_run_open):
             return
         began = perf_counter()
         self._next_at = began + SAVE_SECONDS
-        checkpoint = replace(checkpoint_of(call, following), is_at_end=is_at_end)
-        # No place to go on from: the call is over here, and all that was said and done in it was saved before.
-        checkpoint = replace(checkpoint, call_id=None) if is_at_end else checkpoint
+        checkpoint = checkpoint_of(call, following)
+        if is_at_end:
+            # No place to go on from: the call is over here, and all that was said and done in it was saved before.
+            checkpoint = replace(checkpoint, is_at_end=True, call_id=None)
         # Nearly always a run is sent, and the block left, with what the last save has. While events arrive they change
         # state and messages in place, so that two checkpoints of that time cannot be compared.
         is_changing = call.state.is_run_open and call.round.outcome.first_event_at is not None
         if not is_changing and checkpoint == self._saved:
             return
         try:
-            for save in saves:
-                await whole(self._loop.call(save, checkpoint))
+            # What a durable run goes on from comes first: where the program ends between the two, its thread catches
+            # up.
+            for save in (call.also_save, call.save):
+                if save is not None:
+                    await whole(self._loop.call(save, checkpoint))
             self._saved = checkpoint
             # A save is slow where many are made: fewer of them make each one faster, and events wait for none of them
             # longer than a twentieth of the time.

@@ -311,6 +311,8 @@ def unreported_usage(outcome: OutcomeTracker, asked: Sequence[Event]) -> list[To
         outcome: The outcome of the run.
         asked: The beginnings and ends of agents that its tools asked.
     """
+    if not asked and outcome.is_terminal:  # as nearly every run
+        return []
     ends = [event for event in asked if isinstance(event, _ENDS)]
     of_tools = {event.subagent_run_id for event in ends}
     used = [] if outcome.is_terminal else _usage_of_subagents(outcome, of_tools)

@@ -164,7 +164,7 @@ class Transport:
 
     def is_of_agent(self, url: Address) -> bool:
         """Return whether an address has the agent's origin, for which the credentials were given."""
-        return origin_of(url) == origin_of(self.url)
+        return url is self.url or origin_of(url) == origin_of(self.url)
 
     def credentials_for(self, url: Address) -> Credentials:
         """Return the headers of attempts at an address; another origin than the agent's gets none of the agent's."""

@@ -166,7 +166,7 @@ class Delivery:
         self.may_have_started = True
         response = await clock.wait_for_response(transport.send(client, self._url, sent, request))
         # Those that an auth and the HTTP client have added.
-        added_later = [each for each in response.request.headers.multi_items() if sent.get(each[0]) != each[1]]
+        added_later = {*response.request.headers.multi_items()}.difference(self._sent.multi_items())
         clock.secrets.add_request(str(response.request.url), added_later)
         self._status = response.status_code
         # The names of all headers help to find a proxy in between; their values may be cookies and tokens.

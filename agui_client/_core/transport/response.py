@@ -47,7 +47,7 @@ def info_of(response: httpx.Response, sent: Collection[str]) -> ResponseInfo:
         sent: The secrets that were sent, see `SentSecrets`.
     """
     shown = headers_to_show(response, sent)
-    headers = {without_sent(name, sent): shown.get(name, REDACTED) for name in response.headers}
+    headers = {without_sent(name, sent) if sent else name: shown.get(name, REDACTED) for name in response.headers}
     return ResponseInfo(response.status_code, headers, response.http_version)
 
 
@@ -58,11 +58,10 @@ def headers_to_show(response: httpx.Response, sent: Collection[str]) -> dict[str
         response: The response.
         sent: The secrets that were sent, see `SentSecrets`.
     """
-    return {
-        name: without_sent(value, sent)
-        for name, value in response.headers.items()
-        if may_show_header(name, value) and without_sent(name, sent) == name
-    }
+    headers = {name: value for name, value in response.headers.items() if may_show_header(name, value)}
+    if not sent:
+        return headers
+    return {name: without_sent(value, sent) for name, value in headers.items() if without_sent(name, sent) == name}
 
 
 def media_type_of(response: httpx.Response) -> str:

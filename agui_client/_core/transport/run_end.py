@@ -28,7 +28,11 @@ class RunEnd:
         Args:
             frames: The data of the next frames, at least one; those without "RUN_" may be left out.
         """
-        starts = [each for each in map(object_in, frames) if each.get("type") == "RUN_STARTED"]
-        self._latest_id = starts[-1].get("runId") if starts else self._latest_id
-        is_terminal = object_in(frames[-1]).get("type") in ("RUN_FINISHED", "RUN_ERROR")
+        event_type = None
+        for data in frames:
+            event = object_in(data) if "RUN_" in data else {}
+            event_type = event.get("type")
+            if event_type == "RUN_STARTED":
+                self._latest_id = event.get("runId")
+        is_terminal = event_type in ("RUN_FINISHED", "RUN_ERROR")
         return is_terminal and self._run_id is not None and self._latest_id == self._run_id
