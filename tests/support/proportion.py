@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import sys
 from collections.abc import Callable, Iterator
@@ -323,10 +324,14 @@ def lines_of(work: Callable[[], object]) -> int:
     def begin(frame: FrameType, what: str, detail: object) -> Any:
         return count if "agui_client" in frame.f_code.co_filename else None
 
-    before = sys.gettrace()
+    before, collects = sys.gettrace(), gc.isenabled()
+    # What earlier tests have left would be forgotten here, line by line.
+    gc.disable()
     sys.settrace(begin)
     try:
         work()
     finally:
         sys.settrace(before)
+        if collects:
+            gc.enable()
     return lines
