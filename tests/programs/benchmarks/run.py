@@ -31,6 +31,7 @@ from programs.benchmarks import (
     streams,
     surfaces,
     teams,
+    turns,
     writing,
 )
 from programs.benchmarks.measure import Row
@@ -39,6 +40,7 @@ BENCHMARKS: dict[str, Callable[[int], list[Row]]] = {
     "text": streams.text_deltas,
     "result": streams.awaiting_results,
     "beginning": beginnings.short_runs,
+    "turns": turns.calls_of_turns,
     "extensions": streams.extensions,
     "observed": streams.observed,
     "raw": streams.raw_events,
