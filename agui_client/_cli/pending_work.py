@@ -13,9 +13,10 @@ from rich.text import Text
 from agui_client._core.protocol.placeholders import UNKNOWN_RESULT
 from agui_client._core.tools.approval import ApprovalRequest, Approve, Deny
 from agui_client._core.tools.toolset import CallTools
+from agui_client._rendering.form_dialog import LeftError
 from agui_client.errors import ToolError
 from agui_client.terminal._lines import one_line
-from agui_client.terminal._questions import LeftError, WithdrawnError
+from agui_client.terminal._questions import WithdrawnError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

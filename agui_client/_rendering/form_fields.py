@@ -2,76 +2,82 @@
 
 from __future__ import annotations
 
-import json
-import math
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, time
+from functools import cached_property
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
-from agui_client._core.ground.json_pointers import pointer
 from agui_client._core.protocol.schema import is_array
 from agui_client._core.tools.json_schema import schema_faults
-from agui_client._rendering.escaping import json_text
-from agui_client._rendering.form_words import bounds_of, in_words, name_of
+from agui_client._rendering.escaping import exact, json_text
+from agui_client._rendering.form_readers import (
+    FORMATS,
+    entries_of,
+    read_boolean,
+    read_choice,
+    read_decimal,
+    read_entries,
+    read_format,
+    read_json,
+    read_number,
+    read_whole,
+)
+from agui_client._rendering.form_words import bounds_of, in_words, name_of, unit_of
 
 MISSING = object()
 """The value of a field that is left out."""
-FieldKind = Literal["choice", "choices", "boolean", "integer", "number", "string", "list", "json", "group"]
+FieldKind = Literal[
+    "choice",
+    "choices",
+    "boolean",
+    "integer",
+    "number",
+    "decimal",
+    "string",
+    "list",
+    "json",
+    "fixed",
+    "group",
+    "tuple",
+    "rows",
+    "map",
+    "variants",
+]
+"""The kinds of values. One is typed in a line: a text, a number, a choice, a list of such. The others have fields: an
+object ("group"), an array with places of its own ("tuple"), an array of entries that are alike ("rows"), an object with
+any names ("map"), and a value that has one of several forms ("variants"). A "fixed" one is not asked for."""
+PARTED: frozenset[FieldKind] = frozenset({"group", "tuple", "rows", "map", "variants"})
+"""The kinds of values with fields of their own."""
 
-_YES = frozenset({"y", "yes", "true"})
-_NO = frozenset({"n", "no", "false"})
 _HINTS: Mapping[FieldKind, str] = {
     "boolean": "yes or no",
     "choices": "some of these, separated by commas",
     "integer": "whole number",
     "number": "number",
+    "decimal": "number",
     "list": "separated by commas",
     "json": "JSON",
 }
-_UNITS: Mapping[FieldKind, str] = {"string": "character", "choices": "choice", "list": "entry"}
-_LONGEST_TITLE = 200
-_MAIL = re.compile(r"[^@\s]+@[^@\s]+")
-
-
-def _read_moment(typed: str) -> str:
-    # JSON Schema's date-time has a zone; a time without one is meant by the clock of the person.
-    moment = datetime.fromisoformat(typed)
-    return (moment if moment.tzinfo else moment.astimezone()).isoformat()
-
-
-def _read_mail(typed: str) -> str:
-    if _MAIL.fullmatch(typed) is None:
-        raise ValueError
-    return typed
-
-
-def _read_address(typed: str) -> str:
-    if not (parts := urlsplit(typed)).scheme or not parts.path + parts.netloc or " " in typed:
-        raise ValueError
-    return typed
-
-
-_FORMATS: Mapping[str, tuple[Callable[[str], str], str, str]] = {
-    "date": (lambda typed: date.fromisoformat(typed).isoformat(), "date", "2026-11-24"),
-    "time": (lambda typed: time.fromisoformat(typed).isoformat(), "time", "14:30"),
-    "date-time": (_read_moment, "date and time", "2026-11-24 14:30"),
-    "email": (_read_mail, "e-mail address", "ann@example.org"),
-    "uri": (_read_address, "address", "https://example.org"),
+_BOUNDED: Mapping[FieldKind, str] = {
+    **dict.fromkeys(("integer", "number", "decimal"), ""),
+    "string": "character",
+    "choices": "choice",
+    **dict.fromkeys(("list", "rows", "map"), "entry"),
 }
-"""The formats of text that a form checks: what reads it, its name, and an example."""
+"""The kinds with bounds, and what these count."""
+_LONGEST_TITLE = 200
+_LONG_TEXT = 200
+"""The length from which on a text has several lines, in characters."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FormField:
     """One field of a form."""
 
-    path: tuple[str, ...]
-    """The names of the properties that lead to the value; empty for an answer that is no object."""
+    key: str
+    """The name of the property, or the position, in the value around it; empty for the whole answer."""
     kind: FieldKind
-    """The kind of value that is typed; "group" for an object with fields of its own."""
+    """The kind of the value."""
     schema: dict[str, Any]
     """The JSON Schema of the value."""
     is_required: bool
@@ -82,45 +88,43 @@ class FormField:
     """The values to choose from."""
     choice_titles: Sequence[str] = ()
     """The choices as they are shown."""
-    item_kind: FieldKind = "string"
-    """The kind of the entries of a list."""
-    fields: Sequence[FormField] = ()
-    """The fields of a group."""
+    value: Any = MISSING
+    """The value that stands in the field at first."""
+    reference: str = ""
+    """The reference to the definition that the field was made of; empty if there is none."""
+    parts: Callable[[], Sequence[FormField]] = tuple
+    """Makes the fields of a group or a tuple, or one for each variant."""
+    entry: Callable[[Any], FormField] | None = None
+    """Makes the field of an entry with a value, or with none: `MISSING` takes the schema's default."""
+
+    @cached_property
+    def fields(self) -> Sequence[FormField]:
+        """The fields of a group or a tuple, or one for each variant."""
+        return self.parts()
 
     @property
-    def name(self) -> str:
-        """The JSON pointer of the value in the answer."""
-        name = ""
-        for each in self.path:
-            name = pointer(name, each)
-        return name
-
-    @property
-    def leaves(self) -> Iterator[FormField]:
-        """The field, or the fields in its groups, in order."""
-        for each in self.fields:
-            yield from each.leaves
-        if self.kind != "group":
-            yield self
+    def own_title(self) -> str:
+        """The title in the schema, or the name of the property; empty for an entry without a title."""
+        title = self.schema.get("title")
+        return ((title if isinstance(title, str) else "") or self.key)[:_LONGEST_TITLE]
 
     @property
     def title(self) -> str:
         """The field's title."""
-        title = self.schema.get("title")
-        own = self.path[-1] if self.path else ""
-        return ((title if isinstance(title, str) else "") or own or "answer")[:_LONGEST_TITLE]
+        return self.own_title or "answer"
 
     @property
     def format(self) -> str:
         """The format of a text, if a form knows it; else empty."""
         given = self.schema.get("format")
-        return given if self.kind == "string" and isinstance(given, str) and given in _FORMATS else ""
+        return given if self.kind == "string" and isinstance(given, str) and given in FORMATS else ""
 
     @property
     def bounds(self) -> str:
-        """The bounds of the value, such as `2 to 6`; empty if there are none."""
-        is_bounded = self.kind in ("integer", "number", "string", "choices", "list") and not self.format
-        return bounds_of(self.schema, _UNITS.get(self.kind, "")) if is_bounded else ""
+        """The unit and the bounds of the value, such as `NOK, 2 to 6`; empty if there are none."""
+        if self.kind not in _BOUNDED or self.format:
+            return ""
+        return ", ".join(filter(None, [unit_of(self.schema), bounds_of(self.schema, _BOUNDED[self.kind])]))
 
     @property
     def is_needed(self) -> bool:
@@ -128,11 +132,36 @@ class FormField:
         return self.is_required and not self.takes_null and not self._may_have_no_entry
 
     @property
+    def is_there(self) -> bool:
+        """Whether the fields inside stand there at first: those of a value that must be there, or that is."""
+        return (self.is_required and not self.takes_null) or (self.value is not MISSING and self.value is not None)
+
+    @property
+    def chosen(self) -> int | None:
+        """The position of the variant that is chosen at first; None for none."""
+        if self.value is MISSING or self.value is None:
+            return 0 if self.is_needed else None
+        fitting = (at for at, each in enumerate(self.fields) if not schema_faults(each.schema, self.value))
+        return next(fitting, 0)
+
+    @property
+    def is_read_only(self) -> bool:
+        """Whether the value is shown, and stays as it is."""
+        return self.schema.get("readOnly") is True and self.value is not MISSING
+
+    @property
+    def is_long(self) -> bool:
+        """Whether a text has several lines."""
+        longest = self.schema.get("maxLength")
+        is_long = isinstance(longest, int) and longest > _LONG_TEXT
+        return self.kind == "string" and (is_long or self.schema.get("format") == "textarea" or "\n" in self.text)
+
+    @property
     def label(self) -> str:
         """The field's title, with a hint at what to type in a line."""
         hints = [_HINTS[self.kind]] if self.kind in _HINTS else []
         if self.format:
-            _, name, example = _FORMATS[self.format]
+            _, name, example = FORMATS[self.format]
             hints = [f"{name}, such as {example}"]
         hints += [self.bounds] if self.bounds else []
         hints += [] if self.is_needed else ["may be empty"]
@@ -145,22 +174,42 @@ class FormField:
         return description if isinstance(description, str) else ""
 
     @property
-    def default(self) -> str:
-        """The text of the schema's default as a person would type it; empty if there is none that fits."""
-        default = self.schema.get("default")
-        if default is None or schema_faults(self.schema, default):
+    def text(self) -> str:
+        """The value that stands in the field at first, as a person would type it; empty if there is none."""
+        value = self.value
+        if value is MISSING or value is None:
             return ""
-        if self.kind == "boolean" and isinstance(default, bool):
-            return "yes" if default else "no"
-        if self.kind in ("choices", "list") and is_array(default):
-            names = [name_of(each) for each in default]
+        if self.kind == "boolean" and isinstance(value, bool):
+            return "yes" if value else "no"
+        if self.kind in ("choices", "list") and is_array(value):
+            names = [name_of(each) for each in value]
             is_plain = all(name.strip() == name and name and not set(name) & set(",[") for name in names)
             return ", ".join(names) if is_plain else json_text(names, indent=None)
-        return json_text(default, indent=None) if self.kind == "json" else name_of(default)
+        return json_text(value, indent=None) if self.kind == "json" else name_of(value)
+
+    @property
+    def is_shown_whole(self) -> bool:
+        """Whether a screen shows the text as it is: nothing in it is hidden, or reverses what stands around it."""
+        return exact(self.text) == self.text
+
+    @property
+    def entries(self) -> Sequence[FormField]:
+        """The entries of a list or a map that stand in it at first; those that are needed at least."""
+        if self.entry is None:
+            return ()
+        if self.value is not MISSING and self.value is not None:
+            return [self.entry(each) for each in (self.value.values() if self.kind == "map" else self.value)]
+        least = self.schema.get("minItems") if self.is_required and self.kind == "rows" else 0
+        return [self.entry(MISSING) for _ in range(least if isinstance(least, int) else 0)]
 
     @property
     def _may_have_no_entry(self) -> bool:
-        return self.kind in ("choices", "list") and not schema_faults(self.schema, [])
+        return self.kind in ("choices", "list", "rows", "map") and not schema_faults(self.schema, self.nothing)
+
+    @property
+    def nothing(self) -> Any:
+        """The value of a list or a map without entries."""
+        return {} if self.kind == "map" else []
 
     def read_line(self, typed: str) -> Any:
         """Read a line that may be empty.
@@ -171,14 +220,28 @@ class FormField:
         Raises:
             ValueError: The line is no value of this kind, or does not fit; the message says why.
         """
+        if self.kind == "fixed" or self.is_read_only:
+            return self.value
+        if self.value is not MISSING and self.is_shown_whole and typed == self.text:
+            return self.value  # not a digit of it is read anew
         if typed.strip() and not (typed.strip() == "[]" and self.kind in ("choices", "list")):
             return self.read(typed)
+        return self.left_out()
+
+    def left_out(self) -> Any:
+        """Return the value of a field in which there is nothing.
+
+        Raises:
+            ValueError: Something must be there.
+        """
+        if self.value is None:
+            return None
         if not self.is_required:
             return MISSING
         if self.takes_null:
             return None
         if self._may_have_no_entry:
-            return []
+            return self.nothing
         raise ValueError("this cannot be left out")
 
     def read(self, typed: str) -> Any:
@@ -189,7 +252,7 @@ class FormField:
         """
         value = _READERS[self.kind](self, typed)
         if faults := schema_faults(self.schema, value):
-            raise ValueError(in_words(faults))
+            raise ValueError(in_words(faults, self.description))
         return value
 
     def shown(self, typed: str) -> str:
@@ -197,107 +260,31 @@ class FormField:
         return ", ".join(entries_of(typed)) if self.kind in ("choices", "list") else typed
 
 
-def entries_of(typed: str) -> list[str]:
-    """Return the entries of a line: a JSON array of them, as pages send it, or texts between commas.
+def _read_list(field: FormField, typed: str) -> list[Any]:
+    assert field.entry is not None
+    return read_entries(typed, field.entry(MISSING).read)
 
-    Raises:
-        ValueError: It begins as a JSON array, and is none.
-    """
-    if typed.lstrip().startswith("["):
-        return [name_of(each) for each in read_json(typed)]
-    return [entry for each in typed.split(",") if (entry := each.strip())]
+
+def _read_choices(field: FormField, typed: str) -> list[Any]:
+    return read_entries(typed, lambda each: _read_choice(field, each))
 
 
 def _read_choice(field: FormField, typed: str) -> Any:
-    by_title = dict(zip(field.choice_titles, field.choices, strict=True))
-    by_name = {name_of(choice): choice for choice in field.choices}
-    for known in (by_name, by_title):
-        if typed in known:
-            return known[typed]
-    if typed.isdecimal() and 1 <= int(typed) <= len(field.choices):
-        return field.choices[int(typed) - 1]
-    raise ValueError(f"choose one of 1 to {len(field.choices)}")
-
-
-def _read_entries(field: FormField, typed: str) -> list[Any]:
-    read = _read_choice if field.kind == "choices" else _READERS[field.item_kind]
-    values, problems = list[Any](), list[str]()
-    for number, entry in enumerate(entries_of(typed), 1):
-        try:
-            values.append(read(field, entry))
-        except ValueError as error:
-            problems.append(f"entry {number}: {error}")
-    if problems:
-        raise ValueError("; ".join(problems))
-    return values
-
-
-def _read_boolean(field: FormField, typed: str) -> bool:
-    word = typed.strip().lower()
-    if word not in _YES | _NO:
-        raise ValueError("say yes or no")
-    return word in _YES
-
-
-def _read_integer(field: FormField, typed: str) -> int:
-    try:
-        return int(typed)
-    except ValueError:
-        raise ValueError("this is no whole number") from None
-
-
-def _read_number(field: FormField, typed: str) -> float:
-    try:
-        value = read_json(typed.strip().removeprefix("+"))
-    except ValueError:
-        value = None
-    if isinstance(value, float | int) and not isinstance(value, bool):
-        return value
-    raise ValueError("this is no number")
+    return read_choice(typed, field.choices, field.choice_titles)
 
 
 def _read_string(field: FormField, typed: str) -> str:
-    if not field.format:
-        return typed
-    read, name, example = _FORMATS[field.format]
-    try:
-        return read(typed.strip())
-    except ValueError:
-        raise ValueError(f"this is no {name}, such as {example}") from None
-
-
-def read_json(typed: str) -> Any:
-    """Read JSON, without the numbers that Python has and JSON does not.
-
-    Raises:
-        ValueError: The text is no JSON; the message says why.
-    """
-
-    def refuse(word: str) -> None:
-        """Refuse NaN and infinity."""
-        raise ValueError(f"{word} is no number of JSON's")
-
-    def finite(digits: str) -> float:
-        """Refuse a number that would become infinity."""
-        if math.isinf(number := float(digits)):
-            raise ValueError("a number is out of range")
-        return number
-
-    try:
-        return json.loads(typed, parse_constant=refuse, parse_float=finite)
-    except RecursionError:
-        raise ValueError("this is no JSON: it is nested too deeply") from None
-    except ValueError as error:
-        raise ValueError(f"this is no JSON: {error}") from None
+    return read_format(field.format, typed) if field.format else typed
 
 
 _READERS: Mapping[FieldKind, Callable[[FormField, str], Any]] = {
     "choice": _read_choice,
-    "choices": _read_entries,
-    "boolean": _read_boolean,
-    "integer": _read_integer,
-    "number": _read_number,
+    "choices": _read_choices,
+    "boolean": lambda field, typed: read_boolean(typed),
+    "integer": lambda field, typed: read_whole(typed),
+    "number": lambda field, typed: read_number(typed),
+    "decimal": lambda field, typed: read_decimal(typed, as_text=field.schema.get("type") == "string"),
     "string": _read_string,
-    "list": _read_entries,
+    "list": _read_list,
     "json": lambda field, typed: read_json(typed),
 }

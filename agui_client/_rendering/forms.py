@@ -1,33 +1,31 @@
-"""Forms for the answers to interrupts: fields made of a `responseSchema`, and the answer that is typed in them (INT-7).
+"""Forms for the answers to interrupts and the arguments of calls, and what is typed in their fields (INT-7).
 
-The agent wrote the schema, so nothing in it is fetched; a part that no field can be made of is filled in as JSON, and
-so is a schema that is larger than a person fills in. A form reads what was typed; the schema checks the answer.
+`form_schema` makes the fields of a schema. A form reads what was typed; the schema checks the answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from agui_client._core.protocol.schema import is_array, is_object
+from agui_client._core.ground.json_pointers import pointer
+from agui_client._core.ground.secrets import is_secret_schema
+from agui_client._core.protocol.patch import is_same_json
+from agui_client._core.protocol.schema import is_object
 from agui_client._core.tools.approval import Approve, Deny
 from agui_client._core.tools.decisions import ALWAYS, APPROVED, EDITED, REASON, decision_payload
-from agui_client._core.tools.json_schema import is_usable, resolved, schema_faults, schema_problems
-from agui_client._rendering.form_fields import MISSING, FieldKind, FormField, read_json
-from agui_client._rendering.form_words import in_words, name_of, reasons_of
+from agui_client._core.tools.json_schema import schema_faults, schema_problems
+from agui_client._rendering.escaping import exact
+from agui_client._rendering.form_fields import MISSING, FormField
+from agui_client._rendering.form_readers import read_json
+from agui_client._rendering.form_schema import DEFAULTS, root_field
+from agui_client._rendering.form_words import in_words, reasons_of
 from agui_client.errors import InterruptsNotCoveredError
 
 if TYPE_CHECKING:
     from ag_ui.core import Interrupt
-
-_SIMPLE: Mapping[object, FieldKind] = {kind: kind for kind in ("boolean", "integer", "number", "string")}
-_DEFINITIONS = ("$schema", "$defs", "definitions")
-_ANNOTATIONS = ("title", "description", "default", "format")
-_MOST_FIELDS = 50
-_MOST_VALUES = 1000
-_DEEPEST = 3
-"""Groups inside of each other; what is deeper is filled in as JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,27 +82,43 @@ class FormError(ValueError):
         """What is wrong, in words, by the names of fields; "" is about the answer as a whole."""
 
 
+def said(error: FormError) -> str:
+    """Say what the fields do not: how many of them have a problem, and what is wrong with the whole answer."""
+    count = len(error.problems.keys() - {""})
+    fields = f"{count} fields need another look." if count > 1 else "One field needs another look." if count else ""
+    return " ".join(filter(None, [fields, error.problems.get("", "")]))
+
+
 class AnswerForm:
-    """The form of an answer.
+    """The form of an answer, or of the arguments of a call.
 
     Args:
-        schema: The interrupt's `responseSchema`.
+        schema: The schema of the answer, such as an interrupt's `responseSchema`.
+        given: The value that stands in the fields at first; the schema's defaults if left out.
+        kept: Members of the answer that have no field.
     """
 
-    def __init__(self, schema: dict[str, Any]) -> None:
+    def __init__(
+        self, schema: dict[str, Any], given: Any = DEFAULTS, kept: Mapping[str, Any] = MappingProxyType({})
+    ) -> None:
         self._schema = schema
-        self._root = _form(schema)
-        is_object_of_fields = self._root.kind == "group"
-        self.fields: Sequence[FormField] = self._root.fields if is_object_of_fields else [self._root]
+        self.kept = kept
+        """Members of the answer that have no field."""
+        self.root = root_field(schema, given)
+        """The field of the whole answer."""
+        self.fields: Sequence[FormField] = self.root.fields if self.root.kind == "group" else [self.root]
         """The fields and groups of fields, in the schema's order."""
-        self.leaves: Sequence[FormField] = [*self._root.leaves]
-        """The fields, those of groups, too."""
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """The texts that stand in the fields at first, by the names of fields."""
+        return dict(_texts(self.root, ""))
 
     def read(self, typed: Mapping[str, str]) -> Any:
         """Read all fields.
 
         Args:
-            typed: The texts that stand in the fields, by field name.
+            typed: The texts that stand in the fields, by the names of fields.
 
         Returns:
             The answer as JSON.
@@ -112,35 +126,208 @@ class AnswerForm:
         Raises:
             FormError: Fields are missing or do not fit, or the answer as a whole does not.
         """
-        problems = dict[str, str]()
-        answer = self._read(self._root, typed, problems)
-        if not problems:
+        reading = _Reading(typed)
+        answer = reading.value(self.root, "", ())
+        if self.kept and is_object(answer):
+            answer = {**self.kept, **answer}
+        if not reading.problems:
             for fault in schema_faults(self._schema, answer):
                 for path, words in reasons_of(fault):
-                    problems.setdefault(self._name_at(path), words)
-        if problems:
-            raise FormError(problems, {each.name: each.title for each in self.leaves if each.path})
+                    reading.problems.setdefault(reading.name_at(path), words)
+        if reading.problems:
+            raise FormError(reading.problems, reading.titles)
         return answer
 
-    def _read(self, field: FormField, typed: Mapping[str, str], problems: dict[str, str]) -> Any:
-        if field.kind != "group":
-            try:
-                return field.read_line(typed.get(field.name, ""))
-            except ValueError as error:
-                problems[field.name] = str(error)
-                return MISSING
-        is_empty = not any(typed.get(each.name, "").strip() for each in field.leaves)
-        if is_empty and field.takes_null and field.is_required:
-            return None
-        if is_empty and not field.is_required:
-            return MISSING
-        values = {each.path[-1]: self._read(each, typed, problems) for each in field.fields}
-        return {name: value for name, value in values.items() if value is not MISSING}
+    def shown(self, typed: Mapping[str, str]) -> list[tuple[str, str]]:
+        """Return what was typed, as it is shown once it was sent: titles, and texts without secrets."""
+        reading = _Reading(typed)
+        reading.value(self.root, "", ())
+        texts = [
+            (title, "•••" if text and is_secret_schema(field.schema) else field.shown(text))
+            for title, field, text in reading.given
+        ]
+        return [(title, text) for title, text in texts if text.strip()]
 
-    def _name_at(self, path: Sequence[str | int]) -> str:
+
+def call_form(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> AnswerForm | None:
+    """Make the form of a tool call.
+
+    Args:
+        schema: The schema of the arguments.
+        arguments: The arguments, which stand in the fields.
+
+    Returns:
+        The form; None if it would not show each argument that the schema names as it is, or has no fields.
+    """
+    named = [each.key for each in AnswerForm(dict(schema)).fields]
+    kept = {name: value for name, value in arguments.items() if name not in named}
+    form = AnswerForm(dict(schema), {name: arguments[name] for name in arguments if name not in kept}, kept)
+    if form.root.kind != "group" or any(exact(text) != text for text in form.texts.values()):
+        return None
+    try:
+        read = form.read(form.texts)
+    except FormError:
+        return None
+    return form if is_same_json(read, arguments) else None
+
+
+class _Reading:
+    """What stands in the fields of a form, read once.
+
+    Args:
+        typed: The texts by the names of fields. The name is the JSON pointer of the value, with entries of lists and
+            maps by ids of their own, of which the list has the order; with "?" before it, it has the position of the
+            chosen variant, or the name of a member of a map.
+    """
+
+    def __init__(self, typed: Mapping[str, str]) -> None:
+        self._typed = typed
+        self._names: dict[tuple[str | int, ...], str] = {}
+        self.problems: dict[str, str] = {}
+        """What is wrong, in words, by the names of fields."""
+        self.titles: dict[str, str] = {}
+        """The titles of fields, by their names."""
+        self.given: list[tuple[str, FormField, str]] = []
+        """The titles of fields, the fields, and the texts that stand in them."""
+
+    def name_at(self, path: Sequence[str | int]) -> str:
         """Return the name of the field in which a place of the answer is; empty if it is in none."""
-        found = [each for each in self.leaves if [*each.path] == [*path[: len(each.path)]]]
-        return found[0].name if found else ""
+        places = (tuple(path[:length]) for length in range(len(path), 0, -1))
+        return next((self._names[each] for each in places if each in self._names), "")
+
+    def value(self, field: FormField, name: str, path: tuple[str | int, ...], around: str = "") -> Any:
+        """Read a field, and those in it.
+
+        Args:
+            field: The field.
+            name: Its name.
+            path: The place of its value in the answer.
+            around: The title of the entry around it.
+
+        Returns:
+            The value; `MISSING` if it is left out or does not fit.
+        """
+        if name:
+            self._names[path] = name
+            self.titles[name] = " · ".join(filter(None, [around, field.own_title])) or field.title
+        match field.kind:
+            case "group":
+                return self._group(field, name, path, around)
+            case "tuple":
+                return self._tuple(field, name, path, around)
+            case "rows":
+                return self._rows(field, name, path)
+            case "map":
+                return self._map(field, name, path)
+            case "variants":
+                return self._variants(field, name, path, around)
+            case _:
+                return self._leaf(field, name)
+
+    def _leaf(self, field: FormField, name: str) -> Any:
+        typed = self._typed.get(name, "")
+        if field.kind != "fixed":
+            self.given.append((self.titles.get(name, field.title), field, typed))
+        return self._unless_wrong(name, lambda: field.read_line(typed))
+
+    def _unless_wrong(self, name: str, read: Callable[[], Any]) -> Any:
+        try:
+            return read()
+        except ValueError as error:
+            self.problems[name] = str(error)
+            return MISSING
+
+    def _group(self, field: FormField, name: str, path: tuple[str | int, ...], around: str) -> Any:
+        if not self._is_there(field, name):
+            return self._unless_wrong(name, field.left_out)
+        values = {
+            each.key: self.value(each, pointer(name, each.key), (*path, each.key), around) for each in field.fields
+        }
+        return {key: value for key, value in values.items() if value is not MISSING}
+
+    def _is_there(self, field: FormField, name: str) -> bool:
+        if field.is_needed or not name:
+            return True
+        if name in self._typed:
+            return bool(self._typed[name])
+        return any(text.strip() for each, text in self._typed.items() if each.startswith(f"{name}/"))
+
+    def _tuple(self, field: FormField, name: str, path: tuple[str | int, ...], around: str) -> Any:
+        if not self._is_there(field, name):
+            return self._unless_wrong(name, field.left_out)
+        pairs = enumerate(field.fields)
+        return [self.value(each, pointer(name, each.key), (*path, at), around) for at, each in pairs]
+
+    def _rows(self, field: FormField, name: str, path: tuple[str | int, ...]) -> Any:
+        entries = self._entries(field, name)
+        if not entries:
+            return self._without_entries(field, name)
+        title = self.titles.get(name, field.title)
+        return [self.value(entry, each, (*path, at), f"{title} {at + 1}") for at, (each, entry) in enumerate(entries)]
+
+    def _map(self, field: FormField, name: str, path: tuple[str | int, ...]) -> Any:
+        entries = self._entries(field, name)
+        if not entries:
+            return self._without_entries(field, name)
+        values: dict[str, Any] = {}
+        for each, entry in entries:
+            key = self._typed.get(f"?{each}", "")
+            value = self.value(entry, each, (*path, key), f"{self.titles.get(name, field.title)} {key}".rstrip())
+            if not key or key in values:
+                self.problems[each] = "this name is there twice" if key else "the name cannot be left out"
+            values[key] = value
+        return values
+
+    def _entries(self, field: FormField, name: str) -> list[tuple[str, FormField]]:
+        """Return the names and fields of the entries that are there; those from the first have their first values."""
+        make, first, ids = field.entry, field.entries, self._typed.get(name, "")
+        if make is None:
+            return []
+        numbers = [int(each) for each in ids.split(",") if each.isdecimal()]
+        return [
+            (pointer(name, str(number)), first[number] if number < len(first) else make(MISSING)) for number in numbers
+        ]
+
+    def _without_entries(self, field: FormField, name: str) -> Any:
+        if field.value is MISSING or field.value is None:
+            return self._unless_wrong(name, field.left_out)
+        return field.nothing
+
+    def _variants(self, field: FormField, name: str, path: tuple[str | int, ...], around: str) -> Any:
+        chosen = self._typed.get(f"?{name}", "")
+        if not chosen.isdecimal() or int(chosen) >= len(field.fields):
+            return self._unless_wrong(name, field.left_out)
+        variant = field.fields[int(chosen)]
+        self.given.append((self.titles.get(name, field.title), field, variant.title))
+        value = self.value(variant, name, path, around)
+        if name:
+            self.titles[name] = field.title
+        return value
+
+
+def _texts(field: FormField, name: str) -> Iterator[tuple[str, str]]:
+    """List what stands in a field, and in those in it, at first."""
+    match field.kind:
+        case "group" | "tuple":
+            if not field.is_needed and name:
+                yield name, "yes" if field.is_there else ""
+            for each in field.fields if field.is_there else ():
+                yield from _texts(each, pointer(name, each.key))
+        case "rows" | "map":
+            yield name, ",".join(map(str, range(len(field.entries))))
+            keys = [*field.value] if field.kind == "map" and is_object(field.value) else []
+            for at, entry in enumerate(field.entries):
+                inside = pointer(name, str(at))
+                yield from [(f"?{inside}", keys[at])] if keys else []
+                yield from _texts(entry, inside)
+        case "variants":
+            yield f"?{name}", "" if field.chosen is None else str(field.chosen)
+            if field.chosen is not None:
+                yield from _texts(field.fields[field.chosen], name)
+        case "fixed":
+            pass
+        case _:
+            yield name, field.text
 
 
 def read_arguments(typed: str, schema: Mapping[str, Any] | None) -> Mapping[str, Any]:
@@ -159,114 +346,3 @@ def read_arguments(typed: str, schema: Mapping[str, Any] | None) -> Mapping[str,
     if schema is not None and (faults := schema_faults(schema, arguments)):
         raise ValueError(in_words(faults))
     return arguments
-
-
-# --- fields made of a schema
-
-
-def _form(schema: dict[str, Any]) -> FormField:
-    """Make the field of a whole answer: a group for an object, if nobody has to fill in too much for it."""
-    if not is_usable(schema, _MOST_VALUES):
-        return FormField((), "json", schema, is_required=True)
-    for depth in (_DEEPEST, 1):
-        root = _field((), schema, schema, depth=depth)
-        if sum(1 for _ in root.leaves) <= _MOST_FIELDS:
-            return root
-    return _field((), schema, schema, depth=0)
-
-
-def _field(
-    path: tuple[str, ...], schema: dict[str, Any], root: dict[str, Any], *, is_required: bool = True, depth: int
-) -> FormField:
-    whole = resolved(schema, root)
-    value = _not_null(whole, root)
-    # Annotations where a definition is used come before those of the definition; nothing else is checked but the value
-    # that is there, so that a problem names its bound, and not the alternatives.
-    own = _only(_DEFINITIONS, root) | value | _only(_ANNOTATIONS, schema)
-    takes_null = _takes_null(whole)
-    if depth and (properties := _properties(value)):
-        needed, defaults = _array(value.get("required")), own.get("default")
-        fields = [
-            _field((*path, name), each, root, is_required=name in needed, depth=depth - 1)
-            for name, each in _with_defaults(properties, defaults if is_object(defaults) else {})
-        ]
-        return FormField(path, "group", own, is_required, takes_null, fields=fields)
-    items = _items(value, root)
-    if choices := _choices(value) or _choices(items):
-        kind: FieldKind = "choice" if _choices(value) else "choices"
-        titles, values = [title for title, _ in choices], [value for _, value in choices]
-        return FormField(path, kind, own, is_required, takes_null, values, titles)
-    if (item_kind := _SIMPLE.get(_kind(items))) is not None and item_kind != "boolean":
-        return FormField(path, "list", own, is_required, takes_null, item_kind=item_kind)
-    if (kind := _SIMPLE.get(_kind(value), "json")) == "json":
-        own = _only(_DEFINITIONS, root) | _only(_ANNOTATIONS, value) | schema
-    return FormField(path, kind, own, is_required, kind != "json" and takes_null)
-
-
-def _properties(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the properties that become fields; empty if the value is filled in as a whole."""
-    properties = schema.get("properties")
-    return properties if is_object(properties) and (schema.get("type", "object")) == "object" else {}
-
-
-def _with_defaults(properties: dict[str, Any], defaults: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    """Return schemas of properties by name, each with its part of the default of their object."""
-    schemas = {name: each if is_object(each) else {} for name, each in properties.items()}
-    own = {name: {"default": defaults[name]} for name in schemas if name in defaults}
-    return [(name, each | own.get(name, {})) for name, each in schemas.items()]
-
-
-def _items(schema: dict[str, Any], root: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of the entries of an array that are all alike; empty if there is none."""
-    items = schema.get("items")
-    is_list = _kind(schema) == "array" and is_object(items) and "prefixItems" not in schema
-    return resolved(items, root) if is_list and is_object(items) else {}
-
-
-def _only(names: Sequence[str], schema: dict[str, Any]) -> dict[str, Any]:
-    return {name: schema[name] for name in names if name in schema}
-
-
-def _kind(schema: dict[str, Any]) -> object:
-    """Return the one type besides null; None if there are several."""
-    kinds = [kind for kind in _array(schema.get("type")) or [schema.get("type")] if kind != "null"]
-    return kinds[0] if len(kinds) == 1 and isinstance(kinds[0], str) else None
-
-
-def _takes_null(schema: dict[str, Any]) -> bool:
-    if variants := _variants(schema):
-        return any(
-            is_object(each) and (each.get("type") == "null" or each.get("const", 0) is None) for each in variants
-        )
-    return (
-        None in [value for _, value in choices]
-        if (choices := _choices(schema))
-        else "null" in _array(schema.get("type"))
-    )
-
-
-def _choices(schema: dict[str, Any]) -> Sequence[tuple[str, Any]]:
-    """Return values to choose from, with titles: of an enumeration, or of alternatives that are one value each."""
-    variants = [each for each in _variants(schema) if is_object(each)]
-    values: Sequence[Any] = [schema["const"]] if "const" in schema else _array(schema.get("enum"))
-    titles: Sequence[Any] = _array(schema.get("enumNames"))
-    if not values and variants and all("const" in each for each in variants):
-        values = [each["const"] for each in variants]
-        titles = [each.get("title", each["const"]) for each in variants]
-    names = [name_of(each) for each in (titles if len(titles) == len(values) else values)]
-    # Two choices under one title could not be told apart.
-    return [*zip(names if len({*names}) == len(names) else map(name_of, values), values, strict=True)]
-
-
-def _not_null(schema: dict[str, Any], root: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of an optional value that is there: `anyOf: [..., {"type": "null"}]`."""
-    others = [each for each in _variants(schema) if is_object(each) and each.get("type") != "null"]
-    return resolved(others[0], root) if len(others) == 1 else schema
-
-
-def _variants(schema: dict[str, Any]) -> Sequence[Any]:
-    return _array(schema.get("anyOf", schema.get("oneOf")))
-
-
-def _array(value: object) -> Sequence[Any]:
-    return value if is_array(value) else ()

@@ -7,24 +7,25 @@ and changes values, and no JSON; only what was changed is sent as changed.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from pydantic_core import from_json
 
-from agui_client._core.protocol.patch import is_same_json
 from agui_client._core.protocol.schema import is_object
 from agui_client._core.tools.approval import Approve, Deny
 from agui_client._core.tools.decisions import EDITED
 from agui_client._core.tools.interrupts import Answer, Cancel, Resolve, is_expired
+from agui_client._rendering.call_fields import CallFields
 from agui_client._rendering.escaping import json_text, sentence
-from agui_client._rendering.form_controls import Field, QuestionButton, form_field
-from agui_client._rendering.forms import AnswerForm, FormError, decision_form
+from agui_client._rendering.form_controls import Drawing, Field, QuestionButton
+from agui_client._rendering.forms import AnswerForm, decision_form
 
 if TYPE_CHECKING:
     from ag_ui.core import Interrupt
 
 EXPIRED = "It has expired, and cannot be answered."
-APPROVE, ALWAYS = QuestionButton("Approve", "good"), QuestionButton("Always in this thread")
+APPROVE, ALWAYS = QuestionButton("Approve", "good"), QuestionButton("Always in this thread", "quiet")
 DENY = QuestionButton("Deny", "bad", is_refusal=True)
 ANSWER, GO_ON = QuestionButton("Answer", "good"), QuestionButton("Go on without", is_refusal=True)
 _REASON = "reason"
@@ -43,34 +44,26 @@ class InterruptQuestion:
         details = f"\n{json_text(interrupt.metadata)}" if interrupt.metadata else ""
         self.text: str = f"{sentence(interrupt.message or interrupt.reason)}{details}"
         """The text of the question."""
-        self.fields: Sequence[Field] = ()
-        """The fields."""
+        self.drawn: dict[str, Any] = {"fields": [], "templates": {}}
+        """The fields, as the page draws them."""
         self.buttons: Sequence[QuestionButton] = [GO_ON]
         """The buttons."""
         self._form: AnswerForm | None = None
-        self._arguments: dict[str, Any] | None = None
+        self._call: CallFields | None = None
         if is_expired(interrupt):
             self.text += f"\n{EXPIRED}"
         elif (decision := decision_form(interrupt)) is None:
             self._form = AnswerForm(interrupt.response_schema or {"type": "string"})
-            self.fields = [form_field(each) for each in self._form.fields]
+            self.drawn = Drawing(self._form).as_json()
             self.buttons = [ANSWER, GO_ON]
         else:
-            self.fields = self._argument_fields(interrupt, arguments) if decision.can_edit else []
+            if decision.can_edit and (call := _call_fields(interrupt, arguments)) is not None:
+                self._call = call
+                self.drawn = {**call.drawn}
             if decision.can_explain:
-                self.fields = [*self.fields, Field(_REASON, "Why not, if you deny it", enters=DENY.name)]
-            self.buttons = [APPROVE, *([ALWAYS] if decision.can_last else ()), DENY]
-
-    def _argument_fields(self, interrupt: Interrupt, arguments: str | None) -> list[Field]:
-        """Return fields with the arguments of a call; none for a call whose arguments are no object."""
-        properties = (interrupt.response_schema or {}).get("properties", {})
-        schema = next((properties[word] for word in EDITED if word in properties), None)
-        values = _object(arguments)
-        if values is None or not is_object(schema):
-            return []
-        self._arguments = values
-        self._form = AnswerForm({**schema, "default": values})
-        return [form_field(each) for each in self._form.fields]
+                reason = Field(_REASON, "Why not, if you deny it", enters=DENY.name)
+                self.drawn["fields"] = [*self.drawn["fields"], asdict(reason)]
+            self.buttons = [APPROVE, DENY, *([ALWAYS] if decision.can_last else ())]
 
     def answer(self, pressed: str, values: Mapping[str, str]) -> Answer:
         """Return the answer that a button stands for, with what stands in the fields.
@@ -85,40 +78,19 @@ class InterruptQuestion:
         if pressed == DENY.name:
             return Deny(values.get(_REASON, "").strip() or Deny().reason)
         if pressed in (APPROVE.name, ALWAYS.name):
-            return Approve(self._edited(values), always=pressed == ALWAYS.name)
+            changed = None if self._call is None else self._call.changed(values)
+            return Approve(changed, always=pressed == ALWAYS.name)
         if pressed == ANSWER.name and self._form is not None:
             return Resolve(self._form.read(values))
         return Cancel()
 
-    def _edited(self, values: Mapping[str, str]) -> dict[str, Any] | None:
-        """Return the arguments that were changed; None if they are as the agent wrote them."""
-        if self._form is None or self._arguments is None:
-            return None
-        # An empty text and a left out one look the same in a field, and nobody has changed either.
-        if all(values.get(each.name, "") == each.value for each in _leaves(self.fields)):
-            return None
-        typed: dict[str, Any] = self._form.read(values)
-        # A member that no field stands for is the agent's as it was.
-        edited = {**{name: each for name, each in self._arguments.items() if name not in self._named}, **typed}
-        return None if is_same_json(edited, self._arguments) else edited
 
-    @property
-    def _named(self) -> set[str]:
-        """The names of the arguments that have a field."""
-        assert self._form is not None
-        return {each.path[0] for each in self._form.fields if each.path}
-
-
-def said(error: FormError) -> str:
-    """Say what the fields do not: how many of them have a problem, and what is wrong with the whole answer."""
-    count = len(error.problems.keys() - {""})
-    fields = f"{count} fields need another look." if count > 1 else "One field needs another look." if count else ""
-    return " ".join(filter(None, [fields, error.problems.get("", "")]))
-
-
-def _leaves(fields: Sequence[Field]) -> list[Field]:
-    """Return the fields, and in place of a group those in it."""
-    return [leaf for each in fields for leaf in (_leaves(each.fields) if each.control == "group" else [each])]
+def _call_fields(interrupt: Interrupt, arguments: str | None) -> CallFields | None:
+    """Make the fields of the arguments of a call; None for a call whose arguments are no object."""
+    properties = (interrupt.response_schema or {}).get("properties", {})
+    schema = next((properties[word] for word in EDITED if word in properties), None)
+    values = _object(arguments)
+    return CallFields(schema, values) if values is not None and is_object(schema) else None
 
 
 def _object(text: str | None) -> dict[str, Any] | None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-_LIGHT = """--agui-fg:#1f2328;--agui-dim:#59636e;--agui-line:#d1d9e0;--agui-soft:#f3f5f7;--agui-user:#dbeafe;
+_LIGHT = """--agui-fg:#1f2328;--agui-dim:#59636e;--agui-line:#d1d9e0;--agui-edge:#7a8490;
+--agui-soft:#f3f5f7;--agui-user:#dbeafe;
 --agui-agent:#eef1f4;--agui-good:#1a7f37;--agui-bad:#ad5600;--agui-key:#0550ae;--agui-string:#0a5c36;--agui-on:#fff;--agui-mark:#ffe58f;--agui-f-text:#2a6dca;
 --agui-f-reasoning:#8456c7;--agui-f-tool:#9f5e22;--agui-f-state:#227c57;--agui-f-subagent:#bb3d88;--agui-f-run:#646f7c;--agui-f-waiting:#09748c;--agui-f-fault:#d12a34;color-scheme:light"""
-_DARK = """--agui-fg:#e6edf3;--agui-dim:#9da7b3;--agui-line:#3d444d;--agui-soft:#20262d;--agui-user:#1d3a5f;
+_DARK = """--agui-fg:#e6edf3;--agui-dim:#9da7b3;--agui-line:#3d444d;--agui-edge:#7d8590;
+--agui-soft:#20262d;--agui-user:#1d3a5f;
 --agui-agent:#272e36;--agui-good:#4ac26b;--agui-bad:#f0a050;--agui-key:#79c0ff;--agui-string:#8ddb8c;--agui-on:#0d1117;--agui-mark:#5c4a00;--agui-f-text:#578fdc;
 --agui-f-reasoning:#a07dd4;--agui-f-tool:#ce7a2c;--agui-f-state:#2ca171;--agui-f-subagent:#d06ea8;--agui-f-run:#858f9c;--agui-f-waiting:#5cc8e8;--agui-f-fault:#e16870;color-scheme:dark"""
 _THEMES = f"""
@@ -133,32 +135,46 @@ border-bottom:1px solid var(--agui-line);padding:3px 10px 3px 0;text-align:start
 STYLE = _THEMES + _RULES + _COLOURS
 """The style sheet of everything that is displayed."""
 FORM_STYLE = """
-.agui-panel{border:1px solid var(--agui-line);border-left:3px solid var(--agui-key);border-radius:6px;padding:10px 12px}
+.agui-panel{border:1px solid var(--agui-edge);border-left:3px solid var(--agui-key);border-radius:6px;padding:10px 12px}
 .agui-question{white-space:pre-wrap}
 .agui-field{margin:10px 0}
 .agui-field>label,.agui-group>legend{display:block;font-size:13px;font-weight:600}
 .agui-needed{color:var(--agui-bad);font-weight:600}
-.agui.agui-panel .agui-field>input,.agui.agui-panel textarea,.agui.agui-panel select{background:var(--agui-soft);
-border:1px solid var(--agui-line);border-radius:4px;color:inherit;display:block;font:14px/1.4 system-ui,sans-serif;
+.agui.agui-panel .agui-body{border:0;margin:0;min-width:0;padding:0}
+.agui.agui-panel :is(input:not([type=checkbox],[type=radio]),textarea,select){background:var(--agui-soft);
+border:1px solid var(--agui-edge);border-radius:4px;color:inherit;display:block;font:14px/1.4 system-ui,sans-serif;
 margin:3px 0 0;min-height:32px;padding:4px 8px;width:100%}
-.agui.agui-panel .agui-field>input:is([type=number],[type=date],[type=time],[type=datetime-local]),
-.agui.agui-panel select{width:220px}
-.agui.agui-panel textarea{font:13px/1.45 ui-monospace,monospace;resize:vertical}
-.agui.agui-panel .agui-field>[aria-invalid=true]{border-color:var(--agui-bad);box-shadow:0 0 0 1px var(--agui-bad)}
+.agui.agui-panel :is(input:is([type=date],[type=time],[type=datetime-local],[type=search],[list]),select){width:260px}
+.agui.agui-panel input.agui-short:not([type=checkbox],[type=radio]){width:260px}
+.agui.agui-panel textarea{resize:vertical}
+.agui.agui-panel .agui-mono{font:13px/1.45 ui-monospace,monospace}
+.agui.agui-panel :is(input,textarea):read-only:not([type=checkbox],[type=radio]){background:none;border-style:dashed}
+.agui.agui-panel [aria-invalid=true]{border-color:var(--agui-bad);box-shadow:0 0 0 1px var(--agui-bad)}
+.agui-zoned{align-items:center;display:flex;gap:8px}
 .agui-boxes{border-radius:4px;display:flex;flex-wrap:wrap;gap:2px 18px;margin:3px 0 0;padding:2px 0}
 .agui-boxes[aria-invalid=true]{padding:2px 6px}
 .agui-box{align-items:center;display:flex;font-size:14px;gap:6px;min-height:28px}
 .agui.agui-panel .agui-box input{accent-color:var(--agui-key);height:16px;margin:0;width:16px}
-.agui.agui-panel .agui-group{border:1px solid var(--agui-line);border-radius:6px;margin:12px 0;min-width:0;
+.agui-box>label{font-weight:600;font-size:13px}
+.agui-box[hidden]{display:none}
+.agui-many{border:1px solid var(--agui-edge);max-height:150px;overflow:auto;padding:4px 8px}
+.agui-entry{border-bottom:1px solid var(--agui-line);padding:0 0 8px;margin:0 0 8px}
+.agui.agui-panel .agui-entry>.agui-group{border:0;margin:0;padding:0}
+.agui-small{background:none;border:1px solid var(--agui-edge);border-radius:4px;color:inherit;cursor:pointer;
+font:13px system-ui,sans-serif;margin:4px 6px 4px 0;padding:2px 10px}
+.agui.agui-panel .agui-group{border:1px solid var(--agui-edge);border-radius:6px;margin:12px 0;min-width:0;
 padding:2px 12px}
 .agui-group>legend{padding:0 4px}
 .agui-field>.agui-problem{margin-top:3px}
+.agui-panel:focus{outline:2px solid var(--agui-key)}
 .agui-panel :focus-visible{outline:2px solid var(--agui-key);outline-offset:1px}
 .agui-choices{display:flex;flex-wrap:wrap;gap:8px;margin:10px 0 0}
-.agui-choices button{background:none;border:1px solid var(--agui-line);border-radius:4px;color:inherit;cursor:pointer;
+.agui-choices button{background:none;border:1px solid var(--agui-edge);border-radius:4px;color:inherit;cursor:pointer;
 font:600 13px system-ui,sans-serif;padding:5px 14px}
 .agui-choices .agui-choice-good{background:var(--agui-good);border-color:var(--agui-good);color:var(--agui-on)}
 .agui-choices .agui-choice-bad{border-color:var(--agui-bad);color:var(--agui-bad)}
+.agui-choices .agui-choice-quiet{border-color:transparent;color:var(--agui-dim);font-weight:400;
+text-decoration:underline}
 .agui-panel :disabled{cursor:default;opacity:.55}
 .agui-problem{font-size:13px;margin-top:6px;white-space:pre-wrap}
 .agui-problem:empty{display:none}

@@ -24,9 +24,9 @@ from pydantic.alias_generators import to_camel
 
 from agui_client._core.tools.interrupts import cover
 from agui_client._rendering.escaping import sentence
-from agui_client._rendering.forms import FormError
+from agui_client._rendering.forms import FormError, said
 from agui_client._rendering.inline_parts import escaped_json, hash_source
-from agui_client._rendering.interrupt_questions import InterruptQuestion, said
+from agui_client._rendering.interrupt_questions import InterruptQuestion
 from agui_client._rendering.style import FORM_STYLE, STYLE
 from agui_client.asgi._request_body import command_validator, parsed
 from agui_client.errors import InterruptsNotCoveredError
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 _PACKAGE = files("agui_client")
 _SCRIPTS = ("markdown", "thread", "connection", "drawing", "questions", "page")
 """The scripts of the page, in one block behind `elements.js` of the inspector. That of questions is a module."""
+
+_QUESTION = ("notebook/presses.js", "notebook/question.js")
 
 
 class _AskedForm(BaseModel):
@@ -105,7 +107,7 @@ def _shown(asked: _AskedForm) -> dict[str, Any]:
     question = InterruptQuestion(asked.interrupt, asked.arguments)
     return {
         "question": sentence(question.text),
-        "fields": [asdict(each) for each in question.fields],
+        **question.drawn,
         "choices": [asdict(each) for each in question.buttons],
     }
 
@@ -127,7 +129,9 @@ def _parts() -> dict[str, bytes]:
     """Return the parts of the page that are the same for each app, by the names of their places."""
     paths = ("inspector/page/elements.js", *(f"asgi/page/{name}.js" for name in _SCRIPTS))
     script = b"\n".join(map(_file, paths))
-    question = _file("notebook/question.js") + b"\nglobalThis.drawQuestion = render;\n"
+    question = (
+        _file("notebook/presses.js") + b"\n" + _file("notebook/question.js") + b"\nglobalThis.drawQuestion = render;\n"
+    )
     style = (STYLE + FORM_STYLE).encode() + _file("asgi/page/page.css")
     return {"style": style, "question": question, "script": script}
 

@@ -15,19 +15,23 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from agui_client._core.ground.secrets import is_secret_schema
+import anyio.to_thread
+
 from agui_client._core.protocol.patch import is_same_json
 from agui_client._core.tools.approval import NOBODY_TO_ASK, Approve, Deny
 from agui_client._core.tools.interrupts import Answer, Cancel, Resolve, cover, is_expired
 from agui_client._core.tools.people import AtScreen
 from agui_client._core.verbs.async_run import SYNC_CALLER
+from agui_client._rendering.call_fields import CallFields
 from agui_client._rendering.escaping import json_text, sentence
-from agui_client._rendering.form_controls import Field, QuestionButton, form_field, rows_of
-from agui_client._rendering.forms import AnswerForm, FormError, decision_form, read_arguments
+from agui_client._rendering.form_controls import Drawing, Field, QuestionButton
+from agui_client._rendering.form_dialog import FormDialog, LeftError
+from agui_client._rendering.forms import AnswerForm, FormError, decision_form, said
 from agui_client._rendering.story import as_json
 from agui_client.errors import CannotWaitError, InterruptsNotCoveredError
 from agui_client.notebook._cell_widget import has_widgets
@@ -45,7 +49,7 @@ __all__ = ["NotebookAnswerer", "NotebookApprover"]
 AnswerT = TypeVar("AnswerT")
 
 _EXPIRED = "It has expired, and cannot be answered."
-_APPROVE, _ALWAYS = QuestionButton("Approve", "good"), QuestionButton("Always in this thread", "good")
+_APPROVE, _ALWAYS = QuestionButton("Approve", "good"), QuestionButton("Always in this thread", "quiet")
 _DENY = QuestionButton("Deny", "bad", is_refusal=True)
 _ANSWER, _GO_ON = QuestionButton("Answer", "good"), QuestionButton("Go on without", is_refusal=True)
 _PAST: Mapping[str, tuple[str, Tone]] = {
@@ -57,6 +61,7 @@ _PAST: Mapping[str, tuple[str, Tone]] = {
 }
 """The word and the colour of each button in the line that is left."""
 _LONGEST_CHANGE = 80
+_NO_FIELDS: Mapping[str, Any] = {"fields": [], "templates": {}}
 
 
 class NotebookApprover(AtScreen):
@@ -86,31 +91,35 @@ class NotebookApprover(AtScreen):
         if not self._uses_widgets:
             return _typed(f"{sentence(question)}\n{json_text(request.arguments)}", _typed_decision) or NOBODY_TO_ASK
         _check_clicks_arrive()
-        text = json_text(request.arguments)
-        arguments = Field("arguments", "Arguments (JSON)", text, control="area", rows=rows_of(text))
-        reason = Field("reason", "Why not, if you deny it", enters=_DENY.name)
-        async with Panel(question, [arguments, reason], [_APPROVE, _ALWAYS, _DENY]) as panel:
+        call = await anyio.to_thread.run_sync(_call_fields, request)
+        reason = asdict(Field("reason", "Why not, if you deny it", enters=_DENY.name))
+        drawn = {**call.drawn, "fields": [*call.drawn["fields"], reason]}
+        async with Panel(question, drawn, [_APPROVE, _DENY, _ALWAYS]) as panel:
             while True:
                 choice, values = await panel.pressed()
-                decision = _read_decision(request, panel, choice, values)
-                if decision is not None:
+                try:
+                    decision = _decision(call, choice, values)
+                except FormError as error:
+                    panel.say(said(error), error.problems)
+                else:
                     panel.end_with(_decided(request, decision))
                     return decision
 
 
-def _read_decision(
-    request: ApprovalRequest, panel: Panel, choice: str, values: Mapping[str, str]
-) -> Approve | Deny | None:
-    """Read the decision of a pressed button; return None if the arguments do not fit, which the panel then says."""
+def _call_fields(request: ApprovalRequest) -> CallFields:
+    """Make the fields of a call; in a thread, as the first schema loads what checks it."""
+    return CallFields(request.tool.parameters or {}, request.arguments)
+
+
+def _decision(call: CallFields, choice: str, values: Mapping[str, str]) -> Approve | Deny:
+    """Return the decision of a pressed button.
+
+    Raises:
+        FormError: The arguments do not fit.
+    """
     if choice == _DENY.name:
         return Deny(values["reason"].strip() or Deny().reason)
-    try:
-        edited = read_arguments(values["arguments"], request.tool.parameters)
-    except ValueError as error:
-        panel.say("The call does not fit its tool yet.", {"arguments": str(error)})
-        return None
-    is_edited = not is_same_json(edited, request.arguments)
-    return Approve(edited if is_edited else None, always=choice == _ALWAYS.name)
+    return Approve(call.changed(values), always=choice == _ALWAYS.name)
 
 
 def _decided(request: ApprovalRequest, decision: Approve | Deny) -> Element:
@@ -158,19 +167,11 @@ class NotebookAnswerer(AtScreen):
         Raises:
             CannotWaitError: The call is blocked by a sync verb, so that no click could arrive.
         """
-        details = f"\n{json_text(interrupt.metadata)}" if interrupt.metadata else ""
-        question = f"{sentence(interrupt.message or interrupt.reason)}{details}"
-        if is_expired(interrupt):
-            question, form, choices = f"{question}\n{_EXPIRED}", None, list[QuestionButton]()
-        elif (decision := decision_form(interrupt)) is not None:
-            form, choices = None, [_APPROVE, *([_ALWAYS] if decision.can_last else ()), _DENY]
-        else:
-            form, choices = AnswerForm(interrupt.response_schema or {"type": "string"}), [_ANSWER]
+        question, form, choices, drawn = await anyio.to_thread.run_sync(_question_drawn, interrupt)
         if not self._uses_widgets:
             return _typed(question, lambda: _typed_answer(interrupt, form, choices))
         _check_clicks_arrive()
-        fields = [form_field(each) for each in (form.fields if form is not None else ())]
-        async with Panel(question, fields, [*choices, _GO_ON]) as panel:
+        async with Panel(question, drawn, [*choices, _GO_ON]) as panel:
             while True:
                 choice, values = await panel.pressed()
                 try:
@@ -179,9 +180,23 @@ class NotebookAnswerer(AtScreen):
                     panel.end_with(_answered(question, choice, form, values))
                     return answer
                 except FormError as error:
-                    panel.say(_said(error), error.problems)
+                    panel.say(said(error), error.problems)
                 except InterruptsNotCoveredError as error:
                     panel.say(str(error))
+
+
+def _question_drawn(
+    interrupt: Interrupt,
+) -> tuple[str, AnswerForm | None, list[QuestionButton], Mapping[str, Any]]:
+    """Make the text, the form and the buttons of a question; in a thread, as the first schema loads what checks it."""
+    details = f"\n{json_text(interrupt.metadata)}" if interrupt.metadata else ""
+    question = f"{sentence(interrupt.message or interrupt.reason)}{details}"
+    if is_expired(interrupt):
+        return f"{question}\n{_EXPIRED}", None, [], _NO_FIELDS
+    if (decision := decision_form(interrupt)) is not None:
+        return question, None, [_APPROVE, _DENY, *([_ALWAYS] if decision.can_last else ())], _NO_FIELDS
+    form = AnswerForm(interrupt.response_schema or {"type": "string"})
+    return question, form, [_ANSWER], Drawing(form).as_json()
 
 
 def _pressed_answer(choice: str, form: AnswerForm | None, values: Mapping[str, str]) -> Answer:
@@ -200,21 +215,8 @@ def _answered(question: str, choice: str, form: AnswerForm | None, values: Mappi
     verb, tone = _PAST[choice]
     given = list[str]()
     if form is not None and choice == _ANSWER.name:
-        shown = [(each, values.get(each.name, "")) for each in form.leaves]
-        texts = [
-            (each.title, "•••" if is_secret_schema(each.schema) else each.shown(typed))
-            for each, typed in shown
-            if typed
-        ]
-        given = [f"{title}: {_beginning(text)}" for title, text in texts if text.strip()]
+        given = [f"{title}: {_beginning(text)}" for title, text in form.shown(values)]
     return Details(" · ".join([f"{verb} by you {_clock()}", *given]), [Code(question)], tone)
-
-
-def _said(error: FormError) -> str:
-    """Say what the fields do not: how many of them have a problem, and what is wrong with the whole answer."""
-    count = len(error.problems.keys() - {""})
-    fields = f"{count} fields need another look." if count > 1 else "One field needs another look." if count else ""
-    return " ".join(filter(None, [fields, error.problems.get("", "")]))
 
 
 def _beginning(text: str) -> str:
@@ -233,6 +235,8 @@ def _typed(question: str, read: Callable[[], AnswerT]) -> AnswerT | None:
         return read()
     except (EOFError, NotImplementedError):  # of IPython's, StdinNotImplementedError
         why = "there is nobody to ask"
+    except LeftError:
+        why = "nothing was typed where something is needed"
     except (ValueError, InterruptsNotCoveredError) as error:
         why = sentence(str(error))
     sys.stdout.write(f"left without an answer: {why}\n")
@@ -251,10 +255,15 @@ def _typed_answer(interrupt: Interrupt, form: AnswerForm | None, choices: Sequen
     if form is None:
         answer: Answer = _typed_decision()
     else:
-        typed = {field.name: input(f"{sentence(field.label)}: ") for field in form.leaves}
-        answer = Resolve(form.read(typed))
+        answer = Resolve(FormDialog(form, _read_line, print).fill())
     cover([interrupt], {interrupt.id: answer})
     return answer
+
+
+def _read_line(prompt: str, begins: str) -> str:
+    """Read a line that cannot begin with a text: Enter alone takes it."""
+    shown = f"{prompt}[{begins}] " if begins else prompt
+    return input(shown) or begins
 
 
 def _is_yes(question: str) -> bool:

@@ -25,7 +25,7 @@ from agui_client.notebook._presses import Presses
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from agui_client._rendering.form_controls import Field, QuestionButton
+    from agui_client._rendering.form_controls import QuestionButton
 
 SECONDS_TO_APPEAR = 10.0
 """Seconds until a page that shows no question is noticed; one that is opened later shows it all the same."""
@@ -46,17 +46,17 @@ class Panel:
 
     Args:
         question: The text of the question.
-        fields: The fields.
+        drawn: The fields, and the templates of those that are drawn again, as `Drawing` and `CallFields` make them.
         choices: The buttons.
     """
 
-    def __init__(self, question: str, fields: Sequence[Field], choices: Sequence[QuestionButton]) -> None:
+    def __init__(self, question: str, drawn: Mapping[str, Any], choices: Sequence[QuestionButton]) -> None:
         self._asked_id = f"agui-asked-{uuid4().hex}"
         self._shown = {
             "asked_id": self._asked_id,
             "style": STYLE + FORM_STYLE,
             "question": sentence(question),
-            "fields": [asdict(each) for each in fields],
+            **drawn,
             "choices": [asdict(each) for each in choices],
         }
         self._question = question

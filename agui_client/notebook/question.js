@@ -7,6 +7,11 @@ const made = (tag, attributes = {}, ...inside) => {
   element.append(...inside);
   return element;
 };
+const clicked = (label, text, act) => {
+  const button = made("button", { type: "button", class: "agui-small", "aria-label": label }, text);
+  button.addEventListener("click", act);
+  return button;
+};
 
 let number = 0;
 
@@ -15,77 +20,316 @@ const local = (text) => {
   const moment = new Date(text);
   return isNaN(moment) ? "" : new Date(moment - moment.getTimezoneOffset() * 60000).toISOString().slice(0, 16);
 };
-const zoned = (text) => {
-  const minutes = -new Date(text).getTimezoneOffset(), two = (count) => String(Math.abs(Math.trunc(count))).padStart(2, "0");
-  return `${text.length < 19 ? `${text}:00` : text}${minutes < 0 ? "-" : "+"}${two(minutes / 60)}:${two(minutes % 60)}`;
+const offset = (text) => {
+  const minutes = -new Date(text || Date.now()).getTimezoneOffset();
+  const two = (count) => String(Math.abs(Math.trunc(count))).padStart(2, "0");
+  return `${minutes < 0 ? "-" : "+"}${two(minutes / 60)}:${two(minutes % 60)}`;
 };
+const zoned = (text) => `${text.length < 19 ? `${text}:00` : text}${offset(text)}`;
 
-// --- controls: each has the elements that take the focus, and a function that reads what stands in them
+// --- controls: each has its element, the element that takes the focus, what stands on the screen (`raw`), what of it is
+// sent (`read`), and `write`, which puts a text that was sent back on the screen
 
 function line(field, attributes) {
   const is_moment = field.type === "datetime-local";
-  const input = made("input", { ...attributes, ...field.bounds, type: field.type, autocomplete: "off" });
-  input.value = is_moment ? local(field.value) : field.value;
-  // What a browser cannot read as a number or a date has no value of its own; it must not count as left out.
+  const input = made("input", { ...attributes, type: field.type, autocomplete: "off", ...(field.mode ? { inputmode: field.mode, class: "agui-short" } : {}) });
+  input.readOnly = field.is_read_only;
+  const write = (text) => { input.value = is_moment ? local(text) : text; };
+  write(field.stands);
+  // What a browser cannot read as a date has no value of its own; it must not count as left out.
   const read = () => input.validity.badInput ? "?" : is_moment && input.value ? zoned(input.value) : input.value;
-  return { element: input, read };
+  if (!is_moment) return { element: input, first: input, raw: read, read, write };
+  const zone = made("span", { class: "agui-line agui-dim" });
+  const show = () => { zone.textContent = ` ${offset(input.value)} ${Intl.DateTimeFormat().resolvedOptions().timeZone}`; };
+  input.addEventListener("input", show);
+  show();
+  return { element: made("div", { class: "agui-zoned" }, input, zone), first: input, raw: read, read, write };
 }
 
 function area(field, attributes) {
   const input = made("textarea", { ...attributes, rows: field.rows, spellcheck: "false" });
-  input.value = field.value;
+  const is_list = field.control === "lines";
+  if (field.control === "json") input.className = "agui-mono";
+  input.value = field.stands;
+  input.readOnly = field.is_read_only;
   const lines = () => input.value.split("\n").map((each) => each.trim()).filter(Boolean);
-  return { element: input, read: field.control === "lines" ? () => JSON.stringify(lines()) : () => input.value };
+  const read = () => is_list ? JSON.stringify(lines()) : input.value;
+  const write = (text) => { input.value = is_list ? JSON.parse(text || "[]").join("\n") : text; };
+  return { element: input, first: input, raw: () => input.value, read, write };
 }
 
 function select(field, attributes) {
   const options = ["", ...field.choices].map((choice, place) =>
     made("option", { value: choice }, place ? field.shown_choices[place - 1] : "—"));
   const input = made("select", attributes, ...options);
-  input.value = field.value;
-  return { element: input, read: () => input.value };
+  input.disabled = field.is_read_only;
+  const write = (text) => { input.value = text; };
+  write(field.stands);
+  return { element: input, first: input, raw: () => input.value, read: () => input.value, write };
+}
+
+// A list that is too long to look through: a part of a title finds it.
+function search(field, attributes) {
+  const titles = field.shown_choices, list = made("datalist", { id: `${attributes.id}-list` }, ...titles.map((each) => made("option", { value: each })));
+  const input = made("input", { ...attributes, type: "text", list: list.id, autocomplete: "off", placeholder: `search in ${titles.length}` });
+  input.readOnly = field.is_read_only;
+  const title = (text) => titles[field.choices.indexOf(text)] ?? text;
+  input.value = title(field.stands);
+  const read = () => {
+    const typed = input.value.trim(), same = (each) => each.toLowerCase() === typed.toLowerCase();
+    const place = titles.includes(typed) ? titles.indexOf(typed) : titles.findIndex(same);
+    return place >= 0 ? field.choices[place] : /^\d+$/.test(typed) ? "?" : typed;
+  };
+  const write = (text) => { input.value = title(text); };
+  return { element: made("div", {}, input, list), first: input, raw: () => input.value, read, write };
+}
+
+function box(field, attributes) {
+  const input = made("input", { ...attributes, type: "checkbox" });
+  input.checked = field.stands === "yes";
+  input.disabled = field.is_read_only;
+  // A box that was checked and unchecked says no; one that nobody touched says nothing.
+  let is_touched = false;
+  input.addEventListener("change", () => { is_touched = true; });
+  const read = () => input.checked ? "yes" : "no";
+  const write = (text) => {
+    is_touched = true;
+    input.checked = text === "yes";
+  };
+  return { element: input, first: input, raw: () => is_touched ? read() : "", read, write };
 }
 
 function boxes(field, attributes) {
   const is_radio = field.control === "radio";
-  const checked = is_radio ? [field.value] : JSON.parse(field.value);
-  const inputs = field.choices.map((choice) => {
-    const input = made("input", { type: is_radio ? "radio" : "checkbox", name: attributes.id });
-    input.checked = checked.includes(choice);
+  const { id, ...rest } = attributes;
+  const inputs = field.choices.map(() => {
+    const input = made("input", { type: is_radio ? "radio" : "checkbox", name: id });
+    input.disabled = field.is_read_only;
     return input;
   });
+  const write = (text) => {
+    const checked = is_radio ? [text] : JSON.parse(text || "[]");
+    inputs.forEach((input, place) => { input.checked = checked.includes(field.choices[place]); });
+  };
+  write(field.stands);
   const rows = inputs.map((input, place) => made("label", { class: "agui-box", dir: "auto" }, input, field.shown_choices[place]));
-  const { id, ...rest } = attributes;
-  const element = made("div", { ...rest, role: is_radio ? "radiogroup" : "group", class: "agui-boxes" }, ...rows);
+  const all = made("div", { ...rest, role: is_radio ? "radiogroup" : "group", class: "agui-boxes" }, ...rows);
   const chosen = () => field.choices.filter((_, place) => inputs[place].checked);
-  return { element, first: inputs[0], read: () => is_radio ? chosen()[0] ?? "" : JSON.stringify(chosen()) };
+  const read = () => is_radio ? chosen()[0] ?? "" : JSON.stringify(chosen());
+  const is_long = rows.length > MOST_BOXES;
+  if (is_long) all.classList.add("agui-many");
+  return { element: is_long ? made("div", {}, filter(rows, id), all) : all, marked: all, first: inputs[0], raw: read, read, write };
 }
 
-const CONTROLS = { line, area, lines: area, select, radio: boxes, boxes };
+const MOST_BOXES = 12;
+function filter(rows, id) {
+  const input = made("input", { type: "search", placeholder: `search in ${rows.length}`, "aria-label": `search in ${rows.length}`, id: `${id}-search` });
+  input.addEventListener("input", () => {
+    const wanted = input.value.trim().toLowerCase();
+    for (const each of rows) each.hidden = !each.textContent.toLowerCase().includes(wanted) && !each.firstChild.checked;
+  });
+  return input;
+}
 
-// Draws a field, or a group of them; adds each to `drawn`, by its name.
-function row(field, id, drawn) {
+const CONTROLS = { line, area, json: area, lines: area, select, search, box, radio: boxes, boxes };
+
+// --- nodes: each has its element, `collect` and `restore`, which write and read texts by names, and `describe`, which shows
+// the problems of its names and takes them out
+
+function leaf(field, id, form) {
+  const has_boxes = field.control === "radio" || field.control === "boxes", is_box = field.control === "box";
   const about = field.description ? [made("div", { class: "agui-line agui-dim", id: `${id}-about`, dir: "auto" }, field.description)] : [];
-  const mark = field.is_needed && field.control !== "group" ? [made("span", { class: "agui-needed", "aria-hidden": "true" }, " *")] : [];
-  if (field.control === "group") {
-    const rows = field.fields.map((each, place) => row(each, `${id}-${place}`, drawn));
-    return made("fieldset", { class: "agui-group" }, made("legend", { dir: "auto" }, field.label), ...about, ...rows);
-  }
-  const has_boxes = field.control === "radio" || field.control === "boxes";
+  const mark = field.is_needed ? [made("span", { class: "agui-needed", "aria-hidden": "true" }, " *")] : [];
   const attributes = { id, dir: "auto", ...(has_boxes ? { "aria-labelledby": `${id}-label` } : {}) };
   if (field.is_needed && field.control !== "boxes") attributes["aria-required"] = "true";
-  const control = CONTROLS[field.control](field, attributes);
+  if (field.enters) attributes["data-enters"] = field.enters;
+  const control = CONTROLS[field.control](field, attributes), before = control.raw();
+  const marked = control.marked ?? (has_boxes ? control.element : control.first);
   const problem = made("div", { class: "agui-problem agui-bad", id: `${id}-problem`, dir: "auto" });
-  const described = (text) => {
-    problem.textContent = text ?? "";
-    const ids = [...(about.length ? [`${id}-about`] : []), ...(text ? [`${id}-problem`] : [])].join(" ");
-    ids ? control.element.setAttribute("aria-describedby", ids) : control.element.removeAttribute("aria-describedby");
-    text ? control.element.setAttribute("aria-invalid", "true") : control.element.removeAttribute("aria-invalid");
-  };
-  described("");
-  drawn.set(field.name, { ...control, field, described, first: control.first ?? control.element, before: control.read() });
   const label = made("label", { ...(has_boxes ? {} : { for: id }), id: `${id}-label`, dir: "auto" }, field.label, ...mark);
-  return made("div", { class: "agui-field" }, label, ...about, control.element, problem);
+  const asked = made("div", { class: "agui-line agui-dim", dir: "auto" });
+  const inside = is_box ? [made("div", { class: "agui-box" }, control.element, label), ...about] : [label, ...about, control.element];
+  const element = made("div", { class: "agui-field" }, ...inside, asked, problem);
+  const compare = () => {
+    const was = has_boxes || is_box || field.control === "select" ? field.value : before;
+    asked.textContent = form.is_call && control.raw() !== before ? `the agent asked for: ${was || "nothing"}` : "";
+  };
+  element.addEventListener("input", compare);
+  element.addEventListener("change", compare);
+  const describe = (name, problems) => {
+    const text = problems[name] ?? "";
+    delete problems[name];
+    problem.textContent = text;
+    const ids = [...(about.length ? [`${id}-about`] : []), ...(text ? [`${id}-problem`] : [])].join(" ");
+    ids ? marked.setAttribute("aria-describedby", ids) : marked.removeAttribute("aria-describedby");
+    text ? marked.setAttribute("aria-invalid", "true") : marked.removeAttribute("aria-invalid");
+  };
+  describe("", {});
+  return {
+    element,
+    // What nobody touched is sent as it came, to the last digit.
+    collect: (name, values) => { values[name] = control.raw() === before ? field.value : control.read(); },
+    restore: (name, values) => {
+      if (values[name] === undefined || values[name] === field.value) return;
+      control.write(values[name]);
+      compare();
+    },
+    is_secret: field.type === "password",
+    describe,
+  };
+}
+
+// The frame around fields, with a line for a problem of the whole.
+function frame(field, id, ...inside) {
+  const problem = made("div", { class: "agui-problem agui-bad", dir: "auto" });
+  const about = field.description ? [made("div", { class: "agui-line agui-dim", dir: "auto" }, field.description)] : [];
+  const mark = field.is_needed && field.control !== "group" ? [made("span", { class: "agui-needed", "aria-hidden": "true" }, " *")] : [];
+  const legend = made("legend", { dir: "auto" }, field.label, ...mark);
+  const element = made("fieldset", { class: "agui-group", id }, legend, ...about, ...inside, problem);
+  const describe = (name, problems) => {
+    problem.textContent = problems[name] ?? "";
+    problem.textContent ? element.setAttribute("aria-invalid", "true") : element.removeAttribute("aria-invalid");
+    delete problems[name];
+  };
+  return { element, describe };
+}
+
+function group(field, id, form, is_bare = false) {
+  const place = made("div");
+  let nodes = null;
+  const open = () => {
+    nodes = nodes ?? field.fields.map((each, at) => [each.name, node(each, `${id}-${at}`, form)]);
+    place.replaceChildren(...nodes.map(([, each]) => each.element));
+  };
+  let is_open = field.is_open;
+  if (is_open) open();
+  const each_node = (act) => { if (is_open) nodes.forEach(([name, each]) => act(each, name)); };
+  const toggle = clicked(field.label, "", () => {
+    is_open = !is_open;
+    if (is_open) open(); else place.replaceChildren();
+    name_toggle();
+    place.querySelector("input, select, textarea")?.focus();
+  });
+  const name_toggle = () => {
+    toggle.textContent = is_open ? "Remove" : "Add";
+    toggle.setAttribute("aria-label", `${toggle.textContent} ${field.label}`);
+  };
+  name_toggle();
+  const outer = is_bare ? { element: place, describe: () => {} } : frame(field, id, place, ...(field.is_needed ? [] : [toggle]));
+  return {
+    element: outer.element,
+    collect: (name, values) => {
+      if (!field.is_needed) values[name] = is_open ? "yes" : "";
+      each_node((each, own) => each.collect(name + own, values));
+    },
+    restore: (name, values) => {
+      if (values[name] !== undefined && (values[name] === "yes") !== is_open) toggle.click();
+      each_node((each, own) => each.restore(name + own, values));
+    },
+    describe: (name, problems) => {
+      each_node((each, own) => each.describe(name + own, problems));
+      outer.describe(name, problems);
+    },
+  };
+}
+
+// The entries of a list, or, with names of their own, of a map.
+function rows(field, id, form) {
+  const entries = new Map(), place = made("div"), is_map = field.control === "map";
+  let next = 0;
+  const title = (at) => `${field.title} ${at + 1}`;
+  const add = (spec, key = "", at = next) => {
+    next = Math.max(next, at + 1);
+    const named = [title(at), spec.title].filter(Boolean).join(" · ");
+    const own = node({ ...spec, label: spec.hint ? `${named} (${spec.hint})` : named }, `${id}-${at}`, form), name = made("input", { type: "text", autocomplete: "off", dir: "auto", "aria-label": `Name in ${field.title}`, placeholder: "name" });
+    name.value = key;
+    const remove = clicked(`Remove ${title(at)}`, "Remove", () => { delete_entry(at); adder.focus(); });
+    const element = made("div", { class: "agui-entry", role: "group", "aria-label": title(at) },
+      ...(is_map ? [made("div", { class: "agui-field" }, name)] : []), own.element, remove);
+    entries.set(at, { own, name, element });
+    place.append(element);
+    limit();
+    return element;
+  };
+  const delete_entry = (at) => {
+    entries.get(at).element.remove();
+    entries.delete(at);
+    limit();
+  };
+  const adder = clicked(`Add to ${field.title}`, "Add", () => add(field.item).querySelector("input, select, textarea, button")?.focus());
+  const limit = () => { adder.disabled = field.most !== null && entries.size >= field.most; };
+  const outer = frame(field, id, place, adder);
+  field.fields.forEach((spec, at) => add(spec, field.keys[at]));
+  limit();
+  return {
+    element: outer.element,
+    collect: (name, values) => {
+      values[name] = [...entries.keys()].join(",");
+      entries.forEach(({ own, name: key }, at) => {
+        if (is_map) values[`?${name}/${at}`] = key.value;
+        own.collect(`${name}/${at}`, values);
+      });
+    },
+    restore: (name, values) => {
+      if (values[name] === undefined) return;
+      const ids = values[name].split(",").filter(Boolean).map(Number);
+      for (const at of [...entries.keys()]) if (!ids.includes(at)) delete_entry(at);
+      for (const at of ids) {
+        if (!entries.has(at)) add(field.item, "", at);
+        entries.get(at).name.value = values[`?${name}/${at}`] ?? "";
+        entries.get(at).own.restore(`${name}/${at}`, values);
+      }
+    },
+    describe: (name, problems) => {
+      entries.forEach(({ own }, at) => own.describe(`${name}/${at}`, problems));
+      outer.describe(name, problems);
+    },
+  };
+}
+
+// A value that has one of several forms, with a list to choose it from.
+function variants(field, id, form) {
+  const options = field.fields.map((each, at) => made("option", { value: String(at) }, each.title));
+  const empty = field.is_needed ? [] : [made("option", { value: "" }, "—")];
+  const chooser = made("select", { "aria-label": field.label }, ...empty, ...options);
+  const place = made("div"), made_nodes = new Map();
+  chooser.value = field.chosen === null ? "" : String(field.chosen);
+  const chosen = () => chooser.value === "" ? null : made_nodes.get(chooser.value);
+  const show = () => {
+    const at = chooser.value;
+    if (at !== "" && !made_nodes.has(at)) {
+      const spec = field.fields[Number(at)];
+      made_nodes.set(at, spec.control === "group" ? group(spec, `${id}-${at}`, form, true) : node(spec, `${id}-${at}`, form));
+    }
+    place.replaceChildren(...(at === "" ? [] : [chosen().element]));
+  };
+  chooser.addEventListener("change", show);
+  show();
+  const outer = frame(field, id, made("div", { class: "agui-field" }, chooser), place);
+  return {
+    element: outer.element,
+    collect: (name, values) => {
+      values[`?${name}`] = chooser.value;
+      chosen()?.collect(name, values);
+    },
+    restore: (name, values) => {
+      if (values[`?${name}`] === undefined) return;
+      chooser.value = values[`?${name}`];
+      show();
+      chosen()?.restore(name, values);
+    },
+    describe: (name, problems) => {
+      chosen()?.describe(name, problems);
+      outer.describe(name, problems);
+    },
+  };
+}
+
+const NODES = { group, rows, map: rows, variants };
+function node(field, id, form) {
+  // A definition that refers to itself is drawn as deep as somebody goes.
+  const whole = field.again ? { ...form.templates[field.again], name: field.name, label: field.label, is_needed: field.is_needed, is_open: field.is_open } : field;
+  return (NODES[whole.control] ?? leaf)(whole, id, form);
 }
 
 // --- the mark in the title of the page, as long as a question is open
@@ -105,51 +349,88 @@ const note = (change) => {
   if (open.size) titles.observe(document.head, { childList: true, characterData: true, subtree: true });
 };
 
+// --- what was typed, for a page that is loaded again; passwords are not kept
+
+const kept = (id) => { try { return JSON.parse(sessionStorage.getItem(id) ?? "{}"); } catch { return {}; } };
+const keep = (id, values) => {
+  try { values === null ? sessionStorage.removeItem(id) : sessionStorage.setItem(id, JSON.stringify(values)); } catch { /* no storage */ }
+};
+
+// Notebooks look for their keys in everything but fields; this one they get all the same.
+const save = (event, beside) => {
+  event.preventDefault();
+  const { key, code, ctrlKey, metaKey } = event;
+  beside.dispatchEvent(new KeyboardEvent("keydown", { key, code, keyCode: 83, which: 83, ctrlKey, metaKey, bubbles: true, cancelable: true }));
+};
+
+// Takes the focus from nobody who is typing.
+const is_typing = () => {
+  const at = document.activeElement;
+  return at !== null && (at.isContentEditable || at.matches("input, textarea, select"));
+};
+
 function render({ model, el }) {
-  const { style, question, fields, choices, asked_id } = model.get("shown");
-  const id = `agui-question-${++number}`, drawn = new Map();
+  const { style, question, fields, choices, asked_id, templates, is_call, call, is_call_open } = model.get("shown");
+  const id = `agui-question-${++number}`, form = { templates, is_call };
   const text = made("div", { class: "agui-question", id, dir: "auto" }, question);
   const problem = made("div", { class: "agui-problem agui-bad", role: "alert", dir: "auto" });
   const waiting = made("div", { class: "agui-line agui-dim", role: "status", dir: "auto" });
-  const rows = fields.map((field, place) => row(field, `${id}-${place}`, drawn));
-  const is_marked = [...drawn.values()].some(({ field }) => field.is_needed);
-  const legend = is_marked ? [made("div", { class: "agui-line agui-dim" }, made("span", { class: "agui-needed" }, "*"), " needed")] : [];
+  const nodes = fields.map((field, place) => [field.name, node(field, `${id}-${place}`, form)]);
   const buttons = new Map(choices.map(({ name, tone }) =>
     [name, made("button", { type: "button", class: `agui-choice agui-choice-${tone}` }, name)]));
+  const asked_for = call ? [made("details", { class: "agui-fold", ...(is_call_open ? { open: "" } : {}) }, made("summary", {}, "The call as the agent asked for it"), made("pre", {}, call))] : [];
+  const body = made("fieldset", { class: "agui-body" }, ...nodes.map(([, each]) => each.element), ...asked_for,
+    made("div", { class: "agui-choices" }, ...buttons.values()));
+  const needed = made("div", { class: "agui-line agui-dim" }, made("span", { class: "agui-needed" }, "*"), " needed");
   const panel = made("div",
-    { class: "agui agui-panel tex2jax_ignore mathjax_ignore", role: "group", "aria-labelledby": id, "data-lm-suppress-shortcuts": "true" },
-    text, ...legend, ...rows, made("div", { class: "agui-choices" }, ...buttons.values()), problem, waiting);
+    { class: "agui agui-panel tex2jax_ignore mathjax_ignore", role: "group", tabindex: "-1", "aria-labelledby": id, "data-lm-suppress-shortcuts": "true" },
+    text, ...(body.querySelector(".agui-needed") ? [needed] : []), body, problem, waiting);
   const first = choices[0].name, last = choices.find(({ is_refusal }) => is_refusal)?.name ?? first;
+  const collected = () => {
+    const values = {};
+    nodes.forEach(([name, each]) => each.collect(name, values));
+    return values;
+  };
+  const before = JSON.stringify(collected());
+  nodes.forEach(([name, each]) => each.restore(name, kept(asked_id)));
 
   // What is locked loses the focus, and gets it back.
   let focused = null;
   const lock = (is_locked) => {
     if (is_locked && panel.contains(document.activeElement)) focused = document.activeElement;
-    for (const each of panel.querySelectorAll("input, textarea, select, button")) each.disabled = is_locked;
+    body.disabled = is_locked;
     if (!is_locked && focused !== null && document.activeElement === document.body) focused.focus();
   };
   const say = (message, problems = {}) => {
-    problem.textContent = message;
-    drawn.forEach(({ described }, name) => described(problems[name]));
+    const left = { ...problems };
+    delete left[""];
+    if (fields.some(({ name }) => name === "") && problems[""]) left[""] = problems[""];
+    nodes.forEach(([name, each]) => each.describe(name, left));
+    problem.textContent = [message, ...Object.values(left)].filter(Boolean).join(" ");
   };
   const pressing = presses(model, lock, (sentence) => { waiting.textContent = sentence; });
   const press = (name) => {
     say("");
-    pressing.press(name, { pressed: name, values: Object.fromEntries([...drawn].map(([field, { read }]) => [field, read()])) });
+    pressing.press(name, { pressed: name, values: collected() });
   };
   buttons.forEach((button, name) => button.addEventListener("click", () => press(name)));
+  panel.addEventListener("input", () => {
+    const values = collected();
+    panel.querySelectorAll("[type=password]").length ? keep(asked_id, null) : keep(asked_id, values);
+  });
   panel.addEventListener("keydown", (event) => {
     event.stopPropagation();
     if (event.isComposing) return;
-    const at = [...drawn.values()].find(({ element }) => element.contains(event.target));
-    if (event.key === "Enter" && at && (event.target.tagName !== "TEXTAREA" || event.ctrlKey || event.metaKey)) {
+    const is_field = event.target.matches("input, select, textarea"), is_with_control = event.ctrlKey || event.metaKey;
+    if (event.key.toLowerCase() === "s" && is_with_control && !event.shiftKey && !event.altKey) {
+      save(event, panel.parentElement);
+    } else if (event.key === "Enter" && is_field && (event.target.tagName !== "TEXTAREA" || is_with_control)) {
       event.preventDefault();
-      press(at.field.enters ?? first);
-    } else if (event.key === "Escape") {
+      press(event.target.closest("[data-enters]")?.dataset.enters ?? first);
+    } else if (event.key === "Escape" && event.target !== panel) {
       event.preventDefault();
       // Esc throws nothing away that was typed: then it first goes to the button.
-      const is_typed = [...drawn.values()].some(({ read, before }) => read() !== before);
-      if (is_typed && event.target !== buttons.get(last)) buttons.get(last).focus();
+      if (JSON.stringify(collected()) !== before && event.target !== buttons.get(last)) buttons.get(last).focus();
       else press(last);
     }
   });
@@ -162,13 +443,17 @@ function render({ model, el }) {
     if (pressing.receive(message)) return;
     if (message.ended !== undefined) return end(message.ended);
     refuse(message);
-    [...drawn].find(([name]) => message.problems?.[name])?.[1].first.focus();
+    const wrong = panel.querySelector("[aria-invalid=true]");
+    (wrong?.matches("input, select, textarea") ? wrong : wrong?.querySelector("input, select, textarea, button"))?.focus();
   };
   // The text beside the form is for pages on which it is not drawn, or does not work any more.
   const asked = () => document.getElementById(asked_id);
+  let came_from = null;
   const end = (line) => {
     pressing.end();
+    keep(asked_id, null);
     note(() => open.delete(id));
+    if (panel.contains(document.activeElement) || document.activeElement === document.body) came_from?.focus?.();
     if (asked()) {
       asked().textContent = line;
       asked().style.animation = "none";
@@ -182,6 +467,11 @@ function render({ model, el }) {
   requestAnimationFrame(() => {
     if (asked()) asked().hidden = true;
     panel.scrollIntoView({ block: "nearest" });
+    if (is_typing()) waiting.textContent = "A question is open.";
+    else {
+      came_from = document.activeElement;
+      panel.focus({ preventScroll: true });
+    }
   });
   model.send({ shown: true });
   return () => {

@@ -18,8 +18,8 @@ from rich.text import Text
 from agui_client._core.protocol.patch import is_same_json
 from agui_client._core.tools.approval import Approve, Deny
 from agui_client._rendering.escaping import json_text, sentence
+from agui_client._rendering.form_dialog import LeftError
 from agui_client._rendering.forms import read_arguments
-from agui_client.terminal._questions import LeftError
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -20,13 +20,13 @@ from agui_client._core.tools.approval import NOBODY_TO_ASK, Approve, Deny
 from agui_client._core.tools.interrupts import Answer, Cancel, Resolve, cover, is_expired
 from agui_client._core.tools.people import AtScreen
 from agui_client._rendering.escaping import sentence
+from agui_client._rendering.form_dialog import FormDialog, LeftError
 from agui_client._rendering.forms import AnswerForm, decision_form
 from agui_client._rendering.story import Speakers
 from agui_client.errors import InterruptsNotCoveredError
 from agui_client.terminal._approval_dialog import ApprovalDialog, PendingCall, beginning, json_lines
 from agui_client.terminal._complaints import complain
-from agui_client.terminal._form_dialog import FormDialog
-from agui_client.terminal._questions import LeftError, Terminal, WithdrawnError
+from agui_client.terminal._questions import Terminal, WithdrawnError
 
 if TYPE_CHECKING:
     from ag_ui.core import Interrupt, Message, ToolCall
@@ -147,8 +147,16 @@ class TerminalAnswerer(AtScreen):
         if form is not None:
             return ApprovalDialog(_decidable(form, call), console, keyboard).decide()
         if interrupt.response_schema is not None:
-            return Resolve(FormDialog(AnswerForm(interrupt.response_schema), console, keyboard).fill())
+            return Resolve(self._filled(AnswerForm(interrupt.response_schema), keyboard))
         return Resolve(_free(keyboard.read("Answer: ")))
+
+    def _filled(self, form: AnswerForm, keyboard: Keyboard) -> Any:
+        def say(text: str) -> None:
+            """Show a line below a question."""
+            self._terminal.console.print(Text(f"  {text}", style="dim"))
+
+        say("Ctrl-D leaves the question.")
+        return FormDialog(form, lambda prompt, begins: keyboard.read(prompt, default=begins), say).fill()
 
     def _cancel(self, why: str, keyboard: Keyboard) -> Cancel | None:
         """Ask whether the agent should go on without an answer; return None if not."""

@@ -19,7 +19,8 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 import anyio
-from prompt_toolkit.application import get_app_session
+from prompt_toolkit.application import get_app, get_app_session
+from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import FormattedText
 from prompt_toolkit.input.typeahead import clear_typeahead
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
@@ -28,6 +29,7 @@ from prompt_toolkit.shortcuts import PromptSession
 from rich.console import Console
 
 from agui_client._core.ground.concurrency import LoopThread
+from agui_client._rendering.form_dialog import LeftError
 from agui_client.terminal._plain_view import paused_screen
 
 if TYPE_CHECKING:
@@ -40,10 +42,6 @@ Around = Callable[[], AbstractContextManager[object]]
 
 _WITHDRAWAL_SECONDS = 1.0
 """The time that a withdrawn question may take to leave the screen."""
-
-
-class LeftError(Exception):
-    """The user left the question, with Esc or Ctrl-D."""
 
 
 class WithdrawnError(Exception):
@@ -234,5 +232,15 @@ def _leave(event: KeyPressEvent) -> None:
     event.app.exit(exception=EOFError())
 
 
+def _clear(event: KeyPressEvent) -> None:
+    event.app.current_buffer.reset()
+
+
+def _has_text() -> bool:
+    return bool(get_app().current_buffer.text)
+
+
 _KEYS = KeyBindings()
 _KEYS.add("escape", eager=True)(_leave)
+# In an empty line, Ctrl-C stops the program as it does anywhere else.
+_KEYS.add("c-c", filter=Condition(_has_text))(_clear)

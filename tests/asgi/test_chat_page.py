@@ -137,7 +137,11 @@ EDITABLE: dict[str, Any] = {
     ("pressed", "values", "payload"),
     [
         ("Approve", {"/seats": "2", "/note": ""}, {"approved": True}),
-        ("Approve", {"/seats": "3", "/note": ""}, {"approved": True, "editedArgs": {"seats": 3, "extra": [1]}}),
+        (
+            "Approve",
+            {"/seats": "3", "/note": ""},
+            {"approved": True, "editedArgs": {"seats": 3, "note": "", "extra": [1]}},
+        ),
         ("Deny", {"/seats": "x", "reason": "too dear"}, {"approved": False, "reason": "too dear"}),
     ],
 )

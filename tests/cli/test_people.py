@@ -334,7 +334,10 @@ async def test_a_schema_becomes_a_form_and_what_is_optional_may_be_left_out() ->
 
 @pytest.mark.anyio
 async def test_what_does_not_fit_is_asked_again() -> None:
-    seat = Seat(["B7\nB1\nmany\n0\n1\nperhaps\nyes\n\n{\n[1]\n"])
+    wrong_and_right = [("B7", "b1"), ("many", "0"), ("", "1"), ("perhaps", "yes")]
+    typed = "".join(f"{wrong}\n{CLEAR_LINE}{right}\n" for wrong, right in wrong_and_right if wrong)
+    typed = typed.replace("0\n", f"0\n{CLEAR_LINE}1\n") + f"\n{{\n{CLEAR_LINE}[1]\n"
+    seat = Seat([typed])
     assert await answered(seat, ferry()) == Resolve({"line": "B1", "tickets": 1, "return_trip": True, "seats": [1]})
     for told in (
         "choose one of 1 to 2",
@@ -353,7 +356,7 @@ async def test_a_form_whose_whole_does_not_fit_is_asked_again() -> None:
         "properties": {"a": {"type": "string"}, "b": {"type": "string"}},
         "dependentRequired": {"a": ["b"]},
     }
-    seat = Seat(["x\n\nx\ny\n"])
+    seat = Seat(["x\n\n\ny\n"])  # what was typed stands there again
     assert await answered(seat, ferry(response_schema=schema)) == Resolve({"a": "x", "b": "y"})
     assert "is incomplete: with a, b is needed" in seat.shown
 
@@ -368,7 +371,7 @@ async def test_groups_are_asked_for_or_left_out_and_only_wrong_fields_again() ->
         "if": {"required": ["work"]},
         "then": {"properties": {"n": {"minimum": 5}}},
     }
-    seat = Seat(["A\ny\nB\n\n1\n7\n"])
+    seat = Seat([f"A\ny\nB\n\n1\n{CLEAR_LINE}7\n"])
     assert await answered(seat, ferry(response_schema=schema)) == Resolve(
         {"home": {"street": "A"}, "work": {"street": "B"}, "n": 7}
     )

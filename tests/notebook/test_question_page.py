@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agui_client._rendering.form_controls import QuestionButton, form_field
-from agui_client._rendering.forms import AnswerForm
+from agui_client._rendering.form_controls import Drawing, QuestionButton
+from agui_client._rendering.forms import AnswerForm, call_form
 from agui_client._rendering.style import FORM_STYLE, STYLE
 from agui_client.notebook._cell_widget import script_text
 from support.browser import Chromium
@@ -27,15 +27,16 @@ render({model, el: document.getElementById("cell")})
 """
 
 
-def question(schema: dict[str, Any], place: Path) -> Path:
-    """Write a page with the question of a schema; the page has what it sends, and gets what the kernel sends."""
+def question(form: AnswerForm, place: Path, **more: Any) -> Path:
+    """Write a page with the question of a form; the page has what it sends, and gets what the kernel sends."""
     buttons = [QuestionButton("Answer", "good"), QuestionButton("Go on without", is_refusal=True)]
     shown = {
-        "asked_id": "asked",
+        "asked_id": str(place),  # the browser keeps what was typed by it
         "style": STYLE + FORM_STYLE,
         "question": "Which ferry?",
-        "fields": [asdict(form_field(each)) for each in AnswerForm(schema).fields],
+        **Drawing(form).as_json(),
         "choices": [asdict(each) for each in buttons],
+        **more,
     }
     script = script_text("question").replace("export default", "void")
     body = f"<div id=cell></div><script type=module>const shown = {json.dumps(shown)}\n{script}\n{_MODEL}</script>"
@@ -43,11 +44,18 @@ def question(schema: dict[str, Any], place: Path) -> Path:
     return place
 
 
+def sent(page: Page) -> dict[str, str]:
+    """Press the first button, and return the values that the page sent."""
+    page.get_by_role("button", name="Answer").click()
+    values: dict[str, str] = page.evaluate("window.sent.at(-1).values")
+    return values
+
+
 @pytest.mark.requirement("SEC-3")
 def test_a_press_that_does_not_arrive_can_be_taken_back_until_the_kernel_takes_the_last(
     browser: Chromium, tmp_path: Path
 ) -> None:
-    place = question({"type": "string"}, tmp_path / "page.html")
+    place = question(AnswerForm({"type": "string"}), tmp_path / "page.html")
 
     def look(page: Page) -> Any:
         page.clock.install()
@@ -59,17 +67,17 @@ def test_a_press_that_does_not_arrive_can_be_taken_back_until_the_kernel_takes_t
         told = page.locator("[role=status]").text_content()
         page.get_by_label("answer").fill("Zoe")
         page.get_by_role("button", name="Answer").click()
-        sent = page.evaluate("window.sent")
-        first, last = (each["press_id"] for each in sent if "pressed" in each)
+        pressed = page.evaluate("window.sent")
+        first, last = (each["press_id"] for each in pressed if "pressed" in each)
         page.evaluate("id => window.receive({arrived: id})", first)
         page.evaluate("id => window.receive({arrived: id})", last)
         page.clock.run_for(3100)
-        confirmed = page.evaluate("window.sent")[len(sent) :]
+        confirmed = page.evaluate("window.sent")[len(pressed) :]
         assert page.get_by_role("button", name="Answer").is_disabled(), "the kernel has taken it"
         assert page.locator("[role=status]").text_content() == ""
         page.evaluate("() => window.receive({problem: 'No.', problems: {'': 'too short'}})")
         is_enabled = page.get_by_role("button", name="Answer").is_enabled()
-        return is_locked, told, confirmed == [{"latest": last}], sent[-1]["values"], is_enabled
+        return is_locked, told, confirmed == [{"latest": last}], pressed[-1]["values"], is_enabled
 
     (is_locked, told, is_last_alone, values, is_enabled), complaints = browser.visit(place, look)
     assert (is_locked, is_last_alone, values, is_enabled) == (True, True, {"": "Zoe"}, True)
@@ -77,3 +85,161 @@ def test_a_press_that_does_not_arrive_can_be_taken_back_until_the_kernel_takes_t
     assert told.startswith("“Answer” is on its way: the kernel is busy")
     assert told.endswith("the last press counts.")
     assert complaints == []
+
+
+TEXT = {"type": "string"}
+NODE = {
+    "type": "object",
+    "properties": {"name": TEXT, "children": {"type": "array", "items": {"$ref": "#/$defs/node"}}},
+    "required": ["name"],
+}
+TRIP: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "at": {**TEXT, "format": "date-time"},
+        "price": {"type": "number", "unit": "NOK"},
+        "vip": {"type": "boolean"},
+        "country": {"enum": [f"c{each}" for each in range(20)]},
+        "who": {"type": "array", "items": {"type": "object", "properties": {"name": TEXT}, "required": ["name"]}},
+        "pay": {
+            "oneOf": [
+                {"title": "Card", "type": "object", "properties": {"number": TEXT}, "required": ["number"]},
+                {"title": "Bank", "type": "object", "properties": {"iban": TEXT}, "required": ["iban"]},
+            ]
+        },
+        "env": {"type": "object", "additionalProperties": {"type": "integer"}},
+        "tree": {"$ref": "#/$defs/node"},
+    },
+    "required": ["pay", "who"],
+    "$defs": {"node": NODE},
+}
+FILLED = {
+    "price": 129.9,
+    "vip": False,
+    "country": "c7",
+    "who": [{"name": "Ann"}, {"name": "Cy"}],
+    "pay": {"iban": "NO93"},
+    "env": {"PORT": 80},
+    "tree": {"name": "a", "children": [{"name": "b", "children": [{"name": "c"}]}]},
+}
+
+
+@pytest.mark.requirement("INT-7")
+def test_groups_lists_variants_maps_and_trees_are_filled_in_with_the_keyboard(
+    browser: Chromium, tmp_path: Path
+) -> None:
+    form = AnswerForm(TRIP)
+
+    def look(page: Page) -> Any:
+        page.get_by_label("price").focus()
+        keys = page.keyboard
+
+        def press(*names: str) -> None:
+            for name in names:
+                keys.press(name)
+
+        keys.type("129.90")
+        press("Tab", "Space", "Space", "Tab")  # vip, touched
+        keys.type("C7")
+        press("Tab", "Enter")  # adds the first person, whose name has the focus
+        for name in ("Ann", "Bob", "Cy"):
+            keys.type(name)
+            if name != "Cy":
+                press("Tab", "Tab", "Enter")
+        press("Shift+Tab", "Enter")  # Bob is removed, and the focus goes to Add
+        press("Tab")
+        keys.type("Bank")
+        press("Tab")
+        keys.type("NO93")
+        press("Tab", "Enter")
+        keys.type("PORT")
+        press("Tab")
+        keys.type("80")
+        press("Tab", "Tab", "Tab", "Enter")
+        for level in "abc":
+            keys.type(level)
+            press("Tab", "Enter") if level != "c" else None
+        return sent(page)
+
+    values, complaints = browser.visit(question(form, tmp_path / "page.html"), look)
+    assert complaints == []
+    assert form.read(values) == FILLED
+
+
+def test_problems_stand_at_their_fields_and_the_first_gets_the_focus(browser: Chromium, tmp_path: Path) -> None:
+    def look(page: Page) -> Any:
+        page.get_by_role("button", name="Add to who").click()
+        problems = {"/who/0/name": "too short", "/pay/number": "no card", "/elsewhere": "lost"}
+        page.evaluate("problems => window.receive({problem: '3 fields.', problems})", problems)
+        focused = page.evaluate("document.activeElement.getAttribute('aria-describedby')")
+        wrong = page.locator("[aria-invalid=true]")
+        return page.locator(f"#{focused}").inner_text(), wrong.count(), page.get_by_role("alert").inner_text()
+
+    seen, _ = browser.visit(question(AnswerForm(TRIP), tmp_path / "page.html"), look)
+    assert seen == ("too short", 2, "3 fields. lost")
+
+
+@pytest.mark.requirement("SEC-3")
+def test_a_call_that_nobody_touches_is_sent_as_it_came_and_changes_stand_beside_what_was_asked(
+    browser: Chromium, tmp_path: Path
+) -> None:
+    arguments = {**FILLED, "at": "2026-11-24T14:30:15.25Z", "price": 1e-7}
+    form = call_form(TRIP, arguments)
+    assert form is not None
+    place = question(form, tmp_path / "page.html", is_call=True, call="{}")
+
+    def look(page: Page) -> Any:
+        untouched = sent(page)
+        page.evaluate("() => window.receive({problem: 'again', problems: {}})")
+        zone = page.locator(".agui-zoned span").inner_text()
+        page.get_by_label("price").fill("3")
+        return untouched, zone, page.get_by_text("the agent asked for: ").inner_text(), sent(page)
+
+    (untouched, zone, told, changed), _ = browser.visit(place, look)
+    assert form.read(untouched) == arguments
+    assert zone.startswith(("+", "-"))
+    assert told == "the agent asked for: 1e-07"
+    assert form.read(changed) == {**arguments, "price": 3}
+
+
+def test_what_was_typed_is_there_again_after_a_reload_but_no_password(browser: Chromium, tmp_path: Path) -> None:
+    secret = AnswerForm({"type": "object", "properties": {"a": TEXT, "pin": {**TEXT, "format": "password"}}})
+
+    def look(page: Page) -> Any:
+        page.get_by_role("button", name="Add to who").click()
+        page.get_by_role("group", name="who 1").get_by_role("textbox").fill("Ann")
+        page.get_by_role("combobox", name="pay").select_option("Bank")
+        page.get_by_label("iban").fill("NO93")
+        page.reload()
+        return sent(page)
+
+    values, complaints = browser.visit(question(AnswerForm(TRIP), tmp_path / "page.html"), look)
+    assert complaints == []
+    assert (values["/who"], values["/who/0/name"], values["?/pay"], values["/pay/iban"]) == ("0", "Ann", "1", "NO93")
+
+    def look_for_secrets(page: Page) -> Any:
+        page.get_by_label("pin").fill("1234")
+        page.get_by_label("a", exact=True).fill("x")
+        return page.evaluate("JSON.stringify(sessionStorage)")
+
+    kept, _ = browser.visit(question(secret, tmp_path / "page.html"), look_for_secrets)
+    assert "1234" not in kept
+
+
+def test_the_keys_of_a_notebook_save_it_from_within_a_form_and_the_focus_is_taken_from_nobody(
+    browser: Chromium, tmp_path: Path
+) -> None:
+    place = question(AnswerForm(TEXT), tmp_path / "page.html")
+    listens = (
+        "addEventListener('keydown', (event) => { if (!event.isTrusted) window.saved = event.key + event.ctrlKey })"
+    )
+    cell = f"<input id=cell-text><script>document.getElementById('cell-text').focus(); {listens}</script>"
+    place.write_text(cell + place.read_text("utf-8"), "utf-8")
+
+    def look(page: Page) -> Any:
+        page.wait_for_function("document.querySelector('[role=status]').textContent !== ''")
+        typing = page.evaluate("document.activeElement.id")
+        page.get_by_label("answer").press("Control+s")
+        return typing, page.evaluate("window.saved")
+
+    assert browser.visit(place, look)[0] == ("cell-text", "strue")

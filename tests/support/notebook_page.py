@@ -9,8 +9,15 @@ Send = Callable[[str, dict[str, Any]], object]
 
 
 def leaves_of(shown: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the fields of a question or of a group, those inside of groups, too."""
-    return [leaf for each in shown["fields"] for leaf in ([*leaves_of(each)] if each["fields"] else [each])]
+    """Return the fields of a question or of a group, those inside of groups, too, with their whole names."""
+    return [leaf for each in shown["fields"] for leaf in _leaves(each, "")]
+
+
+def _leaves(field: Mapping[str, Any], around: str) -> list[dict[str, Any]]:
+    whole = {**field, "name": around + field["name"]}
+    if field["control"] != "group":
+        return [whole]
+    return [leaf for each in field["fields"] for leaf in _leaves(each, whole["name"])]
 
 
 class NotebookPage:
@@ -54,7 +61,7 @@ class NotebookPage:
     def fill(self, label: str, text: str) -> None:
         """Type in the field with a label, or choose in it."""
         field = next(each for each in leaves_of(self.question) if each["label"] == label)
-        is_one_of = field["control"] in ("select", "radio")
+        is_one_of = field["control"] in ("select", "radio", "box")
         assert not is_one_of or text in ("", *field["choices"])
         [*self._typed.values()][-1][field["name"]] = text
 

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from agui_client._rendering.forms import AnswerForm, FormError, read_arguments
+from agui_client._rendering.forms import AnswerForm, FormError, call_form, read_arguments
 
 Schema: TypeAlias = dict[str, Any]
 
@@ -47,7 +47,7 @@ def test_a_schema_larger_than_anybody_fills_in_is_asked_for_as_json(schema: Sche
     begun = thread_time()
     form = AnswerForm(schema)
     (field,) = form.fields
-    assert (field.name, field.kind, field.choices, field.label) == ("", "json", (), "answer (JSON)")
+    assert (field.key, field.kind, field.choices, field.label) == ("", "json", (), "answer (JSON)")
     assert form.read({"": "7"} if "enum" in schema else {"": '{"x": {}}'}) == (7 if "enum" in schema else {"x": {}})
     assert thread_time() - begun < 2
 
@@ -159,7 +159,7 @@ def test_lists_choices_and_groups_are_fields_of_their_own() -> None:
 
 
 def test_labels_say_the_bounds_and_what_may_be_empty() -> None:
-    assert [field.label for field in AnswerForm(TRIP).leaves] == [
+    assert [leaf.label for each in AnswerForm(TRIP).fields for leaf in (each.fields or [each])] == [
         "seats (whole number, 2 to 6)",
         "budget (number, more than 0, may be empty)",
         "code (3 to 5 characters)",
@@ -259,10 +259,240 @@ def test_a_pattern_is_shown_and_tried_if_that_takes_linear_time(pattern: str, is
 )
 def test_a_default_that_does_not_fit_stands_in_no_field(unfit: Schema) -> None:
     form = AnswerForm(of({"a": unfit, "b": {**TEXT, "default": "B"}}))
-    assert [each.default for each in form.fields] == ["", "B"]
+    assert [each.text for each in form.fields] == ["", "B"]
     assert form.read({"/a": "", "/b": "B"}) == {"b": "B"}
 
 
 def test_choices_under_one_title_are_told_apart_by_their_values() -> None:
     (field,) = AnswerForm({"enum": ["yes", "no"], "enumNames": ["Yes", "Yes"]}).fields
     assert field.choice_titles == ["yes", "no"]
+
+
+# --- values with fields of their own
+
+
+PASSENGER = of({"name": TEXT, "age": {"type": "integer", "minimum": 0}}, required=["name"])
+CARD = of({"kind": {"const": "card"}, "number": {**TEXT, "pattern": "^[0-9]{4}$"}}, required=["kind", "number"])
+IBAN = of({"kind": {"const": "iban"}, "iban": TEXT}, required=["kind", "iban"])
+NODE = of({"name": TEXT, "children": {"type": "array", "items": {"$ref": "#/$defs/node"}}}, required=["name"])
+MONEY = {"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "string"}]}
+REALISTIC: dict[str, tuple[Schema, dict[str, str], Any]] = {
+    "a list of groups": (
+        of({"who": {"type": "array", "items": PASSENGER, "minItems": 1}}, required=["who"]),
+        {"/who": "0,2", "/who/0/name": "Ann", "/who/2/name": "Bob", "/who/2/age": "7"},
+        {"who": [{"name": "Ann"}, {"name": "Bob", "age": 7}]},
+    ),
+    "a list of lists": (
+        of({"grid": {"type": "array", "items": {"type": "array", "items": {"type": "integer"}}}}),
+        {"/grid": "0,1", "/grid/0": "1, 2", "/grid/1": "3"},
+        {"grid": [[1, 2], [3]]},
+    ),
+    "one of several": (
+        of({"pay": {"oneOf": [CARD, IBAN]}}, required=["pay"]),
+        {"?/pay": "1", "/pay/iban": "NO93"},
+        {"pay": {"kind": "iban", "iban": "NO93"}},
+    ),
+    "a number or a word": (
+        of({"size": {"anyOf": [{"const": "auto"}, {"type": "integer"}]}}),
+        {"?/size": "0"},
+        {"size": "auto"},
+    ),
+    "several types": (of({"id": {"type": ["integer", "string"]}}), {"?/id": "1", "/id": "x7"}, {"id": "x7"}),
+    "any names": (
+        of({"env": {"type": "object", "additionalProperties": {"type": "integer"}}}),
+        {"/env": "0,1", "?/env/0": "PORT", "/env/0": "80", "?/env/1": "A/B", "/env/1": "2"},
+        {"env": {"PORT": 80, "A/B": 2}},
+    ),
+    "four deep": (
+        deep(4),
+        {"/x": "yes", "/x/x": "yes", "/x/x/x": "yes", "/x/x/x/x": "end"},
+        {"x": {"x": {"x": {"x": "end"}}}},
+    ),
+    "a tree": (
+        {"$ref": "#/$defs/node", "$defs": {"node": NODE}},
+        {
+            "/name": "a",
+            "/children": "0",
+            "/children/0/name": "b",
+            "/children/0/children": "0",
+            "/children/0/children/0/name": "c",
+        },
+        {"name": "a", "children": [{"name": "b", "children": [{"name": "c"}]}]},
+    ),
+    "a pair": (
+        of(
+            {"at": {"type": "array", "prefixItems": [{"type": "number"}, TEXT], "minItems": 2, "maxItems": 2}},
+            required=["at"],
+        ),
+        {"/at/0": "1.5", "/at/1": "km"},
+        {"at": [1.5, "km"]},
+    ),
+    "money": (
+        of({"a": MONEY, "b": MONEY}),
+        {"/a": "129.90", "/b": "12345678901234567890.12"},
+        {"a": 129.9, "b": "12345678901234567890.12"},
+    ),
+    "all of": (
+        {"allOf": [of({"a": TEXT}, required=["a"]), of({"b": {"type": "boolean"}})]},
+        {"/a": "x", "/b": "no"},
+        {"a": "x", "b": False},
+    ),
+    "an optional group": (of({"home": PASSENGER, "n": {"type": "integer"}}), {"/home": "", "/n": "1"}, {"n": 1}),
+    "consent": (of({"terms": {"const": True}}, required=["terms"]), {"/terms": "yes"}, {"terms": True}),
+    "a choice in small letters": (
+        of({"currency": {"enum": ["NOK", "SEK"]}}),
+        {"/currency": "nok"},
+        {"currency": "NOK"},
+    ),
+    "contacts": (
+        of({"mails": {"type": "array", "items": {**TEXT, "format": "email"}}, "id": {**TEXT, "format": "uuid"}}),
+        {"/mails": "ann@example.org, bob@example.org", "/id": "123E4567-E89B-12D3-A456-426614174000"},
+        {"mails": ["ann@example.org", "bob@example.org"], "id": "123e4567-e89b-12d3-a456-426614174000"},
+    ),
+}
+
+
+@pytest.mark.requirement("INT-7")
+@pytest.mark.parametrize(("schema", "typed", "answer"), REALISTIC.values(), ids=list(REALISTIC))
+def test_realistic_answers_are_typed_without_json_and_stand_in_the_form_of_a_call(
+    schema: Schema, typed: dict[str, str], answer: Any
+) -> None:
+    form = AnswerForm(schema)
+    assert not any(field.kind == "json" for field in form.fields)
+    assert form.read(typed) == answer
+    of_call = call_form(schema, answer)
+    assert of_call is not None
+    assert of_call.read(of_call.texts) == answer
+
+
+MISTAKES: dict[str, tuple[Schema, dict[str, str], dict[str, str]]] = {
+    "in an entry": (
+        REALISTIC["a list of groups"][0],
+        {"/who": "0,5", "/who/0/name": "Ann", "/who/5/age": "-1"},
+        {"/who/5/name": "this cannot be left out", "/who/5/age": "must be at least 0"},
+    ),
+    "too few": (REALISTIC["a list of groups"][0], {"/who": ""}, {"/who": "this cannot be left out"}),
+    "in a variant": (
+        of({"pay": {"oneOf": [CARD, IBAN]}}, required=["pay"]),
+        {"?/pay": "0", "/pay/number": "12"},
+        {"/pay/number": "must match ^[0-9]{4}$"},
+    ),
+    "no variant": (
+        of({"pay": {"oneOf": [CARD, IBAN]}}, required=["pay"]),
+        {"?/pay": ""},
+        {"/pay": "this cannot be left out"},
+    ),
+    "names of a map": (
+        REALISTIC["any names"][0],
+        {"/env": "0,1,2", "?/env/0": "A", "/env/0": "1", "?/env/1": "A", "/env/1": "2", "?/env/2": "", "/env/2": "3"},
+        {"/env/1": "this name is there twice", "/env/2": "the name cannot be left out"},
+    ),
+    "found by the whole": (
+        of({"who": {"type": "array", "items": PASSENGER, "uniqueItems": True}}),
+        {"/who": "0,1", "/who/0/name": "Ann", "/who/1/name": "Ann"},
+        {"/who": "must not have an entry twice"},
+    ),
+    "a decimal comma": (
+        of({"a": MONEY, "b": {"type": "number"}, "c": {"type": "integer"}}),
+        {"/a": "129,90", "/b": "1.234,50", "/c": "1 290"},
+        {
+            "/a": "write the number with a point, and nothing between thousands, such as 129.90",
+            "/b": "write the number with a point, and nothing between thousands, such as 129.90",
+            "/c": "write the number with a point, and nothing between thousands, such as 1290",
+        },
+    ),
+    "more digits than a number has": (
+        of({"a": {"type": "number"}}),
+        {"/a": "0.12345678901234567890"},
+        {"/a": "this number has too many digits: it would become 0.12345678901234568"},
+    ),
+    "no consent": (of({"terms": {"const": True}}), {"/terms": "no"}, {"/terms": "must be yes"}),
+    "a pattern with a description": (
+        of({"plate": {**TEXT, "pattern": "^[A-Z]{2}$", "description": "Two capital letters"}}),
+        {"/plate": "ab"},
+        {"/plate": "does not have the form that is asked for: Two capital letters"},
+    ),
+    "formats": (
+        of({name: {**TEXT, "format": name} for name in ("uuid", "ipv4", "ipv6", "duration", "hostname")}),
+        {"/uuid": "12", "/ipv4": "1.2.3", "/ipv6": "::g", "/duration": "P", "/hostname": "a b"},
+        {
+            "/uuid": "this is no UUID, such as 123e4567-e89b-12d3-a456-426614174000",
+            "/ipv4": "this is no IPv4 address, such as 192.0.2.1",
+            "/ipv6": "this is no IPv6 address, such as 2001:db8::1",
+            "/duration": "this is no duration, such as P1DT12H",
+            "/hostname": "this is no host name, such as example.org",
+        },
+    ),
+    "mails in a list": (
+        of({"mails": {"type": "array", "items": {**TEXT, "format": "email"}}}),
+        {"/mails": "ann@example.org, bob"},
+        {"/mails": "entry 2: this is no e-mail address, such as ann@example.org"},
+    ),
+}
+
+
+@pytest.mark.requirement("INT-7")
+@pytest.mark.parametrize(("schema", "typed", "problems"), MISTAKES.values(), ids=list(MISTAKES))
+def test_each_mistake_is_named_at_its_field_in_words(
+    schema: Schema, typed: dict[str, str], problems: dict[str, str]
+) -> None:
+    with pytest.raises(FormError) as caught:
+        AnswerForm(schema).read(typed)
+    assert caught.value.problems == problems
+
+
+def test_a_problem_in_an_entry_says_which() -> None:
+    with pytest.raises(FormError, match="who 2 · name: this cannot be left out"):
+        AnswerForm(REALISTIC["a list of groups"][0]).read({"/who": "0,1", "/who/0/name": "Ann"})
+
+
+@pytest.mark.requirement("SEC-3")
+def test_the_form_of_a_call_keeps_what_nobody_changed_to_the_last_digit() -> None:
+    schema = of(
+        {
+            "a": {"type": "number"},
+            "at": {**TEXT, "format": "date-time"},
+            "note": TEXT,
+            "gone": {"type": ["string", "null"]},
+            "tags": {"type": "array", "items": TEXT},
+            "meals": {"type": "array", "items": {"enum": ["a", "b"]}},
+            "on": {"type": "boolean"},
+        }
+    )
+    arguments = {
+        "a": 1e-7,
+        "at": "2026-11-24T14:30:15.5Z",
+        "note": "",
+        "gone": None,
+        "tags": ["x, y", "z"],
+        "meals": ["b", "a"],
+    }
+    form = call_form(schema, arguments)
+    assert form is not None
+    assert form.read(form.texts) == arguments
+    assert form.read({**form.texts, "/note": "x"}) == {**arguments, "note": "x"}
+
+
+@pytest.mark.requirement("SEC-3")
+@pytest.mark.parametrize("arguments", [{"a": "x\u202e"}, {"a": "  \r"}, {}], ids=["hidden", "blank", "missing"])
+def test_a_call_that_a_form_would_not_show_as_it_is_has_none(arguments: dict[str, Any]) -> None:
+    assert call_form(of({"a": TEXT}, required=["a"]), arguments) is None
+
+
+@pytest.mark.requirement("SEC-3")
+def test_an_argument_that_the_schema_does_not_name_stays_in_the_call() -> None:
+    form = call_form(of({"a": TEXT}), {"unnamed": [1], "a": "x"})
+    assert form is not None
+    assert form.kept == {"unnamed": [1]}
+    assert form.read({"/a": "y"}) == {"unnamed": [1], "a": "y"}
+    assert call_form(of({"a": TEXT}, additionalProperties=False), {"unnamed": [1], "a": "x"}) is None
+
+
+def test_what_is_read_only_and_what_is_fixed_stay_as_they_are() -> None:
+    schema = of({"ref": {**TEXT, "readOnly": True, "default": "R-1"}, "kind": {"const": "x", "default": "x"}})
+    assert AnswerForm(schema).read({"/ref": "R-2", "/kind": "y"}) == {"ref": "R-1", "kind": "x"}
+
+
+def test_a_label_has_the_unit_and_the_bounds() -> None:
+    (field,) = AnswerForm(of({"price": {"type": "number", "unit": "NOK", "maximum": 500}}, required=["price"])).fields
+    assert field.label == "price (number, NOK, at most 500)"
