@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from agui_client.asgi._run_addresses import Command
 
 _PACKAGE = files("agui_client")
-_SCRIPTS = ("markdown", "thread", "connection", "drawing", "questions", "page")
+_SCRIPTS = ("markdown", "thread", "versions", "connection", "drawing", "questions", "page")
 """The scripts of the page, in one block behind `elements.js` of the inspector. That of questions is a module."""
 
 _QUESTION = ("notebook/presses.js", "notebook/question.js")

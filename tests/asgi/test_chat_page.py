@@ -283,6 +283,62 @@ def test_a_question_is_edited_and_an_answer_made_again(browser: Chromium) -> Non
         assert complaints == []
 
 
+def test_versions_of_a_chat_are_looked_at_and_gone_on_with(browser: Chromium) -> None:
+    def look(chat: Chat) -> None:
+        chat.ask("one")
+        chat.await_text("Answer 1 to: one")
+        chat.ask("two")
+        chat.await_text("Answer 2 to: two")
+        chat.await_idle()
+        chat.press("Edit")
+        chat.page.get_by_label("Edit the message").fill("three")
+        chat.press("Send edited")
+        chat.await_text("Answer 3 to: three")
+        chat.press("Earlier version")
+        chat.await_text("Answer 2 to: two")
+        assert chat.page.get_by_role("button", name="Earlier version").last.is_disabled()
+        chat.press("Show the latest")
+        chat.await_text("Answer 3 to: three")
+        chat.press("Earlier version")
+        chat.await_text("Answer 2 to: two")
+        chat.ask("four")
+        chat.await_text("Answer 4 to: four")
+        chat.await_idle()
+        assert chat.texts == ["one", "Answer 1 to: one", "two", "Answer 2 to: two", "four", "Answer 4 to: four"]
+        chat.page.reload()
+        chat.await_text("2 of 2")
+        chat.press("Earlier version")
+        chat.await_text("Answer 3 to: three")
+
+    with visited(browser, look) as complaints:
+        assert complaints == []
+
+
+def test_what_two_tabs_wrote_is_lost_in_neither(browser: Chromium) -> None:
+    def look(chat: Chat) -> None:
+        chat.ask("one")
+        chat.await_text("Answer 1 to: one")
+        chat.await_idle()
+        assert chat.page.context.browser is not None
+        other = Chat(chat.page.context.browser.new_page())
+        other.page.goto(chat.page.url)
+        other.await_text("Answer 1 to: one")
+        chat.ask("from A")
+        chat.await_text("Answer 2 to: from A")
+        other.ask("from B")
+        other.await_text("Answer 3 to: from B")
+        other.await_text("Another page had written messages")
+        other.page.close()
+        chat.ask("A again")
+        chat.await_text("Answer 4 to: A again")
+        chat.await_text("Another page had written messages")
+        answers = ["Answer 1 to: one", "Answer 2 to: from A", "Answer 4 to: A again"]
+        assert chat.texts == ["one", answers[0], "from A", answers[1], "A again", answers[2]]
+
+    with visited(browser, look) as complaints:
+        assert complaints == []
+
+
 def test_a_message_that_another_page_was_faster_than_is_kept_and_sent_again(browser: Chromium) -> None:
     def look(chat: Chat) -> None:
         chat.ask("one")

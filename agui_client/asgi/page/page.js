@@ -12,6 +12,8 @@ class Chat {
     this.thread = new Thread();
     this.cards = new Map();
     this.phase = "idle";
+    this.branches = [];
+    this.viewed = null;
     this.questions = new Questions(byId("questions"), (text) => this.announce(text), (resume) => this.run({ resume }));
     document.title = visible(facts.title);
     byId("title").textContent = visible(facts.title);
@@ -47,6 +49,7 @@ class Chat {
     if (id === this.threadId) return;
     this.threadId = id;
     this.thread = new Thread();
+    this.branches = [];
     this.questions.clear();
     this.connect();
     byId("prompt").focus();
@@ -63,10 +66,10 @@ class Chat {
   }
 
   /** Begin a run of messages, with a prompt or with answers. */
-  run({ messages = this.thread.messages, prompt = "", resume } = {}) {
+  run({ messages = this.shown, prompt = "", resume } = {}) {
     const added = prompt ? [{ id: crypto.randomUUID(), role: "user", content: prompt }] : [];
     // What this page has shown before it went back is no news of another page.
-    const seen = new Set(this.thread.messages.map(({ id }) => id));
+    const seen = new Set([this.thread.messages, ...this.branches.map((each) => each.messages)].flat().map(({ id }) => id));
     return this.perform({ path: "", input: this.input([...messages, ...added], resume && { resume }), prompt, seen });
   }
 
@@ -87,6 +90,7 @@ class Chat {
     this.abort?.abort();
     const { signal } = this.abort = new AbortController();
     this.request = request;
+    this.viewed = null;
     this.say(null);
     for (let attempt = 0; !signal.aborted; attempt++) {
       this.enter("working");
@@ -135,12 +139,42 @@ class Chat {
     const { failure, interrupts, left } = this.thread;
     this.questions.show(interrupts, this.thread);
     this.draw();
+    this.loadBranches();
     if (failure && !this.thread.interrupts.length) {
       const again = () => (request.input.resume ? this.connect() : this.answerAgain(this.lastQuestion));
       this.say(`The run failed: ${ended(failure.message ?? failure.code ?? "no reason was given")}`, again);
     } else if (left && request.seen && !request.seen.has(left)) {
       this.say("Another page had written messages in this chat that are not shown here: this page went on from an earlier one.");
     }
+  }
+
+  /** Ask for what the thread has left; without an answer, the page shows the thread alone. */
+  async loadBranches() {
+    if (!this.facts.canRewind || !this.thread.messages.length) return;
+    const { threadId } = this;
+    try {
+      const branches = await (await post("branches", { threadId })).json();
+      if (threadId !== this.threadId) return;
+      this.branches = branches;
+      this.thread.changed = null;
+      this.draw();
+    } catch (error) {
+      console.warn("the versions of the thread could not be loaded:", error.message);
+    }
+  }
+
+  /** Show a version of the thread; what is sent goes on from it. */
+  view(version) {
+    this.viewed = version === this.thread.messages ? null : version;
+    this.thread.changed = null;
+    const back = () => this.view(this.thread.messages);
+    this.say(this.viewed && "This is an earlier version of the chat. A message goes on from it.", back, "Show the latest");
+    this.draw();
+  }
+
+  /** The messages that the page shows. */
+  get shown() {
+    return this.viewed ?? this.thread.messages;
   }
 
   /** Show why the server refused a request, and what trying again means. */
@@ -196,12 +230,12 @@ class Chat {
   }
 
   get lastQuestion() {
-    return this.thread.messages.findLast(({ role }) => role === "user");
+    return this.shown.findLast(({ role }) => role === "user");
   }
 
   /** Have a question answered anew, maybe with another text: the thread goes back to it. */
   answerAgain(question, text = null) {
-    const messages = this.thread.messages;
+    const messages = this.shown;
     const before = messages.slice(0, messages.findIndex(({ id }) => id === question?.id));
     if (!question) return this.connect();
     return this.run({ messages: [...before, text === null ? question : { ...question, content: text }] });
@@ -218,8 +252,8 @@ class Chat {
     this.draw();
   }
 
-  say(text, again = null) {
-    const buttons = again ? [h("button", { type: "button", onclick: () => again() }, "Try again")] : [];
+  say(text, again = null, name = "Try again") {
+    const buttons = again ? [h("button", { type: "button", onclick: () => again() }, name)] : [];
     byId("problem").replaceChildren(...(text ? [h("p", {}, text), ...buttons] : []));
   }
 
@@ -241,10 +275,11 @@ class Chat {
     const isAtEnd = log.scrollHeight - log.scrollTop - log.clientHeight < 40;
     const changed = thread.takeChanged();
     const waiting = new Set(thread.interrupts.map(({ toolCallId }) => toolCallId).filter(Boolean));
-    const shown = thread.messages.filter(({ role }) => role !== "tool");
+    const shown = this.shown.filter(({ role }) => role !== "tool");
     const ids = new Set(shown.map(({ id }) => id));
     for (const id of this.cards.keys()) if (!ids.has(id)) this.cards.delete(id);
     const isIdle = this.phase === "idle";
+    this.versions = isIdle && this.branches.length ? versionsOf(thread.messages, this.branches) : [];
     for (const message of shown) {
       const key = `${isIdle} ${waiting.size}`;
       const card = this.cards.get(message.id);
@@ -266,6 +301,19 @@ class Chat {
 
   buttonsOf(message, shown, isIdle) {
     if (!isIdle || !this.facts.canRewind || this.thread.interrupts.length) return [];
+    return [...this.ownButtonsOf(message, shown), ...this.switchOf(message)];
+  }
+
+  /** Return the buttons that lead to other versions, at the message where they differ. */
+  switchOf(message) {
+    const { ways, at } = this.versions.length ? forkAt(this.versions, this.shown, this.shown.indexOf(message)) : { ways: [] };
+    if (ways.length < 2) return [];
+    const step = (by, name, sign) =>
+      h("button", { type: "button", "aria-label": name, disabled: !ways[at + by], onclick: () => this.view(ways[at + by]) }, sign);
+    return [h("span.versions", {}, step(-1, "Earlier version", "‹"), ` ${at + 1} of ${ways.length} `, step(1, "Later version", "›"))];
+  }
+
+  ownButtonsOf(message, shown) {
     if (message.role === "user" && !message.subagentRunId && typeof message.content === "string") {
       return [h("button", { type: "button", onclick: (event) => this.edit(message, event.target) }, "Edit")];
     }
@@ -312,7 +360,7 @@ class Chat {
   /** Say in the composer why nothing can be sent. */
   hint() {
     const isAsked = this.questions.isWaiting;
-    byId("prompt").placeholder = isAsked ? "Answer the question above first" : "Message (Enter sends, Shift+Enter begins a new line)";
+    byId("prompt").placeholder = this.viewed ? "Message (goes on from this version)" : isAsked ? "Answer the question above first" : "Message (Enter sends, Shift+Enter begins a new line)";
   }
 
   fit() {
