@@ -1,8 +1,9 @@
 """Chat pages of CopilotKit and assistant-ui without a server of Node: this program serves the pages and the agent.
 
 `npm install && npm run build` in this folder makes the pages, once; `python serve.py` serves them at
-http://127.0.0.1:8000/copilotkit.html and http://127.0.0.1:8000/assistant-ui.html. They can be reloaded, ask before
-tickets are bought, and edit and regenerate: the threads in pages.db go back to the message that was edited.
+http://127.0.0.1:8000/copilotkit.html and http://127.0.0.1:8000/assistant-ui.html, and the page that needs no npm at
+http://127.0.0.1:8000/agent/. They can be reloaded, ask before tickets are bought, and edit and regenerate: the threads
+in pages.db go back to the message that was edited. Ask "slowly" and reload, or "fail" and try again.
 """
 
 import itertools
@@ -11,10 +12,12 @@ import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import anyio
 import uvicorn
 from ag_ui.core import (
     Event,
     RunAgentInput,
+    RunErrorEvent,
     RunFinishedEvent,
     RunStartedEvent,
     TextMessageChunkEvent,
@@ -29,7 +32,7 @@ from agui_client.asgi import agent_app
 from agui_client.store import Store
 
 FOLDER = Path(__file__).parent
-numbers = itertools.count(1)
+numbers, failures = itertools.count(1), itertools.count(1)
 
 
 @tool(approval="always", ask="Buy {count} tickets?")
@@ -41,8 +44,15 @@ def buy_tickets(count: int) -> str:
 async def planner(input: RunAgentInput) -> AsyncIterator[Event]:
     """Answer each question with a number, and buy tickets when it is asked to."""
     last, name = input.messages[-1], f"{input.run_id}-{len(input.messages)}"
+    asked = str(last.content) if last.role == "user" else ""
     yield RunStartedEvent(thread_id=input.thread_id, run_id=input.run_id)
-    if last.role == "user" and "ticket" in str(last.content):
+    for word in range(30 if "slowly" in asked else 0):
+        yield TextMessageChunkEvent(message_id=f"answer-{name}", delta=f"word{word} ")
+        await anyio.sleep(0.15)
+    if "fail" in asked and next(failures) % 2:
+        yield RunErrorEvent(message="the model is away")
+        return
+    if "ticket" in asked:
         yield ToolCallChunkEvent(tool_call_id=f"call-{name}", tool_call_name="buy_tickets", delta='{"count": 2}')
     else:
         yield TextMessageChunkEvent(message_id=f"answer-{name}", delta=f"Answer {next(numbers)} to: {last.content}")
@@ -52,7 +62,7 @@ async def planner(input: RunAgentInput) -> AsyncIterator[Event]:
 store = Store(os.environ.get("DATABASE_URL", "sqlite:///pages.db"))
 agent = FunctionAgent(planner, tools=[buy_tickets])
 # A service knows its users, by authorize=; here, all threads belong to one.
-served = agent_app(agent, store=store, owner_of=lambda caller: "", on_divergence="rewind")
+served = agent_app(agent, store=store, owner_of=lambda caller: "", on_divergence="rewind", page=True)
 pages = StaticFiles(directory=os.environ.get("PAGES", FOLDER / "dist"))
 app = Starlette(routes=[Mount("/agent", served), Mount("/", pages)], lifespan=served.lifespan)
 

@@ -47,6 +47,7 @@ class Chromium:
         *,
         scheme: Literal["light", "dark"] = "light",
         width: int = 1280,
+        limit: float = _LIMIT,
     ) -> tuple[T, list[str]]:
         """Open a page, and look at it.
 
@@ -55,6 +56,7 @@ class Chromium:
             look: Called with the page, in the browser's thread.
             scheme: The colours that the system asks for.
             width: The width of the window.
+            limit: The most seconds that the look may take.
 
         Returns:
             The look's result, and everything that the page complained about.
@@ -71,7 +73,7 @@ class Chromium:
                 self._page.goto("about:blank")
 
         self._complaints.clear()
-        return self._thread.submit(visited).result(_LIMIT)
+        return self._thread.submit(visited).result(limit)
 
 
 @contextmanager
