@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     from support.browser import Chromium
 
 _MOST_BYTES = 400_000
-_SECONDS = 10.0
+_SECONDS = 20.0
+_PIECES = 50
+"""The pieces of a slow answer, one in a tenth of a second."""
 
 
 @tool(approval="always", ask="Buy tickets?")
@@ -66,7 +68,7 @@ def planner_app(**options: Any) -> AgentApp:
             yield ToolCallChunkEvent(tool_call_id=name, tool_call_name="buy_tickets", delta='{"seats": 2}')
         else:
             number = next(answers)
-            for _ in range(20 if "slow" in asked else 0):
+            for _ in range(_PIECES if "slow" in asked else 0):
                 yield TextMessageChunkEvent(message_id=name, delta=".")
                 await anyio.sleep(0.1)
             yield TextMessageChunkEvent(message_id=name, delta=f"Answer {number} to: {last.content}")
@@ -227,7 +229,7 @@ def test_a_chat_survives_a_reload_in_a_run_and_shows_it_while_it_goes_on(browser
         assert chat.page.locator("#stop").is_visible()
         chat.await_text("Answer 2 to: slow")
         chat.await_idle()
-        assert chat.texts == ["one", "Answer 1 to: one", "slow", f"{'.' * 20}Answer 2 to: slow"]
+        assert chat.texts == ["one", "Answer 1 to: one", "slow", f"{'.' * _PIECES}Answer 2 to: slow"]
 
     with visited(browser, look) as complaints:
         assert complaints == []
@@ -350,7 +352,7 @@ def test_a_message_that_another_page_was_faster_than_is_kept_and_sent_again(brow
         other.ask("slow")
         other.await_text("..")
         chat.ask("two")
-        chat.await_text("A run is going on in this thread")
+        chat.await_text("Another answer is being written in this chat")
         assert chat.page.locator("#prompt").input_value() == "two"
         chat.press("Try again")
         chat.await_text("Answer 3 to: two")

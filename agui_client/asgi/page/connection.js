@@ -26,6 +26,9 @@ async function post(path, body, signal) {
 
 function reasonOf(response, text) {
   if (response.status === 401) return "You are not signed in, or not any more. Sign in, and try again.";
+  if (response.status === 409 && response.headers.has("retry-after")) {
+    return "Another answer is being written in this chat, such as for another tab.";
+  }
   try {
     const { detail } = JSON.parse(text);
     if (typeof detail === "string") return sentenceOf(detail);
