@@ -44,7 +44,9 @@ class StoredAgent extends HttpAgent {
     super.abortRun();
   }
 
-  events(path, input) {
+  events(path, given) {
+    // CopilotKit answers a question under the id of the run that asked; a new request needs one of its own.
+    const input = { ...given, runId: crypto.randomUUID() };
     this.tell(null);
     return new Observable((subscriber) => {
       const left = new AbortController();

@@ -68,7 +68,8 @@ function Questions() {
   return interrupts.map((each) => <Approval key={each.id} interrupt={each} answer={(payload) => answer(each.id, payload)} />);
 }
 
-const tools = { Fallback: ({ toolName, args, result }) => <ToolCall name={toolName} args={args} result={result} /> };
+const tools = { Fallback: ({ toolCallId, toolName, args, result }) =>
+  <ToolCall id={toolCallId} name={toolName} args={args} result={result} /> };
 const Question = () => (
   <MessagePrimitive.Root data-role="user" className="aui-user-message-root">
     <div className="aui-user-message-content"><MessagePrimitive.Parts /></div>

@@ -9,7 +9,8 @@ import "./problem.css";
 function Chat() {
   const { copilotkit } = useCopilotKit();
   useInterrupt({ render: ({ interrupt, resolve }) => <Approval interrupt={interrupt} answer={resolve} /> });
-  useDefaultRenderTool({ render: ({ name, parameters, result }) => <ToolCall name={name} args={parameters} result={result} /> });
+  useDefaultRenderTool({ render: ({ toolCallId, name, parameters, result }) =>
+    <ToolCall id={toolCallId} name={name} args={parameters} result={result} /> });
   // The messages up to the question are posted, and the thread goes back to it.
   const answerAgain = (end, ...edited) => {
     agent.setMessages([...agent.messages.slice(0, end), ...edited]);

@@ -9,12 +9,14 @@ export function Problem() {
   );
 }
 
-export function ToolCall({ name, args, result }) {
-  const shown = typeof result === "string" ? result : JSON.stringify(result);
+export function ToolCall({ id, name, args, result }) {
+  // CopilotKit notes an answer as a result, before that of the tool.
+  const last = agent.messages.findLast((each) => each.role === "tool" && each.toolCallId === id)?.content ?? result;
+  const shown = typeof last === "string" ? last : JSON.stringify(last);
   return (
     <details className="call">
       <summary>{name}({JSON.stringify(args ?? {})}) {shown === undefined ? "…" : `→ ${shown}`}</summary>
-      <pre>{JSON.stringify({ arguments: args, result }, null, 2)}</pre>
+      <pre>{JSON.stringify({ arguments: args, result: last }, null, 2)}</pre>
     </details>
   );
 }

@@ -226,6 +226,15 @@ def try_again(visit: Visit) -> list[object]:
     return ["fail please", "to: fail please"]
 
 
+def approve_at_once(visit: Visit) -> list[object]:
+    """Approve a call on the page that has asked, without a reload."""
+    visit.ask("more tickets")
+    visit.await_texts("Buy 2 tickets?")
+    visit.press("Approve")
+    visit.page.get_by_text("to: 2 tickets bought").nth(1).wait_for()
+    return ["more tickets", None, "2 tickets bought", "to: 2 tickets bought"]
+
+
 def reload_in_a_run(visit: Visit) -> list[object]:
     """Reload while a run goes on, which the page shows meanwhile."""
     visit.ask("slowly")
@@ -293,7 +302,15 @@ def is_same(found: Sequence[object], expected: Sequence[object]) -> bool:
 def look(page: Page, kind: type[Visit], served: Served) -> bool:
     """Use a page; print what stands on it if it does not do what it should."""
     visit, expected = kind(page), list[object]()
-    steps = (use, try_again, reload_in_a_run, be_slower, partial(lose_the_server, served=served), write_in_turn)
+    steps = (
+        use,
+        approve_at_once,
+        try_again,
+        reload_in_a_run,
+        be_slower,
+        partial(lose_the_server, served=served),
+        write_in_turn,
+    )
     for step in steps:
         name = step.func.__name__ if isinstance(step, partial) else step.__name__
         try:
