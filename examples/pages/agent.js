@@ -45,8 +45,13 @@ class StoredAgent extends HttpAgent {
   }
 
   events(path, given) {
-    // CopilotKit answers a question under the id of the run that asked; a new request needs one of its own.
-    const input = { ...given, runId: crypto.randomUUID() };
+    // CopilotKit answers a question under the id of the run that asked, where a new request needs one of its own, and
+    // notes the answer as the result of the call, which the tool has not given yet.
+    const notes = (given.resume ?? []).map(({ payload }) => JSON.stringify(payload));
+    const isNote = ({ role, content }) => role === "tool" && notes.includes(content);
+    this.setMessages(this.messages.filter((each) => !isNote(each)));
+    const messages = given.messages.filter((each) => !isNote(each));
+    const input = { ...given, messages, runId: crypto.randomUUID() };
     this.tell(null);
     return new Observable((subscriber) => {
       const left = new AbortController();

@@ -2,6 +2,12 @@
 import { useState, useSyncExternalStore } from "react";
 import { agent } from "./agent.js";
 
+// CopilotKit has its dark colours below this class.
+const scheme = matchMedia("(prefers-color-scheme: dark)");
+const paint = () => document.documentElement.classList.toggle("dark", scheme.matches);
+scheme.addEventListener("change", paint);
+paint();
+
 export function Problem() {
   const problem = useSyncExternalStore(agent.watch, () => agent.problem);
   return problem && (
@@ -9,9 +15,11 @@ export function Problem() {
   );
 }
 
+const followMessages = (changed) => agent.subscribe({ onMessagesChanged: changed }).unsubscribe;
+
 export function ToolCall({ id, name, args, result }) {
-  // CopilotKit notes an answer as a result, before that of the tool.
-  const last = agent.messages.findLast((each) => each.role === "tool" && each.toolCallId === id)?.content ?? result;
+  const find = () => agent.messages.findLast((each) => each.role === "tool" && each.toolCallId === id)?.content;
+  const last = useSyncExternalStore(followMessages, find) ?? result;
   const shown = typeof last === "string" ? last : JSON.stringify(last);
   return (
     <details className="call">
