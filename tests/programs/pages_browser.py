@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -302,7 +302,7 @@ def is_same(found: Sequence[object], expected: Sequence[object]) -> bool:
 def look(page: Page, kind: type[Visit], served: Served) -> bool:
     """Use a page; print what stands on it if it does not do what it should."""
     visit, expected = kind(page), list[object]()
-    steps = (
+    steps: Sequence[Callable[[Visit], list[object]]] = (
         use,
         approve_at_once,
         try_again,
@@ -312,7 +312,7 @@ def look(page: Page, kind: type[Visit], served: Served) -> bool:
         write_in_turn,
     )
     for step in steps:
-        name = step.func.__name__ if isinstance(step, partial) else step.__name__
+        name = str(getattr(step, "func", step)).split()[1]
         try:
             expected += step(visit)
         except Exception as error:
