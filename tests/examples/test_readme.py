@@ -56,4 +56,4 @@ def test_every_snippet_runs(
             run(snippet.replace("http://localhost:8000/", server.url), namespace)
     if page.stem == "README":
         assert "18 degrees and clear" in capsys.readouterr().out
-        assert len(snippets) == 6
+        assert len(snippets) == 6 + 5

@@ -42,6 +42,12 @@ def test_the_reference_lists_every_public_name() -> None:
     assert made_pages.NAMES.read_text("utf-8").partition(made_pages.MARK)[2].strip() == made_pages.names().strip(), ANEW
 
 
+def test_the_page_of_names_has_what_results_executions_and_surfaces_have() -> None:
+    assert (
+        made_pages.MEMBERS.read_text("utf-8").partition(made_pages.MARK)[2].strip() == made_pages.members().strip()
+    ), ANEW
+
+
 def test_the_page_of_changes_has_each_note_of_the_modules_which_name_what_is_there() -> None:
     assert (
         made_pages.CHANGES.read_text("utf-8").partition(made_pages.MARK)[2].strip() == made_pages.changes().strip()
@@ -113,14 +119,19 @@ def test_the_reference_has_every_public_name() -> None:
     assert [name for name in undescribed if not re.search(rf"autodata:: \S+\.{name}$", page, re.MULTILINE)] == []
 
 
-def test_readme_is_a_face_and_links_every_page() -> None:
-    assert len(README.splitlines()) <= 200
-    assert [page.name for page in PAGES if f"](docs/{page.name})" not in README] == []
+def test_readme_and_the_site_have_one_map_with_every_page() -> None:
+    lines = len(README.splitlines())
+    assert lines <= 210
+    table = README.partition("| you want to | pages |")[2].partition("\n\n")[0].splitlines()[2:]
+    rows = [(row.split(" | ")[0].strip("| "), re.findall(r"\]\(docs/([\w/-]+)\.md\)", row)) for row in table]
+    site = (ROOT / "docs" / "index.md").read_text("utf-8")
+    trees = re.findall(r":caption: (.*)\n:maxdepth: 1\n\n((?:[\w/-]+\n)+)", site)
+    assert rows == [(caption, pages.split()) for caption, pages in trees]
+    assert len(rows) <= 12
+    assert sorted(name for _, pages in rows for name in pages if "/" not in name) == sorted(page.stem for page in PAGES)
 
 
-def test_the_site_lists_every_page_and_example() -> None:
-    listed = (ROOT / "docs" / "index.md").read_text("utf-8").splitlines()
-    assert [page.stem for page in PAGES if page.stem not in listed] == []
+def test_the_site_lists_every_example() -> None:
     examples = (ROOT / "docs" / "examples.md").read_text("utf-8")
     programs = [each.name for each in ROOT.glob("examples/*") if each.suffix in {".py", ".ipynb"}]
     assert [name for name in programs if f"../examples/{name})" not in examples] == []
@@ -136,8 +147,16 @@ def test_code_of_docs_fits_its_column() -> None:
 
 def test_no_page_is_longer_than_one_reads_at_once() -> None:
     longer = {page.stem: words for page in PAGES if (words := len(page.read_text("utf-8").split())) > 1500}
-    # Tables in which one looks things up.
-    assert longer.keys() <= {"protocol", "changes", "architecture", "serving-reference", "store"}, longer
+    # Pages in which one looks things up.
+    assert longer.keys() <= {
+        "protocol",
+        "changes",
+        "architecture",
+        "serving-reference",
+        "store",
+        "names",
+        "team-runs",
+    }, longer
 
 
 def test_links_of_readme_lead_somewhere() -> None:

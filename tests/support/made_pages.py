@@ -1,4 +1,4 @@
-"""The parts of docs/ that a program makes: the picture of the demo, and the lists of rules, changes and names.
+"""The parts of docs/ that a program makes: the picture of the demo, and the lists of rules, changes, names and members.
 
 `PYTHONPATH=.:tests python -m support.made_pages` makes them anew; tests/examples/test_site.py compares them.
 """
@@ -7,19 +7,24 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import inspect
 import io
 import re
+from collections.abc import Iterator
 from html import unescape
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 from rich.console import Console
 
-from agui_client import HttpAgent, Resolve
+from agui_client import HttpAgent, Resolve, RunResult, ToolExecution
 from agui_client._cli.demo import PROGRAM, PROMPT, SCRIPTED
 from agui_client._cli.live_view import DemoView
+from agui_client.a2ui import Surface
+from agui_client.batch import RowResult
 from agui_client.demo import demo_agent
 from agui_client.terminal._watching import watch
 from agui_client.testing import serve
@@ -31,6 +36,7 @@ PICTURE = DOCS / "demo.svg"
 RULES = DOCS / "protocol.md"
 CHANGES = DOCS / "changes.md"
 NAMES = DOCS / "reference" / "index.md"
+MEMBERS = DOCS / "names.md"
 MARK = "<!-- The tables below are made by tests/support/made_pages.py. -->\n"
 _TITLES = {
     "PROC": "Processing",
@@ -122,6 +128,57 @@ def names() -> str:
     return f"| module | names |\n| --- | --- |\n{table}\n"
 
 
+def members() -> str:
+    """Return, for each class whose objects one looks at, a table of its attributes and methods."""
+    tables: list[str] = []
+    for kind in (RunResult, ToolExecution, Surface, RowResult):
+        found = {name: about for each in reversed(kind.__mro__[:-1]) for name, about in _members(each)}
+        rows = "\n".join(f"| `{name}` | {_cell(_sentence(about))} |" for name, about in sorted(found.items()))
+        tables.append(f"### `{kind.__name__}`\n\n| name | meaning |\n| --- | --- |\n{rows}\n")
+    return "\n".join(tables)
+
+
+def _members(kind: type) -> Iterator[tuple[str, str]]:
+    """List the public attributes and methods that a class has of its own, with their docstrings."""
+    if not kind.__module__.startswith("agui_client"):
+        return
+    [own] = ast.parse(dedent(inspect.getsource(kind))).body
+    assert isinstance(own, ast.ClassDef)
+    blocks = [
+        own.body,
+        *(each.body for each in own.body if isinstance(each, ast.FunctionDef) if each.name == "__init__"),
+    ]
+    for block in blocks:
+        for statement, following in zip(block, [*block[1:], None], strict=True):
+            match statement, following:
+                case (
+                    ast.AnnAssign(target=ast.Name(id=name) | ast.Attribute(attr=name))
+                    | ast.Assign(targets=[ast.Attribute(attr=name)]),
+                    ast.Expr(value=ast.Constant(value=str(about))),
+                ):
+                    pass
+                case (
+                    (
+                        ast.FunctionDef(name=name, decorator_list=marks)
+                        | ast.AsyncFunctionDef(name=name, decorator_list=marks)
+                    ),
+                    _,
+                ):
+                    # The setter of a property says nothing of what is read.
+                    is_setter = any(isinstance(each, ast.Attribute) for each in marks)
+                    about, is_method = "" if is_setter else ast.get_docstring(statement) or "", not marks
+                    name = f"{name}()" if is_method else name
+                case _:
+                    continue
+            if name[:1] != "_" and about:
+                yield name, about
+
+
+def _sentence(docstring: str) -> str:
+    """Return the first sentence of a docstring, on one line."""
+    return re.split(r"(?<=\.)\s", " ".join(docstring.partition("\n\n")[0].split()), maxsplit=1)[0]
+
+
 def _cell(sentence: str) -> str:
     return sentence.replace("|", "\\|").replace("<", "\\<")
 
@@ -130,5 +187,5 @@ if __name__ == "__main__":
     drawn = picture()
     if words(drawn) != words(PICTURE.read_text("utf-8")):  # the times alone are no reason for another picture
         PICTURE.write_text(drawn, encoding="utf-8")
-    for page, made in ((RULES, rules()), (CHANGES, changes()), (NAMES, names())):
+    for page, made in ((RULES, rules()), (CHANGES, changes()), (NAMES, names()), (MEMBERS, members())):
         page.write_text(page.read_text("utf-8").partition(MARK)[0] + MARK + "\n" + made, encoding="utf-8")
