@@ -20,7 +20,7 @@ from agui_client._core.protocol.patch import is_same_json
 from agui_client._core.protocol.schema import is_array, is_object
 from agui_client._core.tools.json_schema import bound_by_schema
 from agui_client.errors import ToolError
-from agui_client.evaluation._scenarios import place_of
+from agui_client.evaluation._scenarios import LinearPattern, place_of
 from agui_client.evaluation._trials import Turn, Verdict, arguments_of
 
 if TYPE_CHECKING:
@@ -115,10 +115,17 @@ def _verdict(judge: Callable[[Trial], Any], trial: Trial) -> Verdict:
 def _found(wanted: Any, text: str) -> list[str]:
     """Return those of the wanted texts that are in a text; of a regular expression, what it matches."""
     if is_object(wanted):
-        match = re.search(wanted["matches"], text) if "matches" in wanted else None
-        return [*([match.group()] if match else []), *_found(wanted.get("any", []), text)]
+        return [*_matched(wanted.get("matches"), text), *_found(wanted.get("any", []), text)]
     listed = [wanted] if isinstance(wanted, str) else wanted
     return [each for each in listed if each.casefold() in text.casefold()]
+
+
+def _matched(pattern: str | None, text: str) -> list[str]:
+    """Return what a regular expression matches; of one that anybody may have written, the expression."""
+    if isinstance(pattern, LinearPattern):
+        return [str(pattern)] if pattern.is_in(text) else []
+    match = None if pattern is None else re.search(pattern, text)
+    return [] if match is None else [match.group()]
 
 
 def _missing(wanted: Any, text: str) -> list[str]:

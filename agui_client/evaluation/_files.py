@@ -59,13 +59,14 @@ def read_scenarios(path: str | os.PathLike[str]) -> list[Scenario]:
     return scenarios_in(content, str(path), path.absolute().parent)
 
 
-def scenarios_in(content: object, where: str, folder: Path | None = None) -> list[Scenario]:
+def scenarios_in(content: object, where: str, folder: Path | None = None, *, is_data: bool = False) -> list[Scenario]:
     """Make scenarios of the content of a file.
 
     Args:
         content: The content, as JSON.
         where: The name of the file, for errors.
         folder: The folder of the file, in which modules of checks are looked for, too.
+        is_data: Whether anybody may have written the file, so that its regular expressions are to be harmless.
 
     Raises:
         UsageError: It is wrong.
@@ -87,7 +88,7 @@ def scenarios_in(content: object, where: str, folder: Path | None = None) -> lis
         name = each.get("name")
         place = f"{place} ({name})" if isinstance(name, str) else place
         try:
-            found += _scenarios_of(each, defaults, folder)
+            found += _scenarios_of(each, defaults, {"folder": folder, "is_data": is_data})
         except ValidationError as error:
             problems += _problems(error, place)
         except UsageError as error:
@@ -100,11 +101,12 @@ def scenarios_in(content: object, where: str, folder: Path | None = None) -> lis
     return found
 
 
-def _scenarios_of(entry: Mapping[str, Any], defaults: Mapping[str, Any], folder: Path | None) -> list[Scenario]:
+def _scenarios_of(entry: Mapping[str, Any], defaults: Mapping[str, Any], context: Mapping[str, Any]) -> list[Scenario]:
     """Return the scenarios for which an entry stands."""
+    folder: Path | None = context["folder"]
     members = [entry] if folder is None else expanded(entry, folder)
     whole = [{**defaults, **each, **_added(defaults, each)} for each in members]
-    return [Scenario.model_validate(each, context={"folder": folder}) for each in whole]
+    return [Scenario.model_validate(each, context=dict(context)) for each in whole]
 
 
 def _added(defaults: Mapping[str, Any], scenario: Mapping[str, Any]) -> dict[str, Any]:

@@ -79,7 +79,7 @@ class Cassette:
         if foreign := sorted(members.keys() - MEMBERS):
             raise UsageError(f"{self.path}: a cassette is data, and has no {foreign[0]}: only scenarios of yours may")
         members = {**members, "checks": self._found(members.get("checks", [])), "approve": _for_scripts(members)}
-        return scenarios_in({"scenarios": [members]}, str(self.path))[0]
+        return scenarios_in({"scenarios": [members]}, str(self.path), is_data=True)[0]
 
     def _found(self, checks: Any) -> Any:
         """Return the checks of the file, with functions for the names among them."""

@@ -49,6 +49,7 @@ from agui_client._core.protocol.schema import is_object
 from agui_client._core.tools.approval import Approver
 from agui_client._core.tools.function import FunctionTool
 from agui_client._core.tools.interrupts import Answerer
+from agui_client._core.tools.schema_keywords import linear_pattern
 from agui_client.evaluation._trials import Trial
 
 _EXACT = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
@@ -79,12 +80,30 @@ _Call: TypeAlias = Annotated[
 ]
 
 
-def _pattern(text: str) -> str:
+class LinearPattern(str):
+    """A regular expression of a file that anybody may have written: it is looked for in linear time."""
+
+    __slots__ = ()
+
+    def is_in(self, text: str) -> bool:
+        """Return whether the expression is found somewhere in a text."""
+        validator = linear_pattern(self)
+        # As in Python, its `$` stands before a last line break, too.
+        return validator is not None and any(map(validator.isinstance_python, {text, text.removesuffix("\n")}))
+
+
+def _pattern(text: str, info: ValidationInfo) -> str:
     try:
         re.compile(text)
     except re.error as error:
         raise PydanticCustomError("pattern", "is no regular expression: {why}", {"why": str(error)}) from error
-    return text
+    context: Any = info.context
+    if context is None or not context.get("is_data"):
+        return text
+    if linear_pattern(text) is None:
+        why = "it may take for ever, as one with look-around or a reference to a group: give a function as checks=[...]"
+        raise PydanticCustomError("pattern", "is no regular expression for a file that is data: {why}", {"why": why})
+    return LinearPattern(text)
 
 
 @with_config(_EXACT)
@@ -266,7 +285,7 @@ def _loaded(value: object, info: ValidationInfo) -> object:
         if not colon:
             raise PydanticCustomError("check", "a function is named as in 'shop.checks:polite' or 'checks.py:polite'")
         context: Any = info.context
-        folder: Path | None = context["folder"] if context else None
+        folder: Path | None = context.get("folder") if context else None
         try:
             if folder is not None and str(folder) not in sys.path:
                 sys.path.insert(0, str(folder))  # as that of a program that is started

@@ -279,6 +279,23 @@ def renewed(cassette: Cassette) -> Cassette:
     return cassette.renew(DEMO)
 
 
+def test_a_regular_expression_of_a_cassette_is_looked_for_in_linear_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = ScriptedAgent(turn(text(f"{'a' * 50}!\n")))
+    failure = failure_of(agent, Scenario(name="long", says=["Hi"], checks=[{"said": "no"}]), keep=tmp_path)
+    assert failure.cassette is not None
+    *lines, scenario = failure.cassette.read_text("utf-8").splitlines()
+    # As a line break may follow the end, for Python, and one that is no end does not.
+    checks = [{"said": {"matches": "(a+)+!$"}}, {"not_said": {"matches": "(a+)+$"}}, {"said": {"matches": "(?i)A!"}}]
+    content = json.loads(scenario)
+    content["scenario"]["checks"] = checks
+    failure.cassette.write_text("\n".join([*lines, json.dumps(content), ""]), "utf-8")
+    # An engine that goes back would take years.
+    monkeypatch.setattr("agui_client.evaluation._checks.re.search", None)
+    assert Cassette.read(failure.cassette).replay().failed == {}
+
+
 @pytest.mark.parametrize(
     ("members", "problem"),
     [
@@ -288,6 +305,8 @@ def renewed(cassette: Cassette) -> Cassette:
         ({"user": "openai:gpt-5"}, "a cassette is data, and has no user"),
         ({"checks": [{"judge": "x"}], "judge": "http://127.0.0.1:9/"}, "a cassette is data, and has no judge"),
         ({"persona": "x"}, "has no persona"),
+        ({"checks": [{"not_said": {"matches": "(?=a)b"}}]}, "look-around"),
+        ({"checks": [{"not_leaked": {"matches": "(a)\\1"}}]}, "reference to a group"),
         ({"approve": "forged_check:run", "tools": [{"name": "buy", "results": [1]}]}, "approve"),
     ],
 )

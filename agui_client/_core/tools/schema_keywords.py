@@ -119,13 +119,27 @@ class _Patterns:
 @lru_cache(maxsize=8)
 def _compiled(pattern: str) -> SchemaValidator | None:
     """Return a pattern for an engine of linear time; None if that does not take it, or may read it otherwise."""
-    if len(pattern) <= _LONGEST_PATTERN and not _OTHERWISE.search(pattern):
-        try:
-            return SchemaValidator(core_schema.str_schema(pattern=pattern, regex_engine="rust-regex"))
-        except SchemaError:
-            pass
-    _warn(cut_short(pattern, 100))
-    return None
+    if (found := linear_pattern(pattern)) is None:
+        _warn(cut_short(pattern, 100))
+    return found
+
+
+def linear_pattern(pattern: str) -> SchemaValidator | None:
+    """Return a validator of texts in which a pattern is found, in linear time.
+
+    Args:
+        pattern: The pattern, of whatever provenance.
+
+    Returns:
+        The validator; None if its engine does not take the pattern, as one with look-around or a reference to a group,
+        or may read it otherwise.
+    """
+    if len(pattern) > _LONGEST_PATTERN or _OTHERWISE.search(pattern):
+        return None
+    try:
+        return SchemaValidator(core_schema.str_schema(pattern=pattern, regex_engine="rust-regex"))
+    except SchemaError:
+        return None
 
 
 @lru_cache(maxsize=1000)
