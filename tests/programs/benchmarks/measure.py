@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -11,10 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
+import agui_client
+
 TESTS = Path(__file__).resolve().parents[2]
 
-_SECONDS = 0.5
+LEAST_SECONDS = 0.5
 """The least CPU time of all works of a row together."""
+
+_NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?")
 
 Work: TypeAlias = Callable[[], object]
 
@@ -32,9 +37,15 @@ class Row:
     reference: str
     """What it is held against."""
     absolute: str
-    """Both costs, with their unit."""
+    """Both costs, ours first, with their unit."""
     errors: int = 0
     """What failed; nothing may."""
+
+    @property
+    def cost(self) -> float:
+        """The first number of `absolute`: what it cost, in its unit."""
+        number = _NUMBER.search(self.absolute)
+        return self.ratio if number is None else float(number[0])
 
     @property
     def verdict(self) -> str:
@@ -61,7 +72,7 @@ def best_times_and_waits(repeat: int, *works: Work) -> list[tuple[float, float]]
         *works: As for `best_times`.
     """
     best, total = [(float("inf"), float("inf"))] * len(works), 0.0
-    while repeat > 0 or total < _SECONDS:
+    while repeat > 0 or total < LEAST_SECONDS:
         repeat -= 1
         for index, work in enumerate(works):
             cpu, wait = _seconds(work)
@@ -99,4 +110,6 @@ def per_event(ours: float, reference: float, events: int) -> str:
 
 def child_environment(**variables: str) -> dict[str, str]:
     """The environment in which another interpreter finds the same package and these programs."""
-    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS.parent), str(TESTS)]), **variables}
+    # Of a package that is compared, another folder than that of these programs.
+    package = Path(agui_client.__file__).parents[1]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(package), str(TESTS)]), **variables}
