@@ -113,7 +113,7 @@ async def test_a_run_is_queued_until_a_process_has_its_agent(
 async def test_a_loop_that_does_not_turn_misses_renewals_of_the_lease_and_loses_it(
     database_url: str, metrics: StoreMetrics, caplog: pytest.LogCaptureFixture
 ) -> None:
-    signs = signs_of("a process stands still")
+    signs = signs_of("a process is frozen")
     with anyio.fail_after(_SECONDS):
         async with _store(database_url, turn(text("One."), Gate()), lease=0.5, hung_after=0.1) as store:
             await store.runs.start("helper", "Hi", run_id="r")
