@@ -19,12 +19,12 @@ import httpx2
 import pytest
 from ag_ui.core import ReasoningEncryptedValueEvent
 
-from agui_client import AGUIError, EventLog, HttpAgent, HTTPStatusError, RetryPolicy, RunResult, UsageError
+from agui_client import AGUIError, EventLog, HttpAgent, HTTPStatusError, RetryPolicy, RunResult, UsageError, tool
 from agui_client._core.transport.client import ClientRequest
 from agui_client.batch import run_many
 from agui_client.inspector import inspector_page
 from agui_client.recording import Recording, ReplayAgent, record
-from agui_client.testing import Raw, Reply, reasoning, serve_bytes, sse, state, text, turn
+from agui_client.testing import Raw, Reply, reasoning, serve_bytes, sse, state, text, tool_call, turn
 
 pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
 
@@ -82,6 +82,27 @@ async def test_no_error_holds_a_secret(reply: Reply, caplog: pytest.LogCaptureFi
         error = await failure_of(agent_at(server.url, timeout=0.1))
     assert SECRET not in everything_said(error)
     assert SECRET not in caplog.text
+
+
+@tool
+async def look() -> str:
+    """Look."""
+    return "seen"
+
+
+@pytest.mark.requirement("SEC-9")
+@pytest.mark.parametrize(
+    "tokens", [["s3cr3t-first", "s3cr3t-second"], [f"{SECRET}-alike"] * 2], ids=["renewed", "alike"]
+)
+async def test_a_refusal_quotes_no_request_of_its_turn(tokens: list[str]) -> None:
+    left = iter(tokens)
+    quoting = Reply([" ".join(["refused:", *tokens]).encode()], status=500)
+    with serve_bytes(sse(turn(tool_call("look"))), quoting) as server:
+        agent = HttpAgent(server.url, headers=lambda: {"Authorization": f"Bearer {next(left)}"}, tools=[look])
+        error = await failure_of(agent)
+    assert isinstance(error, HTTPStatusError)
+    assert error.body == "refused: [redacted] [redacted]"
+    assert not any(token in everything_said(error) for token in tokens)
 
 
 @pytest.mark.requirement("SEC-9")
