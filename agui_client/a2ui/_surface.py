@@ -166,7 +166,7 @@ class Surface:
         self._when_entered(self)
 
     def press(self, component_id: str, *, at: str | None = None) -> Action:
-        """Press a button, and return what the agent is to be told: `await agent.run_agent(**action.run_options())`.
+        """Press a button, and return the action to send: `await agent.run_agent(**action.run_options())`.
 
         Args:
             component_id: The id of the button.

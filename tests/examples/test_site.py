@@ -131,6 +131,14 @@ def test_readme_and_the_site_have_one_map_with_every_page() -> None:
     assert sorted(name for _, pages in rows for name in pages if "/" not in name) == sorted(page.stem for page in PAGES)
 
 
+def test_the_glossary_is_short_and_in_order() -> None:
+    rows = re.findall(r"^\| (.+?) \| (.+) \|$", (ROOT / "docs" / "glossary.md").read_text("utf-8"), re.MULTILINE)[2:]
+    words = [word.lower() for word, _ in rows]
+    assert 30 <= len(words) <= 40
+    assert words == sorted(words)
+    assert [word for word, meaning in rows if not re.fullmatch(r"[^.]+\.", meaning)] == []
+
+
 def test_the_site_lists_every_example() -> None:
     examples = (ROOT / "docs" / "examples.md").read_text("utf-8")
     programs = [each.name for each in ROOT.glob("examples/*") if each.suffix in {".py", ".ipynb"}]

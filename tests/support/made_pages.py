@@ -45,6 +45,8 @@ _TITLES = {
     "INPUT": "Requests and responses",
     "SET": "Questions that the specification leaves open",
 }
+_CALLED = {"find()", "inspect()", "parse()", "press()", "set()", "to_json()"}
+"""The methods of results and surfaces that are not for the package alone."""
 _PACKAGE = DOCS.parent / "agui_client"
 _FONT = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 """Fonts that rich would load from the net."""
@@ -129,11 +131,12 @@ def names() -> str:
 
 
 def members() -> str:
-    """Return, for each class whose objects one looks at, a table of its attributes and methods."""
+    """Return, for each class whose objects one looks at, a table of its attributes and of what programs call."""
     tables: list[str] = []
     for kind in (RunResult, ToolExecution, Surface, RowResult):
         found = {name: about for each in reversed(kind.__mro__[:-1]) for name, about in _members(each)}
-        rows = "\n".join(f"| `{name}` | {_cell(_sentence(about))} |" for name, about in sorted(found.items()))
+        shown = sorted((name, about) for name, about in found.items() if name[-1] != ")" or name in _CALLED)
+        rows = "\n".join(f"| `{name}` | {_cell(_sentence(about))} |" for name, about in shown)
         tables.append(f"### `{kind.__name__}`\n\n| name | meaning |\n| --- | --- |\n{rows}\n")
     return "\n".join(tables)
 

@@ -75,7 +75,7 @@ class ThreadView(Displayed, ABC, Generic[StateT]):
 
     @property
     def typed_state(self) -> StateT:
-        """The state as an object of `state_model`: a copy, read anew at each look; see `edit_state` to change it.
+        """The state as an object of `state_model`: a copy, made at each access; see `edit_state` to change it.
 
         Raises:
             ParseError: The state does not fit.

@@ -103,7 +103,7 @@ class TypedState(Generic[StateT]):
 
     @property
     def typed_state(self) -> StateT:
-        """The state as an object of the agent's `state_model`: a copy, read anew at each look.
+        """The state as an object of the agent's `state_model`: a copy, made at each access.
 
         Raises:
             ParseError: The state does not fit.
@@ -207,7 +207,7 @@ class RunResult(Inspectable[StateT], RunContent, Displayed):
     warnings: list[ProtocolWarning] = field(default_factory=list["ProtocolWarning"])
     """The deviations from the protocol that were tolerated; empty for a conforming agent."""
     timings: Timings = field(default_factory=Timings)
-    """When things happened."""
+    """The moments of the call, in seconds since it began."""
     response: ResponseInfo | None = None
     """The HTTP response, of several the last, secrets redacted; None for agents in this process."""
     attempts: list[Attempt] = field(default_factory=list["Attempt"])
@@ -220,7 +220,7 @@ class RunResult(Inspectable[StateT], RunContent, Displayed):
     called_ids: list[str] = field(default_factory=list[str])
     """The ids of the tool calls that the agent began; of several runs, in the last."""
     subagents: list[SubagentResult] = field(default_factory=list["SubagentResult"])
-    """The subagents that the agent announced, in the order of their beginnings, with what came of each."""
+    """The subagents that the agent announced, in the order of their beginnings, with the outcome of each."""
     custom: list[CustomEvent] = field(default_factory=list["CustomEvent"])
     """The CUSTOM events of all rounds, in order; their values are objects where `custom_models=` has a type for them,
     and else JSON."""
@@ -231,7 +231,7 @@ class RunResult(Inspectable[StateT], RunContent, Displayed):
     aborted: bool = False
     """Whether the run was stopped from here with `abort_run()` or `cancel()`; then there is no outcome."""
     detached: bool = False
-    """Whether the run was left with `detach()`, so that the server may go on with it."""
+    """Whether the run was left with `detach()`, so that the server may continue it."""
 
     def __repr__(self) -> str:
         outcome = "aborted=True" if self.aborted else "outcome=None"
@@ -259,7 +259,7 @@ class RunResult(Inspectable[StateT], RunContent, Displayed):
 
     @property
     def reconnects(self) -> int:
-        """The number of times that a cut stream was taken up; see `agui_client.reconnect`."""
+        """The number of times that a cut stream was resumed; see `agui_client.reconnect`."""
         return reconnects_in(self.attempts)
 
     @overload

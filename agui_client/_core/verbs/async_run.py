@@ -106,7 +106,7 @@ class RunView(Generic[StateT]):
 
     @property
     def typed_state(self) -> StateT:
-        """The state so far as an object of the agent's `state_model`: a copy, read anew at each look.
+        """The state so far as an object of the agent's `state_model`: a copy, made at each access.
 
         Raises:
             ParseError: The state does not fit, which may be so in the middle of a run.
