@@ -927,7 +927,7 @@ def test_the_help_of_an_app_fits_a_screen_and_names_each_keyword_once() -> None:
     text = pydoc.plain(pydoc.render_doc(AgentApp)).partition("Data descriptors")[0]
     keywords = [*inspect.signature(AgentApp).parameters]
     assert len(text.splitlines()) <= 62
-    assert len(keywords) == 1 + 11
+    assert len(keywords) == 1 + 12
     assert [name for name in keywords if text.count(f"  {name}: ") != 1] == []
     public = [name for name in vars(AgentApp) if not name.startswith("_")]
     assert public == ["lifespan", "shutdown"]
