@@ -24,7 +24,7 @@ from agui_client._core.conversation.state_json import state_as_json
 from agui_client._core.protocol.open_items import quoted
 from agui_client._core.protocol.outcome import branch_left
 from agui_client._core.protocol.patch import is_same_json
-from agui_client._core.protocol.placeholders import NO_RESULT, marked
+from agui_client._core.protocol.placeholders import NO_RESULT, UNKNOWN_RESULT, marked
 from agui_client._core.protocol.schema import is_object
 from agui_client._core.run.continuing import StoredBeginning
 from agui_client._core.run.subagents import has_journal, with_journal_of
@@ -232,7 +232,10 @@ class StoredThreadRequest(AnsweringInput):
             is_taken = caller.is_trusted or _is_of_user(each, caller.agent)
             (prompts if is_taken else self._dropped).append(each)
         results = {key: message.content for key, message in self._sent_results.items()}
-        given: RunOptions = {**options, **answers.options, "tool_results": {**results, **decided}}
+        # A caller cannot decide about a call that a process which is gone has begun, and would wait for ever.
+        begun = (each.tool_call_id for each in open_records(conversation) if each.is_begun and each.is_of_application)
+        unknown = {key: ToolError(UNKNOWN_RESULT) for key in begun} if decided else {}
+        given: RunOptions = {**options, **answers.options, "tool_results": {**unknown, **results, **decided}}
         super().__init__(conversation, prompts, given)
         self.results: Sequence[ToolMessage] = [self._sent_results.get(each.tool_call_id, each) for each in self.results]
         if self._state is not None:

@@ -189,7 +189,7 @@ _SMALL = {
     ("payments", "agent", "saved", "the caller, one by one"),
     ("an interrupt", "agent", "stored", "handlers"),
     ("two rounds", "agent", "stored", "the caller"),
-    ("an approval", "agent", "served", "the caller"),
+    ("payments", "agent", "served", "the caller"),
 }
 """The cases of a normal run; the others are for a soak."""
 
@@ -204,8 +204,10 @@ def _cases() -> Iterator[Any]:
 @pytest.mark.parametrize(("story", "team", "place", "way"), list(_cases()))
 @pytest.mark.requirement("SEC-3", "TOOL-10", "INT-7")
 async def test_at_each_step_a_turn_goes_on_in_another_process_and_asks_for_nothing_that_was_saved(
-    story: str, team: str, place: str, way: str
+    story: str, team: str, place: str, way: str, anyio_backend: str
 ) -> None:
+    if place == "served" and anyio_backend == "trio":
+        pytest.skip("the server that is killed runs in an event loop of asyncio")
     whole, expected, found = await _carried(story, team, place, way, 0)
     assert found == []
     assert whole.process is not None
