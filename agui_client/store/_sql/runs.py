@@ -260,7 +260,7 @@ class Runs:
                 # It may be there, as the answer to an earlier try was lost.
                 mine = {"of_row": row_id, "by_write": values["write_id"]}
                 if connection.execute(_SELECT_MINE, mine).one_or_none() is None:
-                    raise RunInProgressError(f"a run is going on in thread {key.thread_id!r}")
+                    raise RunInProgressError(f"a run is in progress in thread {key.thread_id!r}")
                 return True
             # Behind that: of two processes with the same answer, the second one now sees the run of the first.
             if resume:

@@ -474,7 +474,7 @@ def test_a_run_without_a_prompt_asks_again_for_the_approval_of_a_waiting_call(ve
         DONE,
         tools=[dig],
         approve=approve,
-        people=People(wait=0.05, fallback="leave"),
+        people=People(wait=0.3, fallback="leave"),
     )
     verb(agent, "Hi")
     assert (dug, [each.function.name for each in agent.pending_tool_calls]) == ([], ["dig"])

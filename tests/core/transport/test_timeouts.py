@@ -272,7 +272,7 @@ def test_every_verb_gives_up(verb: Verb, reply: Reply, limits: Timeouts, expecte
 def test_every_kind_of_verb_ends_in_time(verb: Verb) -> None:
     endless = [piece for _ in range(1000) for piece in (b": alive\n\n", pause(0.01))]
     with serve_bytes(Reply([*FRAMES[:3], *endless])) as server:
-        error = verb(HttpAgent(server.url), "Hi", timeout=Timeouts(total=0.1)).error
+        error = verb(HttpAgent(server.url), "Hi", timeout=Timeouts(total=0.3)).error
         assert type(error) is RunTimeoutError
         assert server.disconnected.wait(LIMIT)
 

@@ -291,7 +291,7 @@ async def test_a_call_that_differs_from_one_whose_answer_was_lost_begins_another
             await agent.run_agent("Tell me")
         otherwise: dict[str, Any] = {"prompt": "Tell me", **change(agent)}
         # The server still works on the run that was lost.
-        with pytest.raises(HTTPStatusError, match="a run is going on") as refused:
+        with pytest.raises(HTTPStatusError, match="a run is in progress") as refused:
             await agent.run_agent(**otherwise)
     assert (refused.value.status_code, len(begun.inputs)) == (409, 1)
     assert refused.value.run_id != lost.value.run_id
@@ -366,5 +366,5 @@ async def test_a_run_that_is_refused_for_a_reason_of_its_own_is_an_error_of_ever
         with pytest.raises(AGUIError):
             await agent.run_agent("Tell me")
         for ask in _VERBS.values():
-            with pytest.raises(HTTPStatusError, match="a run is going on"):
+            with pytest.raises(HTTPStatusError, match="a run is in progress"):
                 await ask(agent, "Tell me less")
