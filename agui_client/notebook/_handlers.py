@@ -61,6 +61,10 @@ _PAST: Mapping[str, tuple[str, Tone]] = {
 }
 """The word and the colour of each button in the line that is left."""
 _LONGEST_CHANGE = 80
+_MARIMO = (
+    "marimo passes no click on while a cell runs; type the answer in the line below, or give the agent "
+    "people=People(fallback='leave') without approve= and answer=, and decide in a later cell"
+)
 _NO_FIELDS: Mapping[str, Any] = {"fields": [], "templates": {}}
 
 
@@ -73,7 +77,7 @@ class NotebookApprover(AtScreen):
     """
 
     def __init__(self, *, widgets: bool | None = None) -> None:
-        self._uses_widgets = _clicks_arrive() if widgets is None else widgets
+        self._uses_widgets = not _in_marimo() and _clicks_arrive() if widgets is None else widgets
 
     async def __call__(self, request: ApprovalRequest) -> Approve | Deny:
         """Ask for approval of one call.
@@ -153,7 +157,7 @@ class NotebookAnswerer(AtScreen):
     """
 
     def __init__(self, *, widgets: bool | None = None) -> None:
-        self._uses_widgets = _clicks_arrive() if widgets is None else widgets
+        self._uses_widgets = not _in_marimo() and _clicks_arrive() if widgets is None else widgets
 
     async def __call__(self, interrupt: Interrupt) -> Answer | None:
         """Ask for the answer to one interrupt.
@@ -228,9 +232,14 @@ def _clock() -> str:
     return datetime.now().astimezone().strftime("%H:%M")
 
 
+def _in_marimo() -> bool:
+    marimo: Any = sys.modules.get("marimo")
+    return marimo is not None and bool(marimo.running_in_notebook())
+
+
 def _typed(question: str, read: Callable[[], AnswerT]) -> AnswerT | None:
     """Show a question and read the typed answer; return None if nobody can type, or the answer does not fit."""
-    sys.stdout.write(f"{question}\n")
+    sys.stdout.write(f"{question}\n{_MARIMO}\n" if _in_marimo() else f"{question}\n")
     try:
         return read()
     except (EOFError, NotImplementedError):  # of IPython's, StdinNotImplementedError
@@ -271,7 +280,9 @@ def _is_yes(question: str) -> bool:
 
 
 def _check_clicks_arrive() -> None:
-    """Refuse to ask while the kernel's thread waits for the answer: no click could ever reach it."""
+    """Refuse to ask where no click could ever reach the question."""
+    if _in_marimo():
+        raise CannotWaitError(f"widgets=True draws a form that cannot be pressed: {_MARIMO}")
     if SYNC_CALLER.get() is threading.main_thread():
         raise CannotWaitError(
             "a click cannot reach a cell that is blocked by run_agent_sync() or stream_sync(); write "

@@ -363,10 +363,11 @@ const save = (event, beside) => {
   beside.dispatchEvent(new KeyboardEvent("keydown", { key, code, keyCode: 83, which: 83, ctrlKey, metaKey, bubbles: true, cancelable: true }));
 };
 
-// Takes the focus from nobody who is typing.
+// Whether somebody writes elsewhere, from whom the focus is not taken; a notebook puts it into an empty cell by itself.
 const is_typing = () => {
   const at = document.activeElement;
-  return at !== null && (at.isContentEditable || at.matches("input, textarea, select"));
+  if (at === null || !(at.isContentEditable || at.matches("input, textarea, select"))) return false;
+  return (at.value ?? at.textContent).trim() !== "";
 };
 
 function render({ model, el }) {

@@ -204,10 +204,15 @@ def _call(messages: Sequence[Message], tool_call_id: str | None) -> ToolCall | N
 # --- the text of a question
 
 
+_USUAL_REASONS = frozenset({"approval", "confirmation", "input", "input_required", "question", "tool_call"})
+"""Reasons that say no more than the question does."""
+
+
 def _question(interrupt: Interrupt, call: ToolCall | None, console: Console, asker: str) -> RenderableType:
     asked = interrupt.message or "The agent needs an answer"
     lines: list[RenderableType] = [beginning(_heading(f"{asker}: {asked}" if asker else asked), console)]
-    lines.append(_aside(f"reason: {interrupt.reason}"))
+    if interrupt.reason not in _USUAL_REASONS:
+        lines.append(_aside(f"reason: {interrupt.reason}"))
     if call is not None:
         lines.append(_aside(f"about its call of {call.function.name}"))
         if _arguments(call) is None:

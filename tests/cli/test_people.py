@@ -28,7 +28,7 @@ from agui_client.terminal._questions import Terminal
 from agui_client.testing import ScriptedAgent, text, tool_call, turn
 from support.tool_rounds import results_in
 
-ESC, CTRL_D, CLEAR_LINE = "\x1b", "\x04", "\x01\x0b"
+ESC, CTRL_C, CTRL_D, CLEAR_LINE = "\x1b", "\x03", "\x04", "\x01\x0b"
 SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {"path": {"type": "string"}, "times": {"type": "integer", "minimum": 1}},
@@ -347,6 +347,14 @@ async def test_what_does_not_fit_is_asked_again() -> None:
         "entry 1: this is no whole number",
     ):
         assert told in seat.shown
+
+
+@pytest.mark.anyio
+async def test_ctrl_c_clears_a_line_that_has_text_and_the_form_says_how_to_leave_it() -> None:
+    seat = Seat([f"junk{CTRL_C}b1\n1\ny\n\n\n"])
+    assert await answered(seat, ferry()) == Resolve({"line": "B1", "tickets": 1, "return_trip": True})
+    assert "Ctrl-D leaves the question." in seat.shown
+    assert "reason:" not in seat.shown
 
 
 @pytest.mark.anyio

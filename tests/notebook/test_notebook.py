@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import io
+import sys
+import threading
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from queue import Empty
+from types import SimpleNamespace
 from typing import Any
 
 import anyio
@@ -15,6 +18,7 @@ from comm import DummyComm, get_comm_manager
 from IPython.core.error import StdinNotImplementedError
 
 from agui_client import ApprovalRequest, Approve, Cancel, CannotWaitError, Deny, Resolve, tool
+from agui_client._rendering.forms import call_form
 from agui_client.notebook import NotebookAnswerer, NotebookApprover
 from agui_client.testing import ScriptedAgent, interrupt, tool_call, turn
 from support.notebook_page import NotebookPage, leaves_of
@@ -374,6 +378,35 @@ async def test_without_widgets_a_form_is_filled_in_line_by_line(
 
 
 EXPIRED = ASKED.model_copy(update={"expires_at": "2020-01-01T00:00:00Z"})
+
+
+@pytest.mark.anyio
+async def test_in_marimo_no_form_is_drawn_and_a_sentence_says_what_works_there(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "marimo", SimpleNamespace(running_in_notebook=lambda: True))
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
+    monkeypatch.setattr("agui_client.notebook._handlers._clicks_arrive", lambda: True)
+    assert await NotebookApprover()(REQUEST) == Approve()
+    assert "marimo passes no click on while a cell runs; type the answer in the line below" in capsys.readouterr().out
+    with pytest.raises(CannotWaitError, match="widgets=True draws a form that cannot be pressed: marimo"):
+        await NotebookAnswerer(widgets=True)(ASKED)
+
+
+@pytest.mark.anyio
+async def test_what_a_form_needs_is_loaded_beside_the_event_loop_before_it_is_drawn(
+    page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made_in: list[int] = []
+
+    def make(*given: Any) -> Any:
+        made_in.append(threading.get_ident())
+        return call_form(*given)
+
+    monkeypatch.setattr("agui_client._rendering.call_fields.call_form", make)
+    assert await decision(page, ["Approve"]) == Approve()
+    assert len(made_in) == 1
+    assert made_in != [threading.get_ident()]
 
 
 @pytest.mark.anyio

@@ -13,7 +13,7 @@ from agui_client._rendering.form_controls import Drawing, QuestionButton
 from agui_client._rendering.forms import AnswerForm, call_form
 from agui_client._rendering.style import FORM_STYLE, STYLE
 from agui_client.notebook._cell_widget import script_text
-from support.browser import Chromium
+from support.browser import FRAME, Chromium
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -226,20 +226,29 @@ def test_what_was_typed_is_there_again_after_a_reload_but_no_password(browser: C
     assert "1234" not in kept
 
 
-def test_the_keys_of_a_notebook_save_it_from_within_a_form_and_the_focus_is_taken_from_nobody(
-    browser: Chromium, tmp_path: Path
+@pytest.mark.parametrize(("text", "focused"), [("wri", "cell-text"), ("", "agui agui-panel")])
+def test_the_focus_goes_to_a_question_and_back_from_nobody_who_writes_and_ctrl_s_saves(
+    browser: Chromium, tmp_path: Path, text: str, focused: str
 ) -> None:
     place = question(AnswerForm(TEXT), tmp_path / "page.html")
     listens = (
         "addEventListener('keydown', (event) => { if (!event.isTrusted) window.saved = event.key + event.ctrlKey })"
     )
-    cell = f"<input id=cell-text><script>document.getElementById('cell-text').focus(); {listens}</script>"
+    focuses = "document.getElementById('cell-text').focus()"
+    cell = f"<input id=cell-text value='{text}'><script>{focuses}; {listens}</script>"
     place.write_text(cell + place.read_text("utf-8"), "utf-8")
 
     def look(page: Page) -> Any:
-        page.wait_for_function("document.querySelector('[role=status]').textContent !== ''")
-        typing = page.evaluate("document.activeElement.id")
+        page.wait_for_function("window.sent?.length > 0")
+        page.evaluate(FRAME)
+        has = page.evaluate("document.activeElement.id || document.activeElement.className")
+        told = page.locator("[role=status]").text_content()
         page.get_by_label("answer").press("Control+s")
-        return typing, page.evaluate("window.saved")
+        page.evaluate("() => window.receive({ended: 'over'})")
+        return has, told, page.evaluate("window.saved"), page.evaluate("document.activeElement.id")
 
-    assert browser.visit(place, look)[0] == ("cell-text", "strue")
+    (has, told, saved, back), _ = browser.visit(place, look)
+    assert has.startswith(focused)
+    assert told == ("A question is open." if text else "")
+    assert saved == "strue"
+    assert text or back == "cell-text"

@@ -80,6 +80,7 @@ await agent.run_agent("Book it")
 """
 BUSY = """
 import asyncio, time
+from pathlib import Path
 from agui_client import tool
 from agui_client.notebook import NotebookApprover
 from agui_client.testing import ScriptedAgent, text, tool_call, turn
@@ -89,7 +90,10 @@ def pay(amount: int) -> str:
     return f"{amount} paid"
 
 async def be_busy():
-    await asyncio.sleep(4)
+    while not Path("form-is-there").exists():
+        await asyncio.sleep(0.1)
+    Path("form-is-there").unlink()
+    print("BUSY", flush=True)
     time.sleep(9)
 
 busy = asyncio.create_task(be_busy())
@@ -154,29 +158,28 @@ def restart(page: Page, pictures: Path) -> str:
 
 
 def run_first(page: Page) -> None:
-    """Run the first cell of a notebook, again if its kernel was not there yet."""
-    page.locator('[data-status="idle"]').first.wait_for()
+    """Run the first cell of a notebook, again until its kernel takes it: one that starts loses cells."""
+    from playwright.sync_api import TimeoutError as TooLongError
+
     for _ in range(5):
+        page.locator('[data-status="idle"]').first.wait_for()
+        page.wait_for_timeout(1500)
+        if (select := page.get_by_role("button", name="Select", exact=True)).is_visible():
+            select.click()
         page.locator(".jp-CodeCell .cm-content").first.click()
         page.keyboard.press("Shift+Enter")
-        with suppress(playwright_timeout()):
-            page.locator(".jp-InputPrompt", has_text="*").first.wait_for(timeout=3000)
+        with suppress(TooLongError):
+            page.locator(".jp-InputPrompt", has_text=re.compile(r"\[(\*|\d+)\]")).first.wait_for(timeout=3000)
             return
 
 
-def playwright_timeout() -> type[Exception]:
-    """Return the exception of a wait that was too long."""
-    from playwright.sync_api import TimeoutError as TooLongError
-
-    return TooLongError
-
-
-def take_back(page: Page, pictures: Path) -> str:
+def take_back(page: Page, notebooks: Path, pictures: Path) -> str:
     """Approve a call, and deny it before the kernel has time to hear of either; return what the cell printed."""
     run_first(page)
     approve = page.get_by_role("button", name="Approve")
     approve.wait_for()
-    page.wait_for_timeout(5000)  # until the kernel is busy
+    (notebooks / "form-is-there").touch()
+    page.locator(".jp-OutputArea-output pre", has_text="BUSY").wait_for()
     approve.click()
     waiting = page.get_by_role("status").get_by_text("is on its way")
     waiting.wait_for()
@@ -185,7 +188,7 @@ def take_back(page: Page, pictures: Path) -> str:
     page.get_by_role("button", name="Deny").click()
     printed = page.locator(".jp-OutputArea-output pre", has_text="DECIDED")
     printed.wait_for()
-    return f"{printed.inner_text().strip()}, after {said}"
+    return f"{printed.inner_text().strip().splitlines()[-1]}, after {said}"
 
 
 def work(page: Page, address: str, pictures: Path) -> str:
@@ -203,8 +206,7 @@ def type_and_click(page: Page, address: str, pictures: Path) -> str:
     other = page.context.browser.new_page()
     other.goto(address)
     other.locator('[data-status="idle"]').first.wait_for()
-    page.locator(".jp-CodeCell .cm-content").first.click()
-    page.keyboard.press("Shift+Enter")
+    run_first(page)
     page.get_by_label("mail").click()
     page.keyboard.type("ann@exampel.org")
     for _ in "el.org":
@@ -311,7 +313,7 @@ def main() -> int:
                 pictures = (given.pictures or Path(scratch)) / place
                 pictures.mkdir(parents=True, exist_ok=True)
                 # Without `reset`, JupyterLab opens the notebooks of earlier visits, too.
-                look = partial(take_back, pictures=pictures)
+                look = partial(take_back, notebooks=notebooks, pictures=pictures)
                 taken_back, _ = browser.visit(f"{url}/{path}/busy-{name}?reset", look)
                 address = f"{url}/{path}/{name}?reset"
                 sent, _ = browser.visit(address, partial(work, address=address, pictures=pictures))

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from agui_client._rendering.form_dialog import FormDialog, LeftError
 from agui_client._rendering.forms import AnswerForm, FormError, call_form, read_arguments
 
 Schema: TypeAlias = dict[str, Any]
@@ -496,3 +497,48 @@ def test_what_is_read_only_and_what_is_fixed_stay_as_they_are() -> None:
 def test_a_label_has_the_unit_and_the_bounds() -> None:
     (field,) = AnswerForm(of({"price": {"type": "number", "unit": "NOK", "maximum": 500}}, required=["price"])).fields
     assert field.label == "price (number, NOK, at most 500)"
+
+
+# --- line by line
+
+
+DIALOGUES: dict[str, tuple[Schema, list[str], Any]] = {
+    "a list of groups": (
+        REALISTIC["a list of groups"][0],
+        ["Ann", "", "y", "Bob", "many", "7", "n"],
+        {"who": [{"name": "Ann"}, {"name": "Bob", "age": 7}]},
+    ),
+    "one of several": (
+        REALISTIC["one of several"][0],
+        ["neither", "2", "NO93"],
+        {"pay": {"kind": "iban", "iban": "NO93"}},
+    ),
+    "any names": (REALISTIC["any names"][0], ["y", "PORT", "80", "no"], {"env": {"PORT": 80}}),
+    "a tree": (REALISTIC["a tree"][0], ["a", "y", "b", "", ""], {"name": "a", "children": [{"name": "b"}]}),
+    "four deep": (deep(3), ["y", "y", "end"], {"x": {"x": {"x": "end"}}}),
+    "what may be empty": (of({"pay": {"oneOf": [CARD, IBAN]}}), [""], {}),
+}
+
+
+@pytest.mark.requirement("INT-7")
+@pytest.mark.parametrize(("schema", "lines", "answer"), DIALOGUES.values(), ids=list(DIALOGUES))
+def test_the_same_forms_are_filled_in_line_by_line(schema: Schema, lines: list[str], answer: Any) -> None:
+    typed = iter(lines)
+    assert FormDialog(AnswerForm(schema), lambda prompt, begins: next(typed), lambda text: None).fill() == answer
+    assert [*typed] == []
+
+
+def test_a_line_that_was_refused_is_there_to_be_corrected() -> None:
+    begun: list[str] = []
+
+    def read(prompt: str, begins: str) -> str:
+        begun.append(begins)
+        return begins.replace("x", "") if begins else "1x2"
+
+    assert FormDialog(AnswerForm(of({"n": {"type": "integer"}})), read, begun.append).fill() == {"n": 12}
+    assert begun == ["", "this is no whole number", "1x2"]
+
+
+def test_an_empty_line_where_something_is_needed_leaves_the_form() -> None:
+    with pytest.raises(LeftError):
+        FormDialog(AnswerForm(REALISTIC["one of several"][0]), lambda prompt, begins: "", lambda text: None).fill()
