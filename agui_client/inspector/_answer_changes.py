@@ -241,7 +241,7 @@ class _Conversation:
 
     def _is_first(self, event: core.ToolCallResultEvent) -> bool:
         """Return whether a result is that of the only call of its id: a result of another may withdraw a call."""
-        call = self._reducer.thread.calls.get(event.tool_call_id)
+        call = self._reducer.thread.call(event.tool_call_id)
         return call is not None and call.ordinal == 1 and event.message_id != event.tool_call_id
 
     def _added_call(self, tool_call_id: str) -> Operation | None:

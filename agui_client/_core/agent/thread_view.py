@@ -150,7 +150,7 @@ class ThreadView(Displayed, ABC, Generic[StateT]):
     @property
     def incomplete_ids(self) -> list[str]:
         """The messages and tool calls that runs began and did not complete, because they were cut off or stopped."""
-        calls = [each.tool_call_id for each in self._conversation.ledger if not each.is_whole]
+        calls = [each.tool_call_id for each in self._conversation.ledger.unsettled if not each.is_whole]
         return [*self._conversation.incomplete_ids, *calls]
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, cast
 from uuid import uuid4
 
@@ -306,7 +306,17 @@ class Conversation:
 
     def has_placeholder(self, tool_call_id: str) -> bool:
         """Return whether a placeholder stands where the result of a call would be."""
-        return self._reducer.thread.placeholder_of(tool_call_id) is not None
+        return self._reducer.thread.has_placeholder(tool_call_id)
+
+    @property
+    def is_answered(self) -> Callable[[str, str], bool]:
+        """Returns whether the latest call of an id is that of a message, by the message's id, and has a result."""
+        return self._reducer.thread.is_answered
+
+    @property
+    def losses(self) -> object:
+        """A value that is another one when a message or a call was removed or replaced since."""
+        return self._reducer.losses
 
     # --- runs
 
@@ -411,8 +421,8 @@ class Conversation:
 
     def become(self, document: ConversationSnapshot) -> None:
         """Replace the conversation by a saved one, as `restore` does, also in the middle of a run."""
-        is_same_thread = document.thread_id == self.thread_id
-        now = {each.tool_call_id: self._current_record(each) for each in document.tool_calls} if is_same_thread else {}
+        is_known = document.thread_id == self.thread_id and bool(list(self.ledger))
+        now = {each.tool_call_id: self._current_record(each) for each in document.tool_calls} if is_known else {}
         # First, as it may refuse the messages: then nothing is replaced.
         change = self.apply(MessagesReplaced(document.messages))
         self.thread_id = document.thread_id
@@ -428,11 +438,12 @@ class Conversation:
         self.incomplete_ids = dict.fromkeys(document.incomplete_ids)
         records = [further(each, now.get(each.tool_call_id)) for each in document.tool_calls]
         # `latest` is not in documents: a change is one only after what was restored.
-        self.ledger = Ledger(
-            each.become(latest=self.tool_call(each.tool_call_id) if each.is_whole else None) for each in records
-        )
+        self.ledger = Ledger(each if each.is_settled else each.become(latest=self._latest(each)) for each in records)
         reconcile(self)
         self.listeners.notify(change)
+
+    def _latest(self, record: ToolCallRecord) -> ToolCall | None:
+        return self.tool_call(record.tool_call_id) if record.is_whole else None
 
     def _current_record(self, record: ToolCallRecord) -> ToolCallRecord | None:
         """Return what the conversation knows of a call in a document of its thread; None if it knows nothing."""

@@ -151,6 +151,11 @@ class ToolCallRecord(BaseModel):
         return self.status is CallStatus.WAITING
 
     @property
+    def is_settled(self) -> bool:
+        """Whether nothing more becomes of the call, unless its messages are removed or replaced."""
+        return self.status is CallStatus.ANSWERED and self.is_reported and self.is_whole
+
+    @property
     def is_decided(self) -> bool:
         """Whether all is said that is needed to execute the call, which waits for nothing but its turn."""
         if self.is_asked:
@@ -171,13 +176,45 @@ class Ledger:
 
     def __init__(self, records: Iterable[ToolCallRecord] = ()) -> None:
         self._records = {each.tool_call_id: each for each in records}
+        self._unsettled = self._find_unsettled()
+        self.reconciled_with: object = None
+        """The losses of messages that the records follow: see `reconcile`."""
 
     def __iter__(self) -> Iterator[ToolCallRecord]:
         return iter(list(self._records.values()))
 
     def copy(self) -> Ledger:
         """Return a ledger of its own with the same records, which never change."""
-        return Ledger(self)
+        other = Ledger()
+        other._records, other._unsettled = self._records.copy(), self._unsettled.copy()
+        other.reconciled_with = self.reconciled_with
+        return other
+
+    @property
+    def unsettled(self) -> list[ToolCallRecord]:
+        """The records of which more may become, in their order: few, where a long conversation has many others."""
+        return list(self._unsettled.values())
+
+    @property
+    def settled(self) -> list[ToolCallRecord]:
+        """The other records, in their order."""
+        unsettled = self._unsettled
+        return [each for key, each in self._records.items() if key not in unsettled]
+
+    def _find_unsettled(self) -> dict[str, ToolCallRecord]:
+        return {key: each for key, each in self._records.items() if not each.is_settled}
+
+    def _put(self, record: ToolCallRecord) -> None:
+        """Store a record in the place of the one of its id."""
+        call_id = record.tool_call_id
+        was_settled = call_id in self._records and call_id not in self._unsettled
+        self._records[call_id] = record
+        if record.is_settled:
+            self._unsettled.pop(call_id, None)
+        elif was_settled:
+            self._unsettled = self._find_unsettled()
+        else:
+            self._unsettled[call_id] = record
 
     def get(self, tool_call_id: str) -> ToolCallRecord | None:
         """Return the record of a call; None if there is none."""
@@ -215,6 +252,7 @@ class Ledger:
     def drop(self, tool_call_id: str) -> None:
         """Forget a call."""
         self._records.pop(tool_call_id, None)
+        self._unsettled.pop(tool_call_id, None)
 
     def execute(self, tool_call_id: str) -> None:
         """Note that the function of a call is called now."""
@@ -237,15 +275,15 @@ class Ledger:
 
     def complete(self, tool_call_ids: Collection[str]) -> None:
         """Note that the arguments of calls have come to their end."""
-        for tool_call_id, record in self._records.items():
-            if not record.is_whole and tool_call_id in tool_call_ids:
-                self._records[tool_call_id] = record.become(is_whole=True)
+        for record in self.unsettled:
+            if not record.is_whole and record.tool_call_id in tool_call_ids:
+                self._put(record.become(is_whole=True))
 
     def report(self) -> None:
         """Note that a run has received all results."""
-        for tool_call_id, record in self._records.items():
+        for record in self.unsettled:
             if record.status is CallStatus.ANSWERED and not record.is_reported:
-                self._records[tool_call_id] = record.become(is_reported=True)
+                self._put(record.become(is_reported=True))
 
     def note_placeholder(self, tool_call_id: str) -> None:
         """Note that a call which was not executed has a placeholder, or that its arguments never ended."""
@@ -272,7 +310,7 @@ class Ledger:
                 f"tool call {record.tool_call_id!r} cannot be {record.status} now: it is {before.status}; "
                 "please report this"
             )
-        self._records[record.tool_call_id] = record
+        self._put(record)
 
 
 def further(one: ToolCallRecord, other: ToolCallRecord | None) -> ToolCallRecord:
@@ -282,8 +320,10 @@ def further(one: ToolCallRecord, other: ToolCallRecord | None) -> ToolCallRecord
         one: The record in the document.
         other: The record of the same call now; None if there is none.
     """
+    if other is None:
+        return one
     order = list(CallStatus)
-    if other is None or order.index(other.status) <= order.index(one.status):
+    if order.index(other.status) <= order.index(one.status):
         return one
     # The document may lack the result, which is unknown then.
     return one.become(status=CallStatus.EXECUTING) if other.status is CallStatus.ANSWERED else other

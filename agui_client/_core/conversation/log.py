@@ -24,7 +24,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from operator import is_
+from itertools import compress, count
+from operator import is_not
 from typing import Any, Literal, Required, cast
 
 from ag_ui.core import AssistantMessage, Interrupt, Message, ResumeEntry, StateDeltaEvent, ToolCall, ToolMessage
@@ -302,15 +303,17 @@ class RunHistory:
         other.call_ids, other.states = self.call_ids.copy(), self.states.copy()
         return other
 
-    def note(self, members: Members) -> None:
+    def note(self, members: Members, before: Members) -> None:
         """Note what an entry has changed.
 
         Args:
             members: The conversation with the entry.
+            before: The conversation without it.
         """
         pending: Sequence[Interrupt] = members["pending_interrupts"]
         self.interrupt_ids.update(each.id for each in pending)
-        self.call_ids.update(each.tool_call_id for each in members["tool_calls"])
+        calls: Sequence[ToolCallRecord] = members["tool_calls"]
+        self.call_ids.update(each.tool_call_id for each in calls[_common(before["tool_calls"], calls) :])
         if members["run"] is not None:
             self.run_ids.add(members["run"]["run_id"])
         elif not self.states or self.states[-1] is not members["state"]:
@@ -366,7 +369,7 @@ class Log:
         except (IndexError, PatchFailed, ValueError) as error:
             raise ThreadStoreError(f"entry {entry['number']} does not fit the ones before it: {error}") from None
         self.count += 1
-        self.past.note(self._members)
+        self.past.note(self._members, self._members)  # which have no records
         self.past.call_ids.update(entry.get("calls", ()))
 
 
@@ -374,12 +377,10 @@ class Log:
 
 
 def _message_changes(old: Sequence[Message], new: Sequence[Message]) -> dict[str, Any]:
-    count, at = min(len(old), len(new)), 0
+    # This takes no time on a thread that only grew.
+    count, at = min(len(old), len(new)), _common(old, new)
     text: list[tuple[int, int, str]] = []
     arguments: list[tuple[int, int, int, str]] = []
-    # This takes no time on a thread that only grew.
-    if all(map(is_, old, new)):
-        at = count
     while at < count:
         before, after = old[at], new[at]
         if before is not after and not _is_same(before, after):
@@ -428,6 +429,9 @@ def _growth(
 
 def _call_changes(old: Sequence[ToolCallRecord], new: Sequence[ToolCallRecord]) -> dict[str, ToolCallRecord | None]:
     """Return the records that go, and those that stand behind all that stay: what changes comes to the end."""
+    # Those at the beginning that are the same objects are left out: a long thread has thousands.
+    start = _common(old, new)
+    old, new = old[start:], new[start:]
     after = {each.tool_call_id: each for each in new}
     kept = [each for each in old if _is_same_record(each, after.get(each.tool_call_id))]
     pairs = enumerate(zip(kept, new, strict=False))
@@ -454,6 +458,11 @@ def _tail(old: Sequence[Any], new: Sequence[Any]) -> tuple[int, Sequence[Any]] |
     if old[:count] != new[:count]:
         count = next(index for index in range(count) if old[index] is not new[index] and old[index] != new[index])
     return None if count == len(old) == len(new) else (count, new[count:])
+
+
+def _common(old: Sequence[object], new: Sequence[object]) -> int:
+    """Return the number of members with which two lists begin that are the same objects."""
+    return next(compress(count(), map(is_not, old, new)), min(len(old), len(new)))
 
 
 def _is_same_record(old: ToolCallRecord, new: ToolCallRecord | None) -> bool:

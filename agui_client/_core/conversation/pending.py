@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 def open_records(conversation: Conversation) -> list[ToolCallRecord]:
     """Return the records of the calls without a result."""
-    records = list(conversation.ledger)
+    records = conversation.ledger.unsettled
     if not records:  # as nearly always, and each verb asks several times
         return records
     answered = conversation.answered_call_ids
@@ -48,7 +48,7 @@ def pending_tool_calls(conversation: Conversation) -> list[ToolCall]:
 def unknown_tool_calls(conversation: Conversation) -> list[ToolCall]:
     """Return the calls whose function was called and whose result is not known, also if the agent was told so."""
     answered = conversation.answered_call_ids
-    begun = [each for each in conversation.ledger if each.status is CallStatus.EXECUTING]
+    begun = [each for each in conversation.ledger.unsettled if each.status is CallStatus.EXECUTING]
     unknown = (
         each for each in begun if each.tool_call_id not in answered or conversation.has_placeholder(each.tool_call_id)
     )

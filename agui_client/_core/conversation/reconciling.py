@@ -25,7 +25,7 @@ def reconcile(conversation: Conversation, *, is_cut: bool = False) -> None:
         is_cut: Whether the application replaced the messages: then a call is the same only on the same message.
     """
     ledger = conversation.ledger
-    for record in ledger:
+    for record in _in_question(conversation):
         call_id = record.tool_call_id
         if not _is_the_call_of(record, conversation, is_cut=is_cut):
             # An agent may leave out of its snapshot what a function here has begun.
@@ -43,6 +43,19 @@ def reconcile(conversation: Conversation, *, is_cut: bool = False) -> None:
                 ledger.note_placeholder(call_id)
             else:
                 ledger.drop(call_id)
+
+
+def _in_question(conversation: Conversation) -> list[ToolCallRecord]:
+    """Return the records that may have to change: without a look at most of those that a long conversation has."""
+    ledger, losses = conversation.ledger, conversation.losses
+    if ledger.reconciled_with == losses:
+        return ledger.unsettled
+    ledger.reconciled_with = losses
+    is_answered = conversation.is_answered
+    return [
+        *ledger.unsettled,
+        *(each for each in ledger.settled if not is_answered(each.tool_call_id, each.message_id)),
+    ]
 
 
 def _is_the_call_of(record: ToolCallRecord, conversation: Conversation, *, is_cut: bool) -> bool:

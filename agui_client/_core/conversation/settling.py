@@ -68,7 +68,7 @@ def settle_conversation(
             warnings.add(
                 "TOOL-9", f"{what}: no function is called for it; keep it in snapshots until it has its result"
             )
-    known = [each.tool_call_id for each in conversation.ledger]
+    known = [each.tool_call_id for each in conversation.ledger.unsettled]
     unfinished = dict.fromkeys(outcome.unfinished_call_ids)
     for call_id in dict.fromkeys([*known, *waiting, *unfinished]):
         if call_id not in answered:

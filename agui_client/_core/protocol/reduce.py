@@ -47,7 +47,7 @@ _MESSAGE_OF_ROLE = {
 
 def text_start(thread: Thread, event: _TextStart) -> Change:
     """Open a message, of an assistant unless it has another role (STREAM-4, REASON-4)."""
-    slot = thread.slots.get(event.message_id)
+    slot = thread.slot(event.message_id)
     if slot is not None:
         return _reopen(thread, slot, event)
     message = _MESSAGE_OF_ROLE[event.role or "assistant"](id=event.message_id, content="")
@@ -59,7 +59,8 @@ def text_start(thread: Thread, event: _TextStart) -> Change:
 
 def text_content(thread: Thread, event: _TextContent) -> Change:
     """Append to a text or reasoning message (STREAM-2)."""
-    slot = thread.slots.get(event.message_id)
+    # Messages that get many deltas are found at once.
+    slot = thread.indexed.get(event.message_id) or thread.slot(event.message_id)
     # Opened by the first delta: most messages of a thread are never streamed to.
     if slot is None or (text := slot.text or slot.open_text()) is None:
         return _skip_text(thread, slot, event)
@@ -72,7 +73,7 @@ def text_content(thread: Thread, event: _TextContent) -> Change:
 
 def text_end(thread: Thread, event: _TextEnd) -> Change:
     """Close a text or reasoning message, which only merges metadata."""
-    slot = thread.slots.get(event.message_id)
+    slot = thread.slot(event.message_id)
     if slot is None or slot.open_text() is None:
         return _skip_text(thread, slot, event)
     return thread.merge(slot, event)
@@ -85,8 +86,8 @@ _ANOTHER = ", which has its result, and is taken for another call"
 
 def tool_call_start(thread: Thread, event: core.ToolCallStartEvent) -> Change:
     """Open a call on its message; a stored call without a result goes on, with its name and place (TOOL-4)."""
-    stored = thread.calls.get(event.tool_call_id)
-    is_answered = stored is not None and event.tool_call_id in thread.results
+    stored = thread.call(event.tool_call_id)
+    is_answered = stored is not None and thread.result(event.tool_call_id) is not None
     # Its arguments will say: see `tool_call_end`. Servers that number calls per run name other messages, or none.
     may_be_restated = stored is not None and is_answered and event.parent_message_id == stored.owner.model.id
     if is_answered and not may_be_restated:
@@ -103,7 +104,7 @@ def tool_call_start(thread: Thread, event: core.ToolCallStartEvent) -> Change:
 
 def tool_call_args(thread: Thread, event: core.ToolCallArgsEvent) -> Change:
     """Append to the argument text of a call, which need not be JSON (TOOL-2)."""
-    call = thread.calls.get(event.tool_call_id)
+    call = thread.indexed_calls.get(event.tool_call_id) or thread.call(event.tool_call_id)
     if call is None:
         return _skip_call(thread, event)
     call.append(event.delta)
@@ -115,7 +116,7 @@ def tool_call_args(thread: Thread, event: core.ToolCallArgsEvent) -> Change:
 
 def tool_call_end(thread: Thread, event: core.ToolCallEndEvent) -> Change:
     """Close a call; one that was stated again in the same words is the call before it, with its result (TOOL-4)."""
-    call = thread.calls.get(event.tool_call_id)
+    call = thread.call(event.tool_call_id)
     if call is None:
         return _skip_call(thread, event)
     if call.may_be_restated and call.earlier is not None:
@@ -133,11 +134,11 @@ def tool_call_result(thread: Thread, event: core.ToolCallResultEvent) -> Change:
         event = without_mark(event)
     _withdraw_if_restated(thread, event)
     call_id, message_id = event.tool_call_id, event.message_id
-    stored = thread.slots.get(message_id)
+    stored = thread.slot(message_id)
     if stored is not None and thread.answers_earlier(stored, call_id):
         # Servers that number the calls of each run from the start may do so with the results, too.
         message_id = thread.free_id(message_id)
-        stored = thread.results.get(call_id)
+        stored = thread.result(call_id)
     if stored is not None:
         twin = stored.model
         if twin.role == "tool" and twin.tool_call_id == call_id:
@@ -173,8 +174,8 @@ def _withdraw_if_restated(thread: Thread, event: core.ToolCallResultEvent) -> No
     Some servers send a call and its result again after they got the result. With another result, it is another call:
     one that asks for the time has the same arguments each time.
     """
-    call = thread.calls.get(event.tool_call_id)
-    if call is None or call.earlier is None or event.tool_call_id in thread.results:
+    call = thread.call(event.tool_call_id)
+    if call is None or call.earlier is None or thread.result(event.tool_call_id) is not None:
         return
     earlier, answer = call.earlier
     if thread.message(answer).content == event.content and call.repeats(earlier):
@@ -183,7 +184,7 @@ def _withdraw_if_restated(thread: Thread, event: core.ToolCallResultEvent) -> No
 
 def encrypted_value(thread: Thread, event: core.ReasoningEncryptedValueEvent) -> Change:
     """Store the value unread on the message or tool call it names (REASON-5 … REASON-8)."""
-    stored = (thread.calls if event.subtype == "tool-call" else thread.slots).get(event.entity_id)
+    stored = (thread.call if event.subtype == "tool-call" else thread.slot)(event.entity_id)
     if stored is None or (isinstance(stored, MessageSlot) and stored.model.role == "activity"):
         missing = f"{event.subtype} {quoted(event.entity_id)}"
         return thread.warn("REASON-7", event, f"skipped: there is no {missing} to keep it on")
@@ -210,13 +211,13 @@ def _skip_text(thread: Thread, slot: MessageSlot | None, event: _TextStart | _Te
 def _owner(thread: Thread, event: core.ToolCallStartEvent) -> MessageSlot:
     """Return the assistant message a new call goes to: its parent, or one made for it (TOOL-3)."""
     if event.parent_message_id:
-        parent = thread.slots.get(event.parent_message_id)
+        parent = thread.slot(event.parent_message_id)
         if parent is None:
             return _new_owner(thread, event.parent_message_id, event)
         if isinstance(parent.model, core.AssistantMessage):
             return _free_owner(thread, parent, event)
         thread.warn("TOOL-3", event, f"names a {parent.model.role} message as parent; the call gets one of its own")
-    namesake = thread.slots.get(event.tool_call_id)
+    namesake = thread.slot(event.tool_call_id)
     if namesake is not None and isinstance(namesake.model, core.AssistantMessage):
         return _free_owner(thread, namesake, event)
     return _new_owner(thread, event.tool_call_id, event)
@@ -272,7 +273,7 @@ def messages_snapshot(thread: Thread, event: core.MessagesSnapshotEvent) -> Chan
     _drop_what_is_missing(thread, incoming)
     new: list[core.Message] = []
     for message_id, message in incoming.items():
-        if (slot := thread.slots.get(message_id)) is None:
+        if (slot := thread.slot(message_id)) is None:
             new.append(message)
         else:
             thread.replace(slot, message)
@@ -324,7 +325,7 @@ def _drop_what_is_missing(thread: Thread, incoming: dict[str, core.Message]) -> 
             continue
         for slot in list(slots):
             message_id = slot.model.id
-            is_restated = message_id in incoming and thread.slots.get(message_id) is slot
+            is_restated = message_id in incoming and thread.slot(message_id) is slot
             if _is_own(slot.model):
                 continue
             if not (is_restated or message_id in thread.kept or message_id in thread.unsent):
@@ -339,7 +340,7 @@ def run_started(thread: Thread, event: core.RunStartedEvent) -> Change:
     """Append those messages of an echoed input that the thread does not have, results behind their calls (LIFE-14)."""
     change = Change.NONE
     for message in event.input.messages if event.input is not None else ():
-        if message.id not in thread.slots and message.id not in thread.rewritten:
+        if not thread.has(message.id) and message.id not in thread.rewritten:
             if message.role == "tool":
                 thread.insert_results([thread.received(message)])
             else:
@@ -350,7 +351,7 @@ def run_started(thread: Thread, event: core.RunStartedEvent) -> Change:
 
 def activity_snapshot(thread: Thread, event: core.ActivitySnapshotEvent) -> Change:
     """Create or replace an activity message; only its metadata accumulates (ACT-2, ACT-3)."""
-    slot = thread.slots.get(event.message_id)
+    slot = thread.slot(event.message_id)
     if slot is not None and event.replace is False:
         # Content, type and owner stay as they are (ACT-4).
         if isinstance(slot.model, core.ActivityMessage):
@@ -374,7 +375,7 @@ def activity_snapshot(thread: Thread, event: core.ActivitySnapshotEvent) -> Chan
 
 def activity_delta(thread: Thread, event: core.ActivityDeltaEvent) -> Change:
     """Patch an activity message and set its type (ACT-5, ACT-6); metadata merges even when the patch fails (ACT-7)."""
-    slot = thread.slots.get(event.message_id)
+    slot = thread.slot(event.message_id)
     if slot is None or not isinstance(slot.model, core.ActivityMessage):
         return thread.warn("ACT-6", event, f"skipped: there is no activity message {quoted(event.message_id)}")
     if slot.document is None:
@@ -491,18 +492,18 @@ class Reducer:
 
     def message(self, message_id: str) -> Message | None:
         """Return one message as it is now; None when there is none with this id."""
-        slot = self.thread.slots.get(message_id)
-        return None if slot is None else self.thread.message(slot)
+        return self.thread.read(message_id)
 
     def tool_call(self, tool_call_id: str) -> ToolCall | None:
         """Return one tool call with its arguments as far as they have come; None when there is none with this id."""
-        call = self.thread.calls.get(tool_call_id)
-        return None if call is None else call.build()
+        found = self.thread.read_call(tool_call_id)
+        return None if found is None else found[1]
 
     def tool_calls(self, tool_call_ids: Iterable[str]) -> list[ToolCall | None]:
         """Return tool calls by their ids, with None for those that are not there; of any number without a loop."""
         self.thread.look()
-        return list(map(attrgetter("model"), map(self.thread.calls.get, tool_call_ids, repeat(_NO_CALL))))
+        call_ids = list(tool_call_ids)
+        return list(map(attrgetter("model"), map(self.thread.calls_of(call_ids).get, call_ids, repeat(_NO_CALL))))
 
     def removed_call(self, tool_call_id: str) -> ToolCall | None:
         """Return a tool call that a snapshot of the present run has removed; None when there is none with this id."""
@@ -511,24 +512,27 @@ class Reducer:
 
     def place_of_call(self, tool_call_id: str) -> tuple[Message, int] | None:
         """Return the message of the latest call of an id, and its number among those; None when there is none."""
-        call = self.thread.calls.get(tool_call_id)
-        return None if call is None else (self.thread.message(call.owner), call.ordinal)
+        found = self.thread.read_call(tool_call_id)
+        return None if found is None else (found[0], found[2])
+
+    @property
+    def losses(self) -> tuple[Thread, int]:
+        """A value that is another one when a message or a call was removed or replaced since."""
+        return self.thread, self.thread.losses
 
     @property
     def answered_call_ids(self) -> Collection[str]:
         """The ids of the tool calls that have a result."""
-        return self.thread.results.keys()
+        return self.thread.answered_ids
 
     @property
     def open_call_ids(self) -> list[str]:
         """The ids of the tool calls that have no result, in the order of the messages."""
-        calls = self.thread.calls
-        open_ids = calls.keys() - self.thread.results.keys()
-        return sorted(open_ids, key=lambda each: (calls[each].owner.key, calls[each].position))
+        return self.thread.open_ids
 
     def arguments_size(self, tool_call_id: str) -> int:
         """Return the number of characters that have come of a call's arguments; 0 when there is none with this id."""
-        call = self.thread.calls.get(tool_call_id)
+        call = self.thread.call(tool_call_id)
         return 0 if call is None else call.size
 
     def text_of(self, message_id: str) -> str:
@@ -540,7 +544,8 @@ class Reducer:
     def first_text(self, message_ids: Iterable[str]) -> str:
         """Return the first text that is not empty of messages by their ids; "" when there is none."""
         self.thread.look()
-        slots: Iterable[Any] = map(self.thread.slots.get, message_ids, repeat(_NOTHING))
+        ids = list(message_ids)
+        slots: Iterable[Any] = map(self.thread.slots_of(ids).get, ids, repeat(_NOTHING))
         texts = (self.text_of(slot.model.id) for slot in filter(attrgetter("model.content"), slots))
         return next(filter(None, texts), "")
 
@@ -563,7 +568,7 @@ class Reducer:
 
     def store_activity(self, activity: core.ActivityMessage) -> None:
         """Put an activity in the place of the one with its id, or at the end."""
-        slot = self.thread.slots.get(activity.id)
+        slot = self.thread.slot(activity.id)
         if slot is None:
             self.thread.append(activity)
         else:
@@ -576,8 +581,10 @@ class Reducer:
 
 def _checked(messages: Iterable[Message]) -> list[Message]:
     checked = list(messages)
+    if _MESSAGE_TYPES.issuperset(map(type, checked)):
+        return checked
     for message in checked:
         # An isinstance takes half a microsecond for each class that it is not.
-        if type(message) not in _MESSAGE_TYPES and not isinstance(message, _MESSAGES):
+        if not isinstance(message, _MESSAGES):
             raise UsageError(f"a message is one of ag_ui.core's message classes, not a {type(message).__name__}")
     return checked

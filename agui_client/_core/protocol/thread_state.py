@@ -2,7 +2,8 @@
 
 Reductions write to it, callers read from it. A delta is an append to a list of strings; a look makes the models of
 messages that changed since the last one (STREAM-2), and copies a list of references; after a snapshot has dropped
-messages, it costs a pass over all of them. Models are never changed, only succeeded by a copy.
+messages, it costs a pass over all of them. Models are never changed, only succeeded by a copy. The messages with which
+a thread begins get their slots when something is about one of them.
 
 An id does not name one tool call for ever, as some servers number the calls of each run from the start: a call that
 starts when the one of its id has a result is another call, and the latest one is found by the id.
@@ -17,7 +18,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from enum import IntFlag
 from itertools import chain
@@ -29,6 +30,7 @@ from ag_ui import core
 from ag_ui.core import ContentPart, Event, Message, TextPart, ToolCall, ToolMessage
 from pydantic_core import from_json
 
+from agui_client._core.protocol.begun_messages import BegunMessages
 from agui_client._core.protocol.patch import LARGEST, Document, PatchBudget, is_same_json
 from agui_client._core.protocol.placeholders import is_placeholder, restated, without_mark
 from agui_client._core.protocol.schema import is_object, successor
@@ -150,6 +152,8 @@ class CallSlot:
 
 _STEP = 2**60
 """The distance of the keys of two messages that were appended one after the other."""
+_first_keys: list[Sequence[int]] = [()]
+"""The keys of the messages with which threads begin, more than the longest has: to make them takes longer."""
 _FEW_GONE = 16
 """Messages that were removed are taken out one by one if there are not more than one in so many."""
 _MANY_CALLS = 16
@@ -242,6 +246,25 @@ class MessageSlot:
         return calls
 
 
+_NOTHING = BegunMessages(())
+
+
+class _AnsweredIds(Collection[str]):
+    """The ids of the calls of a thread that have a result, as they are at each look; most turns look at none."""
+
+    def __init__(self, thread: Thread) -> None:
+        self._thread = thread
+
+    def __contains__(self, tool_call_id: object) -> bool:
+        return self._thread.has_result(tool_call_id)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._thread.results)
+
+    def __len__(self) -> int:
+        return len(self._thread.results)
+
+
 class Thread:
     """Messages and state under construction. Of two messages or calls with one id, the first one is found."""
 
@@ -252,14 +275,14 @@ class Thread:
         """The state."""
         self.log: WarningLog = log
         """The log of what is skipped; a conversation has one for each call."""
-        self.slots: dict[str, MessageSlot] = {}
-        """The messages by their ids."""
-        self.calls: dict[str, CallSlot] = {}
-        """The tool calls by theirs."""
-        self.results: dict[str, MessageSlot] = {}
-        """The results of calls, by the calls' ids."""
-        self.by_role: defaultdict[str, dict[MessageSlot, None]] = defaultdict(dict)
-        """The messages of each role."""
+        # The messages that have no slots yet, with which the thread began.
+        self._beginning = _NOTHING
+        self.indexed: dict[str, MessageSlot] = {}
+        """The messages that have slots, by their ids; `slot` finds all."""
+        self.indexed_calls: dict[str, CallSlot] = {}
+        """The tool calls of those messages, by their ids; `call` finds all."""
+        self._results = dict[str, MessageSlot]()
+        self._by_role = defaultdict[str, dict[MessageSlot, None]](dict)
         self.takes_marks: bool = True
         """Whether the agent may make placeholders: one in this process may, and a server may not."""
         self.kept: set[str] = set()
@@ -272,6 +295,8 @@ class Thread:
         """The ids of the messages that it sent other than they are stored: what it says of them is not stored."""
         self.removed_calls: dict[str, CallSlot] = {}
         """The tool calls that snapshots of the present run removed, by their ids; some may be there again."""
+        self.losses: int = 0
+        """The number of times that a message or a call was removed or replaced, or its id given to another."""
         self.dirty: set[MessageSlot] = set()
         """The messages that have changed since the last look."""
         # The results of the calls that are not the latest ones of their ids any more.
@@ -305,33 +330,197 @@ class Thread:
         self._gone = list[MessageSlot]()
         # Whether none was put between others or removed since the last look.
         self._is_in_order = True
-        for collection in (self.slots, self.calls, self.results, self.by_role, self.dirty):
+        self.losses += 1
+        for collection in (self.indexed, self.indexed_calls, self._results, self._by_role, self.dirty):
             collection.clear()
         self._answers_earlier.clear()
         self._numbers.clear()
         self._numbered.clear()
         self._last = self._head
         self._last.next = None
-        self.extend(messages)
+        self._store(beginning := list(messages))
+        self._beginning = BegunMessages(beginning) if beginning else _NOTHING
+
+    def _store(self, messages: Sequence[Message]) -> None:
+        """Put the models of messages at the end."""
+        count, keys = len(messages), self._keys
+        self._view += messages
+        if keys:
+            keys += range(keys[-1] + self._step, keys[-1] + (count + 1) * self._step, self._step)
+            return
+        first = _first_keys[0]
+        if len(first) < count:  # another thread may do the same
+            _first_keys[0] = first = list(range(_STEP, (2 * count + 1) * _STEP, _STEP))
+        keys += first[:count]
 
     def extend(self, messages: Iterable[Message]) -> None:
         """Put messages at the end."""
-        view, last, slots, by_role, keys = self._view, self._last, self.slots, self.by_role, self._keys
-        indexed: list[MessageSlot] = []
-        key = keys[-1] if keys else 0
+        added, count = list(messages), len(self._view)
+        self._index_if_about(added)
+        self._store(added)
+        self._last = self._add_slots(added, count, self._last)
+
+    def _add_slots(self, messages: Iterable[Message], index: int, last: MessageSlot) -> MessageSlot:
+        """Make slots for messages, and let them be found; return the last one.
+
+        Args:
+            messages: The messages, in the order of the thread.
+            index: The position of the first one in the list of models.
+            last: The slot of the message before them.
+        """
+        slots, by_role, keys = self.indexed, self._by_role, self._keys
+        callers: list[MessageSlot] = []
         for message in messages:
-            key += self._step
-            slot = MessageSlot(message, len(view), key)
-            view.append(message)
-            keys.append(key)
+            slot = MessageSlot(message, index, keys[index])
+            index += 1
             last.next = last = slot
             slots.setdefault(message.id, slot)
             role = message.role
             by_role[role][slot] = None
             if slot.calls or role == "tool":
-                indexed.append(slot)
-        self._last = last
-        self._index(indexed)
+                callers.append(slot)
+        self._index(callers)
+        return last
+
+    def _index_if_about(self, messages: Iterable[Message]) -> None:
+        """Make all slots if a new message has an id, or a call, that one without a slot has."""
+        beginning = self._beginning
+        if beginning.messages and any(map(beginning.is_about, messages)):
+            self._index_all()
+
+    def _index_all(self) -> None:
+        """Make slots for the messages with which the thread began; nothing else is about one of them so far."""
+        beginning = self._beginning
+        if not beginning.messages:
+            return
+        self._beginning = _NOTHING
+        found: list[Any] = [self.indexed, self.indexed_calls, self._results, *self._by_role.values()]
+        later = [each.copy() for each in found]
+        for each in found:
+            each.clear()
+        following = self._head.next
+        last = self._add_slots(beginning.messages, 0, self._head)
+        last.next = following
+        if following is None:
+            self._last = last
+        for each, behind in zip(found, later, strict=True):
+            each.update(behind)
+
+    # --- finding
+
+    @property
+    def slots(self) -> dict[str, MessageSlot]:
+        """The messages by their ids."""
+        self._index_all()
+        return self.indexed
+
+    @property
+    def calls(self) -> dict[str, CallSlot]:
+        """The tool calls by theirs."""
+        self._index_all()
+        return self.indexed_calls
+
+    @property
+    def by_role(self) -> Mapping[str, dict[MessageSlot, None]]:
+        """The messages of each role."""
+        self._index_all()
+        return self._by_role
+
+    @property
+    def results(self) -> Mapping[str, MessageSlot]:
+        """The results of calls, by the calls' ids."""
+        self._index_all()
+        return self._results
+
+    def has_result(self, tool_call_id: object) -> bool:
+        """Return whether there is a result of a call with an id."""
+        return tool_call_id in self._results or tool_call_id in self._known_calls.results
+
+    def slots_of(self, message_ids: Collection[str]) -> Mapping[str, MessageSlot]:
+        """Return messages by their ids, those of some ids among them if they are there."""
+        if not self._beginning.by_id.keys().isdisjoint(message_ids):
+            self._index_all()
+        return self.indexed
+
+    def calls_of(self, tool_call_ids: Collection[str]) -> Mapping[str, CallSlot]:
+        """Return tool calls by their ids, those of some ids among them if they are there."""
+        if not self._known_calls.calls.keys().isdisjoint(tool_call_ids):
+            self._index_all()
+        return self.indexed_calls
+
+    def has(self, message_id: str) -> bool:
+        """Return whether there is a message with an id."""
+        return message_id in self.indexed or message_id in self._beginning.by_id
+
+    def slot(self, message_id: str) -> MessageSlot | None:
+        """Return a message; None if there is none with this id."""
+        if message_id in self._beginning.by_id:
+            self._index_all()
+        return self.indexed.get(message_id)
+
+    def call(self, tool_call_id: str) -> CallSlot | None:
+        """Return a tool call; None if there is none with this id."""
+        if tool_call_id in self._known_calls.calls:
+            self._index_all()
+        return self.indexed_calls.get(tool_call_id)
+
+    def result(self, tool_call_id: str) -> MessageSlot | None:
+        """Return the result of a call; None if it has none."""
+        if tool_call_id in self._known_calls.results:
+            self._index_all()
+        return self._results.get(tool_call_id)
+
+    @property
+    def _known_calls(self) -> BegunMessages:
+        """The messages without slots, of which each call has an id of its own; none if servers use ids again."""
+        if self._beginning.has_namesakes:
+            self._index_all()
+        return self._beginning
+
+    # --- reading, for which no slots are made
+
+    def read(self, message_id: str) -> Message | None:
+        """Return a message as it is now; None if there is none with this id."""
+        slot = self.indexed.get(message_id)
+        return self._beginning.by_id.get(message_id) if slot is None else self.message(slot)
+
+    def read_call(self, tool_call_id: str) -> tuple[Message, ToolCall, int] | None:
+        """Return the latest call of an id with its message, and its number among those; None if there is none."""
+        found = self._known_calls.calls.get(tool_call_id)
+        if (call := self.indexed_calls.get(tool_call_id)) is not None:
+            return self.message(call.owner), call.build(), call.ordinal
+        return None if found is None else (*found, 1)
+
+    def is_answered(self, tool_call_id: str, message_id: str) -> bool:
+        """Return whether the latest call of an id is that of a message, and has a result."""
+        beginning = self._known_calls
+        if (call := self.indexed_calls.get(tool_call_id)) is not None:
+            return call.owner.model.id == message_id and tool_call_id in self._results
+        found = beginning.calls.get(tool_call_id)
+        return found is not None and found[0].id == message_id and tool_call_id in beginning.results
+
+    def has_placeholder(self, tool_call_id: str) -> bool:
+        """Return whether the result of a call is a placeholder."""
+        known = self._known_calls.results.get(tool_call_id)
+        slot = self._results.get(tool_call_id)
+        result = known if slot is None else self.message(slot)
+        return result is not None and result.role == "tool" and is_placeholder(result)
+
+    @property
+    def answered_ids(self) -> Collection[str]:
+        """The ids of the calls that have a result."""
+        return _AnsweredIds(self)
+
+    @property
+    def open_ids(self) -> list[str]:
+        """The ids of the calls that have no result, in the order of the messages."""
+        if not self._known_calls.is_answered:
+            self._index_all()
+        calls = self.indexed_calls
+        open_ids = calls.keys() - self._results.keys() - self._beginning.results.keys()
+        return sorted(open_ids, key=lambda each: (calls[each].owner.key, calls[each].position))
+
+    # --- changing
 
     def append(self, message: Message) -> MessageSlot:
         """Put a message at the end."""
@@ -340,6 +529,7 @@ class Thread:
 
     def insert(self, place: MessageSlot, message: Message) -> None:
         """Put a message behind another one."""
+        self._index_if_about((message,))
         following = self._next(place)
         if following is None:
             self.append(message)
@@ -354,72 +544,77 @@ class Thread:
         self._view.insert(index, message)
         self._keys.insert(index, slot.key)
         place.next, slot.next, self._is_in_order = slot, following, False
-        self.slots.setdefault(message.id, slot)
-        self.by_role[message.role][slot] = None
+        self.indexed.setdefault(message.id, slot)
+        self._by_role[message.role][slot] = None
         self._index([slot])
 
     def replace(self, slot: MessageSlot, message: Message) -> None:
         """Put a message in the place of another that has the same id; call `index_calls` when all are replaced."""
         index, key, following = self._index_of(slot), slot.key, slot.next
-        del self.by_role[slot.model.role][slot]
+        self.losses += 1
+        del self._by_role[slot.model.role][slot]
         vars(slot).clear()
         MessageSlot.__init__(slot, message, index, key)
         slot.next = following
         self._view[index] = message
         self.dirty.discard(slot)
-        self.by_role[message.role][slot] = None
+        self._by_role[message.role][slot] = None
 
     def remove(self, slot: MessageSlot) -> None:
         """Remove a message; call `index_calls` when all are removed."""
         slot.is_gone, self._is_in_order = True, False
         self._gone.append(slot)
+        self.losses += 1
         message_id = slot.model.id
-        if self.slots.get(message_id) is slot:
-            del self.slots[message_id]
+        if self.indexed.get(message_id) is slot:
+            del self.indexed[message_id]
         if (numbered := self._numbered.pop(message_id, None)) is not None:
             taken_id, number = numbered
             self._numbers[taken_id] = min(self._numbers[taken_id], number)
-        del self.by_role[slot.model.role][slot]
+        del self._by_role[slot.model.role][slot]
         self.dirty.discard(slot)
 
     def free_id(self, taken_id: str) -> str:
         """Return an id for a message whose own may be taken, the same one in each replay of the thread."""
-        if taken_id not in self.slots:
+        if not self.has(taken_id):
             return taken_id
         # Further messages of that id begin where the last one ended.
         found, number = taken_id, self._numbers.get(taken_id, 2)
-        while found in self.slots:
+        while self.has(found):
             found, number = _further_id(taken_id, number), number + 1
         self._numbers[taken_id], self._numbered[found] = number, (taken_id, number - 1)
         return found
 
     def rename(self, slot: MessageSlot, message_id: str) -> None:
         """Give a message another id."""
-        del self.slots[slot.model.id]
+        del self.indexed[slot.model.id]
+        self.losses += 1
         self.change(slot, {"id": message_id})
-        self.slots[message_id] = slot
+        self.indexed[message_id] = slot
         self.message(slot)
 
     def index_calls(self) -> None:
         """Find the calls and results anew, after messages were replaced or removed."""
+        self._index_all()
         self._clear_calls()
-        callers = self.by_role["assistant"]
-        self._index(chain(callers, self.by_role["tool"]))
-        if len(self.calls) < sum(len(slot.calls) for slot in callers):
+        callers = self._by_role["assistant"]
+        self._index(chain(callers, self._by_role["tool"]))
+        if len(self.indexed_calls) < sum(len(slot.calls) for slot in callers):
             # Only their order tells calls of one id apart, and to walk the thread takes longer than all of the above.
             self._clear_calls()
             self._index([slot for slot in self._walk() if slot.calls or slot.model.role == "tool"])
 
     def _clear_calls(self) -> None:
-        for collection in (self.calls, self.results, self._answers_earlier):
+        for collection in (self.indexed_calls, self._results, self._answers_earlier):
             collection.clear()
 
     def forget_calls(self, slot: MessageSlot) -> None:
         """Make the calls of a message, and the call that a result answers, unknown."""
-        if slot.model.role == "tool" and self.results.get(slot.model.tool_call_id) is slot:
-            del self.results[slot.model.tool_call_id]
+        self.losses += 1
+        if slot.model.role == "tool" and self._results.get(slot.model.tool_call_id) is slot:
+            del self._results[slot.model.tool_call_id]
         for call in slot.calls:
-            if self.calls.get(call.model.id) is call:
+            if self.indexed_calls.get(call.model.id) is call:
                 self._unfollow(call)
 
     def withdraw(self, call: CallSlot) -> None:
@@ -437,20 +632,21 @@ class Thread:
 
     def _unfollow(self, call: CallSlot) -> None:
         """Let the id of a call name the one that it hid, or else the one before it again."""
-        del self.calls[call.model.id]
+        self.losses += 1
+        del self.indexed_calls[call.model.id]
         while call.hidden:
             other = call.hidden.popleft()
             if other.owner.calls[other.position : other.position + 1] == [other]:  # its message was not replaced
                 other.hidden, other.earlier, other.ordinal = call.hidden, call.earlier, call.ordinal
-                self.calls[call.model.id] = other
+                self.indexed_calls[call.model.id] = other
                 return
         if call.earlier is not None:
-            self.calls[call.model.id], self.results[call.model.id] = call.earlier
+            self.indexed_calls[call.model.id], self._results[call.model.id] = call.earlier
             self._answers_earlier.discard(call.earlier[1])
 
     def _index(self, slots: Iterable[MessageSlot]) -> None:
         """Make the calls of messages, in order, and the calls that results answer, known by their ids."""
-        calls, results = self.calls, self.results
+        calls, results = self.indexed_calls, self._results
         for slot in slots:
             if slot.model.role == "tool":
                 results.setdefault(slot.model.tool_call_id, slot)
@@ -466,12 +662,14 @@ class Thread:
     def _follow(self, call: CallSlot) -> None:
         """Let the id of a call that has its result name another call from now on."""
         call_id = call.model.id
-        call.earlier = earlier, result = self.calls[call_id], self.results.pop(call_id)
+        self.losses += 1
+        call.earlier = earlier, result = self.indexed_calls[call_id], self._results.pop(call_id)
         self._answers_earlier.add(result)
         call.ordinal = earlier.ordinal + 1
-        self.calls[call_id] = call
+        self.indexed_calls[call_id] = call
 
     def _walk(self) -> Iterator[MessageSlot]:
+        self._index_all()
         slot = self._next(self._head)
         while slot is not None:
             yield slot
@@ -497,10 +695,10 @@ class Thread:
         """Give an assistant message one more tool call; return it."""
         slot.calls = slot.calls or []
         new = CallSlot(call, slot, len(slot.calls))
-        if call.id in self.calls:
+        if self.call(call.id) is not None:
             self._follow(new)
         else:
-            self.calls[call.id] = new
+            self.indexed_calls[call.id] = new
         slot.calls.append(new)
         if slot.call_ids is not None:
             slot.call_ids.add(call.id)
@@ -515,9 +713,9 @@ class Thread:
 
     def place_of_result(self, tool_call_id: str) -> MessageSlot:
         """Return the slot behind which a result belongs: the call's message and its results, else the last (TOOL-5)."""
-        call = self.calls.get(tool_call_id)
+        call = self.call(tool_call_id)
         if call is None:
-            return self._last
+            return self._end
         last = call.owner.last_result
         place = call.owner if last is None or last.is_gone else last
         while (following := self._next(place)) is not None and following.model.role == "tool":
@@ -525,9 +723,16 @@ class Thread:
         call.owner.last_result = place
         return place
 
+    @property
+    def _end(self) -> MessageSlot:
+        """The slot of the last message."""
+        if self._last is self._head:
+            self._index_all()
+        return self._last
+
     def result_of(self, tool_call_id: str, content: str | list[ContentPart]) -> MessageSlot | None:
         """Return the first result of a call if that is its content."""
-        slot = self.results.get(tool_call_id)
+        slot = self.result(tool_call_id)
         return slot if slot is not None and self.message(slot).content == content else None
 
     def answers_earlier(self, slot: MessageSlot, tool_call_id: str) -> bool:
@@ -537,7 +742,7 @@ class Thread:
 
     def placeholder_of(self, tool_call_id: str) -> MessageSlot | None:
         """Return the placeholder for the result of a call; None if there is none."""
-        slot = self.results.get(tool_call_id)
+        slot = self.result(tool_call_id)
         if slot is None:
             return None
         message = self.message(slot)
@@ -545,18 +750,18 @@ class Thread:
 
     def received(self, message: ToolMessage) -> ToolMessage:
         """Return a result as the agent sent it, with the mark of a placeholder as it is on this side."""
-        slot = self.results.get(message.tool_call_id)
+        slot = self.result(message.tool_call_id)
         message = message if self.takes_marks else without_mark(message)
         return message if slot is None else restated(self.message(slot), message)
 
     def insert_results(self, results: Sequence[ToolMessage]) -> None:
         """Put results of tool calls where they belong, in the order of the calls; a late one replaces a placeholder."""
         for result in self._by_calls(results):
-            if (placeholder := self.placeholder_of(result.tool_call_id)) is not None and result.id not in self.slots:
+            if (placeholder := self.placeholder_of(result.tool_call_id)) is not None and not self.has(result.id):
                 self.rename(placeholder, result.id)
                 self.replace(placeholder, result)
                 continue
-            call, place = self.calls.get(result.tool_call_id), self.place_of_result(result.tool_call_id)
+            call, place = self.call(result.tool_call_id), self.place_of_result(result.tool_call_id)
             if call is not None and self._answers_later(place, call):
                 place = call.owner
                 if place.walked is not None and place.walked[0] <= call.position and not place.walked[1].is_gone:
@@ -568,18 +773,15 @@ class Thread:
 
     def _by_calls(self, results: Sequence[ToolMessage]) -> list[ToolMessage]:
         """Return results with those of known calls in the order of these, so that one walk finds the places of all."""
-        calls = self.calls
-        known = [at for at, each in enumerate(results) if each.tool_call_id in calls]
+        calls = {at: call for at, each in enumerate(results) if (call := self.call(each.tool_call_id)) is not None}
         ordered = list(results)
-        for at, other in zip(
-            known, sorted(known, key=lambda at: calls[results[at].tool_call_id].position), strict=True
-        ):
+        for at, other in zip(calls, sorted(calls, key=lambda at: calls[at].position), strict=True):
             ordered[at] = results[other]
         return ordered
 
     def _answers_later(self, slot: MessageSlot, call: CallSlot) -> bool:
         """Return whether a message is the result of a later call of the same message."""
-        other = self.calls.get(slot.model.tool_call_id) if slot.model.role == "tool" else None
+        other = self.call(slot.model.tool_call_id) if slot.model.role == "tool" else None
         return other is not None and other.owner is call.owner and other.position > call.position
 
     def merge(self, slot: MessageSlot | CallSlot, event: Any) -> Change:
@@ -643,7 +845,7 @@ class Thread:
 
     def appended_to(self, count: int) -> Message | None:
         """Return the last message if it is one more at the end than there were at the last look; None if it is not."""
-        return self.message(self._last) if self._is_in_order and len(self._view) == count + 1 else None
+        return self.message(self._end) if self._is_in_order and len(self._view) == count + 1 else None
 
     def place_of_message(self, message_id: str) -> int | None:
         """Return the place of a message, of several with one id the first; None if messages have moved."""
@@ -652,7 +854,7 @@ class Thread:
 
     def place_of_call(self, tool_call_id: str) -> tuple[int, int] | None:
         """Return the places of the message of a call, and of the call in it; None if messages have moved."""
-        call = self.calls.get(tool_call_id)
+        call = self.call(tool_call_id)
         return (self._index_of(call.owner), call.position) if call is not None and self._is_in_order else None
 
     def warn(self, rule: str, event: Event, sentence: str) -> Change:

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, cast
 
 from agui_client._core.conversation.ledger import CallStatus
 from agui_client._core.conversation.pending import answered_question, decision_about, note_execution, open_questions
-from agui_client._core.protocol.message_text import tool_calls_in
 from agui_client._core.protocol.open_items import quoted
 from agui_client._core.run.next_step import Able, Ask, Send, Stop, Work, next_step, role_of
 from agui_client._core.run.result_building import pending_calls
@@ -298,11 +297,12 @@ class Between:
 def _by_speaker(call: Call, tool_calls: Sequence[ToolCall]) -> dict[str, list[ToolCall]]:
     """Return tool calls by the one who makes them: the agent itself, one of its subagents, or a member of a team."""
     by_speaker: dict[str, list[ToolCall]] = {}
-    owners = {each.id: message.subagent_run_id for message, each in tool_calls_in(call.round.conversation.messages)}
     for each in tool_calls:
+        place = call.round.conversation.place_of_call(each.id)
+        owner = None if place is None else place[0].subagent_run_id
         # The member that speaks for a team owns nothing, but has its name in its ids.
         member = each.id.rpartition("/")[0] if call.agent.is_team else ""
-        by_speaker.setdefault(owners.get(each.id) or member, []).append(each)
+        by_speaker.setdefault(owner or member, []).append(each)
     return by_speaker
 
 

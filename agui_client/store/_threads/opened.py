@@ -85,7 +85,7 @@ Titler = Callable[[Sequence[Message]], str]
 
 _logger = logging.getLogger("agui_client.threads")
 _LONGEST_TITLE = 80
-_LONG = 500
+_LONG = 5_000
 """The number of messages from which a conversation is long."""
 _RENEWALS = 3
 """The number of renewals in the time of a lease."""
@@ -537,8 +537,8 @@ class OpenThread(Generic[AgentT]):
             await self._append(self._unanswered)
 
     def _note_written(self, info: ThreadInfo, members: Members, usages: int) -> None:
+        self._past.note(members, self._members)
         self.info, self._members, self._entries = info, members, self._entries + 1
-        self._past.note(members)
         del self._usage[:usages]
 
     async def _leave(self, members: Members | None) -> Exception | None:

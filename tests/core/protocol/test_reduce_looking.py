@@ -29,6 +29,7 @@ from hypothesis import strategies as st
 
 from agui_client._core.protocol.reduce import Reducer
 from agui_client._core.protocol.warnings import WarningLog
+from support.proportion import GROWING, Growing, Ids, equal, other, stream
 from support.reduction import (
     IMAGE,
     Wire,
@@ -313,3 +314,28 @@ def test_a_text_that_is_looked_at_while_it_grows_is_not_given_new_memory_for_eac
     variables = {name: value for name, value in os.environ.items() if not name.startswith("MALLOC_")}
     done = subprocess.run(command, cwd=_PROJECT, env=variables, capture_output=True, text=True, timeout=60, check=True)
     assert 0 < int(done.stdout) < 20_000, "pages of 4 kB; with a new block for each look, 94 000"
+
+
+@pytest.mark.parametrize("ids", [other, equal], ids=["other ids", "equal ids"])
+@pytest.mark.parametrize("growing", GROWING.values(), ids=GROWING)
+def test_messages_that_a_thread_begins_with_are_read_before_they_have_places_as_behind_that(
+    growing: Growing, ids: Ids
+) -> None:
+    events = [event(**each) for each in stream(growing, 3, ids) if "LATER" not in each["type"].upper()]
+    for cut in (len(events) // 3, len(events) // 2, len(events)):
+        messages = reduced(*events[:cut]).messages
+        begun, placed = Reducer(messages), Reducer(messages)
+        assert placed.thread.slots.keys() == {each.id for each in messages}
+        for each in events[cut:]:
+            begun.feed(each)
+            placed.feed(each)
+        assert _read(begun) == _read(placed)
+
+
+def _read(reducer: Reducer) -> Any:
+    """Return what can be read of messages and of their calls."""
+    messages = reducer.messages
+    call_ids = [each.id for message in messages if message.role == "assistant" for each in message.tool_calls or ()]
+    called = {each: (reducer.tool_call(each), reducer.place_of_call(each)) for each in call_ids}
+    answered = {each: (each in reducer.answered_call_ids, reducer.thread.has_placeholder(each)) for each in call_ids}
+    return messages, [reducer.message(each.id) for each in messages], called, answered, reducer.open_call_ids

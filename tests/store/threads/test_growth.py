@@ -1,17 +1,23 @@
-"""What a turn reads of a long thread: only what came since this process had it open, whoever wrote that."""
+"""What a turn costs in a long thread: it reads only what came since this process had it open, whoever wrote that."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import gc
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
+from ag_ui.core import RunAgentInput
 
 pytest.importorskip("sqlalchemy", reason="needs the extra store: pip install 'agui-client[store]'")
+from agui_client import FunctionTool, tool
 from agui_client.store import LeasedThread, MemoryStore, Store, ThreadStore
 from agui_client.store._threads import known_logs
-from agui_client.testing import ScriptedAgent, text, turn
+from agui_client.testing import ScriptedAgent, text, tool_call, turn
 from support.postgres import PostgresServer
 from support.stores import sql_store
 
@@ -154,3 +160,67 @@ def test_a_process_keeps_no_more_than_so_much_and_nothing_of_deleted_threads(
     assert "b" not in [each for _, each in known._logs]
     store.threads.delete(owner="").result()
     assert (known._logs, known._size) == ({}, 0)
+
+
+class Lines:
+    """Counts the lines of the package that run in threads which begin after this; loops count, and no clock does."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def begin(self, frame: FrameType, what: str, detail: object) -> Any:
+        """Trace the functions of the package, but for those of the scripted agent, which looks at all messages."""
+        name = frame.f_code.co_filename
+        return self._count if "agui_client" in name and "testing" not in name else None
+
+    def _count(self, frame: FrameType, what: str, detail: object) -> Any:
+        self.count += what == "line"
+        return self._count
+
+
+@pytest.fixture
+def lines() -> Iterator[Lines]:
+    """Count lines in this thread and all that begin during the test."""
+    lines, before, collects = Lines(), sys.gettrace(), gc.isenabled()
+    # What earlier tests have left would be forgotten meanwhile, line by line.
+    gc.disable()
+    threading.settrace(lines.begin)
+    sys.settrace(lines.begin)
+    yield lines
+    threading.settrace(before)  # pyright: ignore[reportArgumentType]
+    sys.settrace(before)
+    if collects:
+        gc.enable()
+
+
+@tool
+def look() -> str:
+    """Look."""
+    return "found"
+
+
+@pytest.mark.parametrize(("tools", "most"), [((), 12), ((look,), 50)], ids=["texts", "calls of tools"])
+@pytest.mark.parametrize("new_store", ["memory"], indirect=True)
+def test_a_turn_of_a_long_thread_costs_few_lines_for_each_turn_before_it(
+    lines: Lines, new_store: NewStore, tools: tuple[FunctionTool[..., Any], ...], most: int
+) -> None:
+    store = new_store()
+
+    async def play(input: RunAgentInput) -> AsyncIterator[Any]:
+        """Call a tool in a run that follows a prompt, and answer in the others."""
+        number = len(input.messages)
+        called = tool_call("look", {}, tool_call_id=f"call-{number}")
+        yield turn(called if tools and input.messages[-1].role == "user" else text("Yes.", message_id=f"{number}"))
+
+    agent = ScriptedAgent(play)
+
+    def work_of_last(count: int) -> int:
+        """Carry out turns; return the lines that the last of them ran."""
+        for _ in range(count):
+            lines.count = 0
+            with store.threads.open("t", agent) as opened:
+                opened.run_agent_sync("Hi", tools=[*tools])
+        return lines.count
+
+    early, late = work_of_last(20), work_of_last(80)
+    assert 0 < late - early < 80 * most, "lines for each turn before this one"

@@ -50,6 +50,7 @@ from agui_client._core.conversation.log import Members, empty_members, entry_of
 from agui_client._core.run import engine, saving
 from agui_client._core.run.subagents import JOURNAL
 from agui_client.store import MemoryStore, SavedThread, Store, ThreadInfo, Threads
+from agui_client.store._threads import opened as opened_threads
 from agui_client.store._threads.entries import call_of
 from agui_client.testing import ScriptedAgent, Step, faults, interrupt, serve_bytes, sse, state, text, tool_call, turn
 from support.killed_threads import left_by_a_killed_program
@@ -456,7 +457,10 @@ async def test_what_had_arrived_of_a_run_that_was_cut_off_is_there(
         assert (await left.run_agent()).text == "-"
 
 
-async def test_a_long_thread_is_restored_beside_the_event_loop(new_threads: NewThreads) -> None:
+async def test_a_long_thread_is_restored_beside_the_event_loop(
+    new_threads: NewThreads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opened_threads, "_LONG", 500)
     places = list[bool]()
 
     class Noting(ScriptedAgent):
