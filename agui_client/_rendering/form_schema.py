@@ -68,7 +68,7 @@ def _field(key: str, schema: dict[str, Any], root: dict[str, Any], is_required: 
     value = _not_null(whole, root)
     # Annotations where a definition is used come before those of the definition; nothing else is checked but the value
     # that is there, so that a problem names its bound, and not the alternatives.
-    own = _only(_DEFINITIONS, root) | value | _only(_ANNOTATIONS, schema)
+    own = _document(value, root) | value | _only(_ANNOTATIONS, schema)
     initial = _default(own) if given is DEFAULTS else given
     make: _Make = partial(
         FormField,
@@ -125,7 +125,7 @@ def _listed(value: dict[str, Any], root: dict[str, Any], initial: Any, make: _Ma
 def _simple(value: dict[str, Any], schema: dict[str, Any], root: dict[str, Any], make: _Make) -> FormField:
     kind = _SIMPLE.get(_kind(value), "json")
     if kind == "json":
-        own = _only(_DEFINITIONS, root) | _only(_ANNOTATIONS, value) | schema
+        own = _document(value, root) | _only(_ANNOTATIONS, value) | schema
         return make(kind="json", schema=own, takes_null=False)
     return make(kind=kind)
 
@@ -161,7 +161,7 @@ def _variants_of(
     fields = list[FormField]()
     for each in variants:
         titled = {**each, "title": _title_of(each, root)}
-        fits = initial is not MISSING and not schema_faults(_only(_DEFINITIONS, root) | each, initial)
+        fits = initial is not MISSING and not schema_faults(_document(each, root) | each, initial)
         fields.append(_field(key, titled, root, True, initial if fits else DEFAULTS))
     return fields
 
@@ -253,6 +253,17 @@ def _is_plain(value: Any) -> bool:
     """Return whether each entry of a list can stand in a line of its own."""
     names = map(name_of, value) if is_array(value) else ()
     return all(name and name.strip() == name and "\n" not in name for name in names)
+
+
+def _document(schema: dict[str, Any], root: dict[str, Any]) -> dict[str, Any]:
+    """Return what a part of a schema needs to be one of its own; definitions cost time at each check."""
+    return _only(_DEFINITIONS if _refers(schema) else ("$schema",), root)
+
+
+def _refers(part: Any) -> bool:
+    if is_object(part):
+        return "$ref" in part or any(map(_refers, part.values()))
+    return is_array(part) and any(map(_refers, part))
 
 
 def _only(names: Sequence[str], schema: dict[str, Any]) -> dict[str, Any]:

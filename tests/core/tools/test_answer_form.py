@@ -494,6 +494,11 @@ def test_what_is_read_only_and_what_is_fixed_stay_as_they_are() -> None:
     assert AnswerForm(schema).read({"/ref": "R-2", "/kind": "y"}) == {"ref": "R-1", "kind": "x"}
 
 
+def test_a_field_carries_no_definition_that_it_does_not_refer_to() -> None:
+    schema = of({"a": TEXT, "tree": {"$ref": "#/$defs/node"}}, **{"$defs": {"node": NODE}})
+    assert ["$defs" in each.schema for each in AnswerForm(schema).fields] == [False, True]
+
+
 def test_a_label_has_the_unit_and_the_bounds() -> None:
     (field,) = AnswerForm(of({"price": {"type": "number", "unit": "NOK", "maximum": 500}}, required=["price"])).fields
     assert field.label == "price (number, NOK, at most 500)"
