@@ -18,15 +18,24 @@ from contextvars import copy_context
 from dataclasses import dataclass
 from importlib import import_module
 from io import StringIO
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from agui_client._core.ground.plain_text import printable
+from agui_client._rendering.displayed_objects import (
+    bundle_of_object,
+    html_of_bundle,
+    records_of,
+    table_html,
+    table_text,
+)
 from agui_client._rendering.escaping import exact
 from agui_client._rendering.story import ToolCallStory
 from agui_client._rendering.views import Key, drop_view, find_view, is_first_report, shown_call
 
 T = TypeVar("T")
 
+_AS_TEXT = ("text/plain", "text/markdown", "text/latex")
+"""The forms of an object that a terminal can show, which has no pictures."""
 _DRAW_TIMEOUT = 2.0
 """The seconds that one drawing may take."""
 
@@ -112,30 +121,30 @@ def drawing(drawn: Any) -> Drawing:
     """Write what a view returned as text, and as HTML where it has some."""
     if isinstance(drawn, str):
         return Drawing(drawn)
-    as_html = _bundle(drawn).get("text/html")
-    return Drawing(drawn_text(drawn), None if as_html is None else str(as_html))
+    if (records := records_of(drawn)) is not None:
+        return Drawing(table_text(records), table_html(records))
+    bundle = bundle_of_object(drawn)
+    return Drawing(_text_of(drawn, bundle), html_of_bundle(bundle))
 
 
 def drawn_text(drawn: Any) -> str:
     """Write what a view returned as plain text."""
     if isinstance(drawn, str):
         return drawn
+    if (records := records_of(drawn)) is not None:
+        return table_text(records)
+    return _text_of(drawn, {} if is_rich(drawn) else bundle_of_object(drawn))
+
+
+def _text_of(drawn: Any, bundle: Mapping[str, Any]) -> str:
     if is_rich(drawn):
         out = StringIO()
         # In a kernel, a console of rich would display what it prints.
         import_module("rich.console").Console(file=out, width=100, color_system=None, force_jupyter=False).print(drawn)
         return out.getvalue().rstrip()
-    return str(_bundle(drawn).get("text/plain", drawn))
+    return str(next((bundle[kind] for kind in _AS_TEXT if bundle.get(kind) is not None), drawn))
 
 
 def is_rich(drawn: object) -> bool:
     """Return whether an object is a renderable of rich."""
     return hasattr(drawn, "__rich_console__") or hasattr(drawn, "__rich__")
-
-
-def _bundle(drawn: Any) -> Mapping[str, Any]:
-    """Return what an object displays of itself by MIME type; empty if it does not."""
-    if hasattr(drawn, "_repr_mimebundle_"):
-        made = cast("tuple[Any, ...] | dict[str, Any] | None", drawn._repr_mimebundle_(include=None, exclude=None))
-        return (made[0] if isinstance(made, tuple) else made) or {}
-    return {"text/html": drawn._repr_html_()} if hasattr(drawn, "_repr_html_") else {}

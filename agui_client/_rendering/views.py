@@ -101,9 +101,9 @@ def renders(*names: str, activity: str | None = None, custom: str | None = None)
             `ShownCustom`.
 
     Returns:
-        The decorator. The function takes a `ShownCall`, and returns text, a renderable of rich, an object with
-        `_repr_html_` or `_repr_mimebundle_`, or None for the usual form. HTML that it returns is trusted: escape what
-        the agent wrote.
+        The decorator. The function takes a `ShownCall`, and returns text, a renderable of rich, an object that displays
+        itself in notebooks (HTML, SVG, PNG, JPEG, Markdown or LaTeX), a list of records, which becomes a table, or None
+        for the usual form. HTML that it returns is trusted: escape what the agent wrote.
 
     Raises:
         UsageError: No name was given, or several kinds of names; or the function is asynchronous.

@@ -7,10 +7,12 @@ import io
 import re
 import sys
 import threading
+from base64 import b64encode
 from collections.abc import Callable
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import anyio
 import anyio.lowlevel
@@ -22,6 +24,7 @@ from ag_ui.core import (
     AssistantMessage,
     CustomEvent,
     FunctionCall,
+    SystemMessage,
     ToolCall,
     ToolMessage,
 )
@@ -32,7 +35,7 @@ from rich.text import Text
 
 from agui_client import ToolContext, ToolExecution, UsageError, tool
 from agui_client._cli import main
-from agui_client._rendering.drawing import call_html
+from agui_client._rendering.drawing import call_html, drawing, drawn_text
 from agui_client._rendering.story import ToolCallStory, calls_in
 from agui_client._rendering.views import shown_call
 from agui_client.notebook import ShownCall, ShownCustom, renders, show
@@ -126,6 +129,78 @@ def test_a_view_gets_what_can_be_read_of_arguments_and_how_far_the_call_is() -> 
     running = shown_call(told("t", "{}", execution=execution))
     assert (running.status, running.progress, running.result) == ("running", ["half"], None)
     assert shown_call(told("t", "{}", "Sunny")).result == "Sunny"
+
+
+class Shown:
+    """An object that displays itself in one form."""
+
+    def __init__(self, method: str, data: object) -> None:
+        setattr(self, method, lambda: data)
+
+    def __str__(self) -> str:
+        return "an object"
+
+
+class Point(NamedTuple):
+    """A record."""
+
+    x: int
+    name: str
+
+
+@dataclass
+class Place:
+    """A record with a name that is HTML."""
+
+    city: str
+    metres: float | None = None
+
+
+PNG = b"\x89PNG"
+
+
+class Figure:
+    """A figure as one of matplotlib is where no notebook has set it up."""
+
+    def savefig(self, out: io.BytesIO, **options: object) -> None:
+        out.write(PNG)
+
+    def __str__(self) -> str:
+        return "a figure"
+
+
+SVG = '<svg xmlns="http://www.w3.org/2000/svg" onload="alert(1)"/>'
+
+
+@pytest.mark.parametrize(
+    ("drawn", "html", "as_text"),
+    [
+        (Shown("_repr_png_", PNG), f'<img src="data:image/png;base64,{b64encode(PNG).decode()}" alt="">', "an object"),
+        (Shown("_repr_png_", (PNG, {"width": 1})), b64encode(PNG).decode(), "an object"),
+        (Shown("_repr_jpeg_", PNG), "data:image/jpeg;base64,", "an object"),
+        (Shown("_repr_svg_", SVG), f"data:image/svg+xml;base64,{b64encode(SVG.encode()).decode()}", "an object"),
+        (Shown("_repr_markdown_", "**so** <b>x</b>"), "<strong>so</strong> &lt;b&gt;x", "**so** <b>x</b>"),
+        (Shown("_repr_latex_", "$x < 1$"), ">$x &lt; 1$</span>", "$x < 1$"),
+        (Shown("_repr_html_", "<i>so</i>"), "<i>so</i>", "an object"),
+        (Figure(), f"data:image/png;base64,{b64encode(PNG).decode()}", "a figure"),
+        ([{"city": "<Oslo>", "n": 2}, {"n": 10}], "<td>&lt;Oslo&gt;</td>", "city    n\n<Oslo>  2\n        10"),
+        ([Place("Oslo", 2.5), Place("Bergen")], 'right">2.5</td>', "city    metres\nOslo    2.5\nBergen"),
+        ([Point(1, "a")], "<th>name</th>", "x  name\n1  a"),
+        ([SystemMessage(id="s", content="so")], "<td>so</td>", None),
+        (["text", 1], None, "['text', 1]"),
+        (Point(1, "a"), None, "Point(x=1, name='a')"),
+    ],
+)
+def test_pictures_markup_and_records_are_drawn_as_html(drawn: Any, html: str | None, as_text: str | None) -> None:
+    made = drawing(drawn)
+    assert (made.html is None) if html is None else html in str(made.html)
+    assert as_text in (None, made.text, drawn_text(drawn))
+    assert made.html is None or "onload" not in made.html
+
+
+def test_of_a_long_list_of_records_the_first_hundred_are_a_table() -> None:
+    made = drawing([{"n": number} for number in range(150)])
+    assert (str(made.html).count("<tr>"), made.text.endswith("99\nand 50 more")) == (101, True)
 
 
 @pytest.mark.usefixtures("views")
