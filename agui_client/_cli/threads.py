@@ -83,10 +83,13 @@ def show(place: str, owner: str, thread_id: str) -> None:
 @threads.command()
 @_command
 @_THREAD
-@click.option("--format", "form", type=click.Choice(["md", "json", "jsonl"]), default="json", show_default=True)
+@click.option("--format", "form", type=click.Choice(["md", "html", "json", "jsonl"]), default="json", show_default=True)
 def export(place: str, owner: str, thread_id: str, form: str) -> None:
-    """Print a thread: as Markdown for reading, or as JSON with everything that is needed to go on."""
-    _print_export(place, owner, thread_id, form)
+    """Print a thread: as Markdown or a page of HTML for reading, or as JSON with everything that is needed to go on."""
+    if form == "html":
+        _print_page(place, owner, thread_id)
+    else:
+        _print_export(place, owner, thread_id, form)
 
 
 @threads.command()
@@ -110,6 +113,17 @@ def delete(place: str, owner: str, thread_ids: Sequence[str]) -> int:
     for each in missing:
         complain(f"there is no thread {each}")
     return ExitCode.USAGE if missing else ExitCode.SUCCESS
+
+
+def _print_page(place: str, owner: str, thread_id: str) -> None:
+    # Loaded here: the other forms need no displays.
+    from agui_client.notebook import html_page
+
+    with open_store(place) as found:
+        saved = found.threads.get(thread_id, owner=owner).result()
+    if saved is None:
+        raise click.UsageError(f"there is no thread {thread_id}")
+    click.echo(html_page(saved.conversation, title=saved.info.title or thread_id), nl=False)
 
 
 def _print_export(place: str, owner: str, thread_id: str, form: Any) -> None:

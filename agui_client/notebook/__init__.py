@@ -4,6 +4,7 @@ from agui_client._rendering.views import ShownCall, ShownCustom, renders
 from agui_client.notebook._chats import marimo_chat, panel_chat
 from agui_client.notebook._handlers import NotebookAnswerer, NotebookApprover
 from agui_client.notebook._pressing import pressed
+from agui_client.notebook._saving import html_page
 from agui_client.notebook._showing import show
 
 __all__ = [
@@ -11,6 +12,7 @@ __all__ = [
     "NotebookApprover",
     "ShownCall",
     "ShownCustom",
+    "html_page",
     "marimo_chat",
     "panel_chat",
     "pressed",

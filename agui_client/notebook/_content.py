@@ -215,6 +215,7 @@ def conversation(
     speakers: Speakers | None = None,
     *,
     is_live: bool = False,
+    most: int | None = _MOST_MESSAGES,
 ) -> list[Element]:
     """Describe messages; the result of a tool call stands with the call.
 
@@ -224,10 +225,11 @@ def conversation(
         drawings: What views drew of them before.
         speakers: The names of subagents.
         is_live: Whether the run goes on: then the latest thought is unfolded, and arguments may still arrive.
+        most: The most messages to describe; None for all.
     """
     drawings, speakers = drawings or Drawings(), speakers or Speakers()
     calls = calls_in(messages, speakers=speakers) if calls is None else calls
-    left_out = max(0, len(messages) - _MOST_MESSAGES)
+    left_out = 0 if most is None else max(0, len(messages) - most)
     elements: list[Element] = [Line(f"{counted(left_out, 'earlier message')}")] if left_out else []
     called = {call_id for _, call_id in calls}
     for message in messages[left_out:]:

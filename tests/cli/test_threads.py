@@ -54,6 +54,9 @@ def test_threads_are_shown_forked_exported_and_deleted(agui: Agui, server: Serve
     at = exported["conversation"]["messages"][1]["id"]
     assert agui("threads", "fork", kept, "t", "--at", at, "--new-id", "f").stdout == "f\n"
     assert agui("threads", "export", kept, "f", "--format", "jsonl").stdout.count("\n") == 3
+    page = agui("threads", "export", kept, "t", "--format", "html")
+    assert (page.returncode, page.stdout.count("You said"), "<title>Hello</title>" in page.stdout) == (0, 2, True)
+    assert agui("threads", "export", kept, "none", "--format", "html").returncode == 2
     assert agui("threads", "delete", kept, "t", "f").returncode == 0
     gone = agui("threads", "delete", kept, "t")
     assert (gone.returncode, gone.stderr) == (2, "agui: there is no thread t\n")

@@ -42,12 +42,12 @@ from agui_client import ProtocolWarning, RunFailedError, ToolExecution, UsageErr
 from agui_client._core.conversation.conversation import Conversation
 from agui_client._core.run.subagents import SubagentResult
 from agui_client._rendering.escaping import exact, sentence
-from agui_client.notebook import show
+from agui_client.notebook import html_page, show
 from agui_client.notebook._content import bundle_of
 from agui_client.notebook._elements import COPYING
 from agui_client.notebook._inert_markdown import InertMarkdown
 from agui_client.teams import SequentialAgent
-from agui_client.testing import ScriptedAgent, interrupt, reasoning, text, tool_call, tool_result, turn
+from agui_client.testing import ScriptedAgent, interrupt, reasoning, state, text, tool_call, tool_result, turn
 from support.browser import Chromium
 from support.cells import Cell, shown_cell
 
@@ -670,3 +670,16 @@ async def test_arguments_that_arrive_look_unfinished_and_stop_ends_the_run(live_
         result = await show(ScriptedAgent(turn(call)).stream("Hi"))
     assert result.aborted
     assert "book …" in live_page.blocks["message 1"]
+
+
+def test_a_chat_is_saved_as_one_page_with_all_of_it_and_nothing_that_runs_or_loads() -> None:
+    hostile = "</style></title><script>alert(1)</script><img src=http://127.0.0.1:9/x>"
+    answers = [turn(text(f"answer {number} {hostile}"), state({"n": number})) for number in range(70)]
+    agent = ScriptedAgent(*answers)
+    result = [agent.run_agent_sync(f"question {number}.") for number in range(70)][-1]
+    by_result, by_agent = (html_page(shown, title=hostile).decode() for shown in (result, agent))
+    for page in (by_result, by_agent, html_page(agent.messages).decode()):
+        assert all(f"question {number}." in page and f"answer {number} " in page for number in range(70))
+        assert ("<script" in page, "<img" in page, page.count("<style>")) == (False, False, 2)
+    assert "default-src &#x27;none&#x27;" in by_agent or "default-src 'none'" in by_agent
+    assert "<title>&lt;/style&gt;" in by_agent
