@@ -125,7 +125,8 @@ def _script(tool: Tool, executed: Iterable[ToolExecution]) -> dict[str, Any]:
     return {
         "name": tool.name,
         "description": tool.description,
-        "parameters": tool.parameters or {"type": "object"},
+        # `true` is a schema, too, and takes anything.
+        "parameters": (is_object(tool.parameters) and tool.parameters) or {"type": "object"},
         "results": results or [_UNUSED],
         "unchecked": True,
         **({"approval": "always"} if needs_approval else {}),

@@ -13,6 +13,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from pydantic import ValidationError
+
 from agui_client._core.protocol.message_text import content_text
 from agui_client._core.protocol.schema import is_array, is_object
 from agui_client.batch._rows import read_rows
@@ -50,10 +52,14 @@ def recorded_scenarios(recording: Recording | str | os.PathLike[str]) -> list[Sc
         if each.request.parent is None and each.request.base is None and each.request.verb == "run":
             threads.setdefault(each.input.thread_id, []).append(each)
     stem = read.path.name.partition(".")[0]
-    made = [
-        _scenario(stem if len(threads) == 1 else f"{stem} {number}", exchanges)
-        for number, exchanges in enumerate(threads.values(), 1)
-    ]
+    try:
+        made = [
+            _scenario(stem if len(threads) == 1 else f"{stem} {number}", exchanges)
+            for number, exchanges in enumerate(threads.values(), 1)
+        ]
+    except ValidationError as error:
+        place, why = ".".join(map(str, error.errors()[0]["loc"])), error.errors()[0]["msg"]
+        raise UsageError(f"the recording {read.path} makes no scenario: {place}: {why}") from None
     found = [each for each in made if each is not None]
     if not found:
         raise UsageError(f"in the recording {read.path} the user says nothing, so there is no scenario to make of it")

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from agui_client._core.ground.plain_text import cut_short
+from agui_client._core.protocol.schema import is_array
 from agui_client._rendering.story import RunStory, Speakers, ToolCallStory, as_text
 from agui_client.inspector._prices import Prices
 from agui_client.inspector._rows import InspectedAnswer, Inspection
@@ -244,7 +245,8 @@ def _summary(row: dict[str, Any], line: Line, event: dict[str, Any]) -> str:
         case HeaderLine():
             return line.package
         case _ if line.kind == "request":
-            return f"{line.verb}, messages: {len(line.input.get('messages') or ())}"
+            messages: object = line.input.get("messages")
+            return f"{line.verb}, messages: {len(messages) if is_array(messages) else 0}"
         case EndLine():
             return _end_text(line)
         case _:

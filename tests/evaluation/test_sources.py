@@ -135,3 +135,24 @@ def test_a_denied_call_is_denied_again(tmp_path: Path) -> None:
     (outcome,) = evaluate_sync(ScriptedAgent(turn(tool_call("buy", {})), turn(text("ok"))), scenario).outcomes
     assert outcome.trial is not None
     assert [each.status for each in outcome.trial.tool_executions] == ["denied"]
+
+
+def test_a_recording_that_was_written_by_others_makes_a_scenario_or_says_why_not(tmp_path: Path) -> None:
+    agent = ScriptedAgent(turn(tool_call("buy", {})), turn(text("ok"))).use(record(tmp_path / "x.jsonl"))
+
+    @tool(approval="always")
+    def buy() -> str:
+        """Buy."""
+        return "bought"
+
+    agent.tools = [buy]
+    agent.set_handlers(approve=lambda request: True)
+    agent.run_agent_sync("Buy")
+    recorded = (tmp_path / "x.jsonl").read_text("utf-8")
+    # As a schema of JSON, it takes anything.
+    (tmp_path / "any.jsonl").write_text(recorded.replace('"parameters":{', '"parameters":true,"x":{'), "utf-8")
+    (scenario,) = recorded_scenarios(tmp_path / "any.jsonl")
+    assert [each.get("parameters") for each in scenario.tools if isinstance(each, dict)] == [{"type": "object"}]
+    (tmp_path / "nameless.jsonl").write_text(recorded.replace('"name":"buy"', '"name":""'), "utf-8")
+    with pytest.raises(UsageError, match=r"nameless\.jsonl makes no scenario: approve"):
+        recorded_scenarios(tmp_path / "nameless.jsonl")

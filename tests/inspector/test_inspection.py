@@ -19,6 +19,7 @@ from agui_client._core.protocol.schema import is_object
 from agui_client._rendering.inline_parts import escaped_json
 from agui_client.inspector import inspector_page
 from agui_client.inspector._rows import Inspection
+from agui_client.inspector._summary import summary_of
 from agui_client.recording import Recording, record
 from agui_client.recording._format import EventLine, HeaderLine, Line, RequestLine
 from agui_client.testing import ScriptedAgent, Turn, patch, reasoning, state, text, tool_call, turn
@@ -263,3 +264,13 @@ def test_four_times_as_many_events_take_four_times_the_work_and_the_bytes(name: 
     none, little, much = (lines_of(inspect(n)) for n in (1, 25, 97))
     assert much - little <= 1.15 * 3 * (little - none) + 500
     assert written[97] - written[25] <= 1.15 * 3 * (written[25] - written[1]) + 500
+
+
+@pytest.mark.parametrize("messages", [True, 5, "none", {"a": 1}, None])
+def test_a_request_whose_messages_are_no_list_is_shown_without_them(messages: object) -> None:
+    asked: Json = {"threadId": "thread-1", "runId": "run-1", "messages": messages, "state": {}}
+    request: Json = {"kind": "request", "request": "s-1.2", "call": "s-1", "at": 0, "agent": {"agent_id": "a"}}
+    lines: list[Json] = [HEADER.model_dump(mode="json"), {**request, "input": asked}]
+    recording = Recording.parse("\n".join(map(json.dumps, lines)).encode())
+    (shown,) = summary_of(recording).requests
+    assert [each.summary for each in shown.rows] == ["run, messages: 0"]
