@@ -19,7 +19,7 @@ from support.notebook_page import NotebookPage
 PROJECT = Path(__file__).parents[2]
 NOTEBOOK = PROJECT / "examples" / "notebook.ipynb"
 _SECONDS = 90
-_ANSWERS = (("Answer", {"Name for the tickets": "Ann"}), ("Approve", {"Arguments (JSON)": '{"count": 2}'}))
+_ANSWERS = (("Answer", {"Name for the tickets": "Ann"}), ("Approve", {"count": "2"}))
 """The button that the person presses at each question, and the fields that are filled in before."""
 _SECONDS_TEXT = r"\d+(?:\.\d+)?(?:e-\d+)? ?(?:m?s|seconds|min)\b|\b\d+\.\d{3}\b|\d\d:\d\d\b"
 _CHANGING = re.compile(rf"{_SECONDS_TEXT}|\b[0-9a-f]{{8}}-[0-9a-f-]{{27}}|:\d{{4,5}}\b")
