@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 import sqlite3
 import time
 from collections.abc import AsyncGenerator, Callable
@@ -23,6 +24,7 @@ from agui_client import FunctionAgent, HttpAgent, ThreadStoreError, UsageError, 
 from agui_client._core.agent.run_records import Place
 from agui_client.asgi import agent_app
 from agui_client.store import Store
+from agui_client.store._runs import attempts
 from agui_client.store._sql import migrations
 from agui_client.store._sql.database import Database, url_of
 from agui_client.store._sql.run_rows import EventGroup
@@ -474,6 +476,31 @@ async def test_followers_get_events_that_a_thread_carries_when_it_has_committed_
             assert seen == ["RUN_STARTED"]
             other.execute("rollback")
     assert seen[-1] == "RUN_FINISHED"
+
+
+async def test_the_events_before_each_place_of_a_run_are_stored_with_the_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, found = f"sqlite:///{tmp_path / 'runs.db'}", list[tuple[int, int]]()
+    monkeypatch.setattr(attempts, "_SECONDS", 60.0)  # nothing but places has events stored
+
+    @tool
+    def note() -> str:
+        """Note the place from which another process would go on, and the events that it would find."""
+        entries = map(json.loads, read(url, "select body from agui_entries order by number"))
+        places = [each["values"]["position"] for each in entries if "position" in each.get("values", {})]
+        found.append((places[-1], max(read(url, "select position + event_count from agui_run_events"))))
+        return "noted"
+
+    agent = ScriptedAgent(turn(tool_call("note")), turn(tool_call("note")), turn(text("Done.")), tools=[note])
+    async with Store(url) as store:
+        store.runs.add("helper", lambda thread_id: store.threads.open(thread_id, agent))
+        started = await store.runs.start("helper", "Hi", thread_id="t")
+        async for _ in store.runs.follow(started.run_id):
+            """Until it has ended."""
+    (first, stored_first), (second, stored_second) = found
+    assert 0 < first <= stored_first
+    assert first < second <= stored_second
 
 
 async def test_a_run_that_another_process_took_over_a_moment_ago_is_left_to_it(

@@ -8,6 +8,8 @@ import sqlite3
 import threading
 import time
 from contextlib import closing
+from datetime import UTC, datetime
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +26,14 @@ from sqlalchemy import create_engine, event, exc
 
 from agui_client import ThreadStoreUnavailableError, UsageError
 from agui_client._core.agent.run_records import RunsUnavailableError
+from agui_client._core.run.continuing import Carried
 from agui_client.asgi import agent_app
-from agui_client.store import MemoryStore, Store, Threads
+from agui_client.store import MemoryStore, Store, ThreadInfo, Threads
 from agui_client.store._sql.errors import translated
 from agui_client.store._sql.faults import Fault, fault_of
 from agui_client.testing import ScriptedAgent, text, turn
 from support.postgres import PostgresServer
+from support.stores import sql_store
 from support.waiting import LIMIT
 
 pytestmark = pytest.mark.anyio
@@ -188,6 +192,50 @@ async def test_an_entry_whose_answer_was_lost_is_not_written_twice() -> None:
         await agent.run_agent("After")
     async with threads.open("t", hello()) as agent:
         assert [each.content for each in agent.messages] == ["After", "Hello."]
+
+
+def _carried(database: object, happened: list[str]) -> Carried:
+    """Return an operation that says what becomes of it."""
+
+    def carry_out(connection: object) -> None:
+        happened.append("carried out")
+
+    return Carried(database, carry_out, lambda: happened.append("done"), lambda: happened.append("undone"))
+
+
+async def test_what_goes_with_a_write_that_never_arrived_goes_with_the_write_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    happened = list[str]()
+    with Store(f"sqlite:///{tmp_path}/threads.db") as store:
+        sql: Any = store.threads._store
+        operation = _carried(sql._database, happened)
+
+        async def break_off(*args: Any, **options: Any) -> bool:
+            monkeypatch.undo()
+            assert happened == []
+            raise ThreadStoreUnavailableError("the connection broke")
+
+        async with store.threads.open("t", hello()) as agent:
+            monkeypatch.setattr(sql, "append", break_off)
+            assert agent._log is not None
+            assert agent._log.carry(operation)
+            with pytest.raises(ThreadStoreUnavailableError):
+                await agent.run_agent("Meanwhile")
+        assert happened == ["carried out", "done"]
+
+
+async def test_what_goes_with_a_write_that_a_thread_refuses_is_not_carried_out(tmp_path: Path) -> None:
+    happened, now = list[str](), datetime.now(UTC)
+    store = sql_store(f"sqlite:///{tmp_path}/threads.db")
+    taken = await store.lease_and_read("", "t", inf)
+    assert taken is not None
+    operation = _carried(store._database, happened)
+    for lease, count, is_written in ((taken.number - 1, 0, False), (taken.number, 1, False), (taken.number, 0, True)):
+        info = ThreadInfo("t", "A title", now, now, 0)
+        assert await store.append("", info, "{}", lease, count, beside=[operation]) is is_written
+        assert happened == ["carried out"] * is_written
+    await store.aclose()
 
 
 class _LateStore(MemoryStore):
