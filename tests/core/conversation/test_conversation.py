@@ -13,7 +13,9 @@ import pytest
 from ag_ui.core import (
     AssistantMessage,
     Event,
+    Interrupt,
     Message,
+    ResumeEntry,
     RunAgentInput,
     RunFinishedEvent,
     RunStartedEvent,
@@ -39,6 +41,7 @@ from agui_client import (
     UsageError,
     tool,
 )
+from agui_client._core.conversation.conversation import Conversation
 from agui_client._core.protocol.events import WireEvent
 from agui_client._core.run import engine, saving
 from agui_client.testing import ScriptedAgent, interrupt, state, text, tool_call, turn
@@ -422,3 +425,14 @@ def test_a_state_with_a_number_that_json_does_not_have_is_refused_when_it_is_set
     with pytest.raises(UsageError, match="which is no JSON number; it was not taken"):
         agent.set_state(value)
     assert agent.state == {"a": 1.5}
+
+
+def test_an_interrupt_whose_answer_is_kept_waits_for_no_other() -> None:
+    conversation = Conversation("t")
+    conversation.pending_interrupts = [Interrupt(id=each, reason="input_required") for each in ("a", "b")]
+    for answered, waiting in (("a", ["b"]), ("b", [])):
+        conversation.keep_answers([ResumeEntry(interrupt_id=answered, status="resolved", payload="yes")])
+        assert [each.id for each in conversation.open_interrupts] == waiting
+        assert [each.id for each in conversation.snapshot().open_interrupts] == waiting
+    conversation.kept_answers = []  # the run that carried them has failed
+    assert [each.id for each in conversation.open_interrupts] == ["a", "b"]

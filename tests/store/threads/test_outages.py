@@ -29,6 +29,7 @@ from agui_client._core.agent.run_records import RunsUnavailableError
 from agui_client._core.run.continuing import Carried
 from agui_client.asgi import agent_app
 from agui_client.store import MemoryStore, Store, ThreadInfo, Threads
+from agui_client.store._sql import threads as sql_threads
 from agui_client.store._sql.errors import translated
 from agui_client.store._sql.faults import Fault, fault_of
 from agui_client.testing import ScriptedAgent, text, turn
@@ -235,6 +236,25 @@ async def test_what_goes_with_a_write_that_a_thread_refuses_is_not_carried_out(t
         info = ThreadInfo("t", "A title", now, now, 0)
         assert await store.append("", info, "{}", lease, count, beside=[operation]) is is_written
         assert happened == ["carried out"] * is_written
+    await store.aclose()
+
+
+async def test_a_lease_whose_answer_was_lost_is_given_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sql_threads, "_BETWEEN_RELEASES", 0.01)
+    store = sql_store(f"sqlite:///{tmp_path}/threads.db")
+    take = store._take
+
+    async def lose_answer(*about: Any) -> None:
+        await take(*about)
+        raise ThreadStoreUnavailableError("the connection broke")
+
+    monkeypatch.setattr(store, "_take", lose_answer)
+    with pytest.raises(ThreadStoreUnavailableError):
+        await store.lease_and_read("", "t", inf)
+    monkeypatch.setattr(store, "_take", take)
+    with anyio.fail_after(LIMIT):
+        while await store.lease_and_read("", "t", inf) is None:  # noqa: ASYNC110 - the release has no event
+            await asyncio.sleep(0.01)
     await store.aclose()
 
 
