@@ -496,6 +496,8 @@ class Reducer:
 
     def tool_call(self, tool_call_id: str) -> ToolCall | None:
         """Return one tool call with its arguments as far as they have come; None when there is none with this id."""
+        if (call := self.thread.indexed_calls.get(tool_call_id)) is not None:
+            return call.build()
         found = self.thread.read_call(tool_call_id)
         return None if found is None else found[1]
 
@@ -512,6 +514,8 @@ class Reducer:
 
     def place_of_call(self, tool_call_id: str) -> tuple[Message, int] | None:
         """Return the message of the latest call of an id, and its number among those; None when there is none."""
+        if (call := self.thread.indexed_calls.get(tool_call_id)) is not None:
+            return self.thread.message(call.owner), call.ordinal
         found = self.thread.read_call(tool_call_id)
         return None if found is None else (found[0], found[2])
 

@@ -154,6 +154,8 @@ _STEP = 2**60
 """The distance of the keys of two messages that were appended one after the other."""
 _first_keys: list[Sequence[int]] = [()]
 """The keys of the messages with which threads begin, more than the longest has: to make them takes longer."""
+_FEW = 50
+"""Messages that get their slots as a thread begins: to find out later which of them need one would take longer."""
 _FEW_GONE = 16
 """Messages that were removed are taken out one by one if there are not more than one in so many."""
 _MANY_CALLS = 16
@@ -340,6 +342,8 @@ class Thread:
         self._last.next = None
         self._store(beginning := list(messages))
         self._beginning = BegunMessages(beginning) if beginning else _NOTHING
+        if len(beginning) < _FEW:
+            self._index_all()
 
     def _store(self, messages: Sequence[Message]) -> None:
         """Put the models of messages at the end."""
@@ -385,7 +389,7 @@ class Thread:
     def _index_if_about(self, messages: Iterable[Message]) -> None:
         """Make all slots if a new message has an id, or a call, that one without a slot has."""
         beginning = self._beginning
-        if beginning.messages and any(map(beginning.is_about, messages)):
+        if beginning is not _NOTHING and any(map(beginning.is_about, messages)):
             self._index_all()
 
     def _index_all(self) -> None:
@@ -434,6 +438,8 @@ class Thread:
 
     def has_result(self, tool_call_id: object) -> bool:
         """Return whether there is a result of a call with an id."""
+        if self._beginning is _NOTHING:
+            return tool_call_id in self._results
         return tool_call_id in self._results or tool_call_id in self._known_calls.results
 
     def slots_of(self, message_ids: Collection[str]) -> Mapping[str, MessageSlot]:
@@ -460,13 +466,13 @@ class Thread:
 
     def call(self, tool_call_id: str) -> CallSlot | None:
         """Return a tool call; None if there is none with this id."""
-        if tool_call_id in self._known_calls.calls:
+        if self._beginning is not _NOTHING and tool_call_id in self._known_calls.calls:
             self._index_all()
         return self.indexed_calls.get(tool_call_id)
 
     def result(self, tool_call_id: str) -> MessageSlot | None:
         """Return the result of a call; None if it has none."""
-        if tool_call_id in self._known_calls.results:
+        if self._beginning is not _NOTHING and tool_call_id in self._known_calls.results:
             self._index_all()
         return self._results.get(tool_call_id)
 
