@@ -363,6 +363,24 @@ def test_a_message_that_another_page_was_faster_than_is_kept_and_sent_again(brow
         assert all("409" in each for each in complaints)
 
 
+def test_what_became_of_a_question_that_was_answered_elsewhere_is_shown(browser: Chromium) -> None:
+    def look(chat: Chat) -> None:
+        chat.ask("two tickets")
+        chat.page.get_by_role("button", name="Deny", exact=True).wait_for()
+        assert chat.page.context.browser is not None
+        other = Chat(chat.page.context.browser.new_page())
+        other.page.goto(chat.page.url)
+        other.press("Approve")
+        other.await_text("2 seats to Oslo bought")
+        chat.press("Deny")
+        chat.await_text("This answer did nothing.")
+        chat.await_text("2 seats to Oslo bought")
+        other.page.close()
+
+    with visited(browser, look) as complaints:
+        assert all("409" in each for each in complaints)
+
+
 def test_what_an_agent_writes_runs_nothing_and_loads_nothing(browser: Chromium) -> None:
     hostile = '<img src=x onerror="document.title=1"> ![p](http://127.0.0.1:9/p.png) [l](javascript:document.title=2)'
 

@@ -187,6 +187,11 @@ class Chat {
       this.thread.reset(request.input.messages.slice(0, -1));
     }
     this.enter("idle");
+    // A question that was answered elsewhere: what became of it is shown at once.
+    if (isOfOthers && request.input.resume?.length) {
+      const why = `This answer did nothing. ${error.message}`;
+      return this.connect().then(() => { if (!this.request) this.say(why); });
+    }
     this.say(error.message, async () => {
       if (!isOfOthers) return this.perform(request);
       // What others did meanwhile is shown first.
