@@ -67,8 +67,9 @@ def records_of(shown: Any) -> list[Mapping[str, Any]] | None:
 
 def table_html(records: Sequence[Mapping[str, Any]]) -> str:
     """Write records as a table of HTML, with numbers at the right."""
-    head = "".join(f"<th>{html.escape(exact(name))}</th>" for name in _columns(records))
-    rows = "".join(f"<tr>{''.join(_cell(each.get(name)) for name in _columns(records))}</tr>" for each in _few(records))
+    columns = _columns(records)
+    head = "".join(f"<th>{html.escape(exact(name))}</th>" for name in columns)
+    rows = "".join(f"<tr>{''.join(_cell(each.get(name)) for name in columns)}</tr>" for each in _few(records))
     return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{html.escape(_rest(records))}"
 
 

@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 
 _PACKAGE = files("agui_client")
 _SCRIPTS = ("markdown", "thread", "versions", "connection", "drawing", "questions", "page")
-"""The scripts of the page, in one block behind `elements.js` of the inspector. That of questions is a module."""
-
+"""The scripts of the page, in one block behind `elements.js` of the inspector."""
 _QUESTION = ("notebook/presses.js", "notebook/question.js")
+"""The scripts of questions, which are a module of their own, as in notebooks."""
 
 
 class _AskedForm(BaseModel):
@@ -129,9 +129,7 @@ def _parts() -> dict[str, bytes]:
     """Return the parts of the page that are the same for each app, by the names of their places."""
     paths = ("inspector/page/elements.js", *(f"asgi/page/{name}.js" for name in _SCRIPTS))
     script = b"\n".join(map(_file, paths))
-    question = (
-        _file("notebook/presses.js") + b"\n" + _file("notebook/question.js") + b"\nglobalThis.drawQuestion = render;\n"
-    )
+    question = b"\n".join((*map(_file, _QUESTION), b"globalThis.drawQuestion = render;\n"))
     style = (STYLE + FORM_STYLE).encode() + _file("asgi/page/page.css")
     return {"style": style, "question": question, "script": script}
 

@@ -40,13 +40,14 @@ def build_result(call: Call, *, is_over: bool = False) -> RunResult:
     outcome, is_void = run.outcome, run.is_behind
     messages = conversation.messages
     new_messages = call.new_of(messages)
-    # Some may be answered here already, while others wait for the caller.
-    # Nor has a run that was held up brought an outcome.
+    # The conversation has what is left while people answer here, and behind a run that was held up and has no outcome.
     is_held_up = is_over and run.source is None and len(rounds) == 1 and not state.is_aborted and not run.is_replay
     left = conversation.pending_interrupts if state.phase is Phase.ANSWERING or is_held_up else outcome.interrupts
     pending = pending_tool_calls(conversation) if is_held_up else pending_calls(run)
     asked = [question.interrupt for question in open_questions(conversation)]
     asking = {interrupt.tool_call_id for interrupt in asked}
+    if is_void or asking:
+        pending = [] if is_void else [each for each in pending if each.id not in asking]
     requests = [request for each in rounds for request in each.requests]
     outcomes = [each.outcome if is_over else each.outcome.so_far() for each in rounds]
     failures = {subagent: failure for each in rounds for subagent, failure in each.failures.items()}
@@ -64,11 +65,7 @@ def build_result(call: Call, *, is_over: bool = False) -> RunResult:
         # Stopped between two runs: the outcome of the last one is not the call's.
         outcome=None if is_void or state.is_aborted else outcome.outcome,
         interrupts=[] if is_void else [*left, *asked],
-        pending_tool_calls=[]
-        if is_void
-        else [each for each in pending if each.id not in asking]
-        if asking
-        else pending,
+        pending_tool_calls=pending,
         new_messages=new_messages,
         messages=messages,
         state=conversation.state,
@@ -188,6 +185,7 @@ def _text(run: Run, candidates: Sequence[Message]) -> str:
     partial_ids, restated_ids = outcome.partial_ids, outcome.restated_ids
 
     def is_whole(message_id: str) -> bool:
+        """Return whether no text of a message was taken back."""
         # A retry may have written the answer under the id of words that were taken back.
         return message_id not in partial_ids or message_id == answer
 
