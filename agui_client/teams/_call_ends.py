@@ -34,7 +34,7 @@ def ended_record(
     }
     if is_raised:
         # The call may be made again, from where it was.
-        return before.model_copy(update={**end, "failure": run.failure, "is_cut": False})
+        return before.model_copy(update={**end, "failure": run.failure})
     used = used_by(before if run.error is not None else before.model_copy(update={"usage": []}))
     end["last"] = last_id(run.messages)
     return CallRecord(prompt=before.prompt, is_apart=before.is_apart, answered=before.answered, **end, **used)

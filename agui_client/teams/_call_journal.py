@@ -8,10 +8,10 @@ To change
 
 - what a team knows when it is taken up again: `CallRecord` and `TeamJournal` here, and `_call_ends`; `MemberCalls` in
   `teams/_member_calls.py` decides whether a run is taken up, and drops the words of an attempt that failed. The journal
-  of an inner team is in the record of its call: `TeamJournal.keep` removes it with the end of that, `CallRecord.cut`
-  says what becomes of a call that is cut, and `SubagentRun.fail` tells what a cut team has done and nobody has read.
-  `is_of_a_member` in `_core/run/subagents.py` says which events the engine saves at once, `TeamSource.saved` waits for
-  that
+  of an inner team is in the record of its call: `TeamJournal.keep` removes it with the end of that, and
+  `SubagentRun.fail` tells what a cut team has done and nobody has read. A member that waits stays as it is when others
+  fail: `calls_in` finds its tool calls, which are ended when the team comes to its end without it. `is_of_a_member` in
+  `_core/run/subagents.py` says which events the engine saves at once, `TeamSource.saved` waits for that
 """
 
 from __future__ import annotations
@@ -67,8 +67,6 @@ class CallRecord(BaseModel):
     """The failure that the call has raised; None if it has returned."""
     cut_by: str | None = None
     """The invocation of the same `gather` whose failure has cancelled this call; None if it was not cancelled."""
-    is_cut: bool = False
-    """Whether the calls that the member had left open were ended: the members of a team that wait ask anew."""
     chosen: list[FunctionCall] = Field(default_factory=list["FunctionCall"])
     """The calls of the team's tools that the member made."""
     interrupts: list[Interrupt] = Field(default_factory=list["Interrupt"])
@@ -150,31 +148,7 @@ class CallRecord(BaseModel):
     def made_again(self) -> CallRecord:
         """Return the record of a call that failed or was cut, to be made once more: its questions and answers stay."""
         open_again: dict[str, Any] = {"result": None, "failure": None, "cut_by": None, "chosen": [], "over": 0}
-        open_again["is_cut"] = self.is_cut or self.failure is not None
         return self.model_copy(update=open_again)
-
-    def cut(self, results: Collection[str]) -> CallRecord:
-        """Return the record of a call that is not over, and that was cut.
-
-        A member that waited asks anew, as its open calls were ended. The answers that it has it gets again, as no run
-        that carried them has finished. The same becomes of the members of a team, by the mark.
-
-        Args:
-            results: The ids of the tool calls that had a result.
-        """
-        if self.is_answered(results):
-            return self.made_again().model_copy(update={"is_cut": True})
-        kept: dict[str, Any] = {
-            "answered": self.answered,
-            "seen": self.seen,
-            "begin": self.begin,
-            "text": self.text,
-            **used_by(self),
-        }
-        if self.answers:
-            of_answers = [each for each in self.interrupts if each not in self.unanswered]
-            kept |= {"interrupts": of_answers, "answers": self.answers, "last": self.last, "state": self.state}
-        return CallRecord(prompt=self.prompt, is_apart=self.is_apart, team=self.team, is_cut=True, **kept)
 
     def with_used_answers(self) -> CallRecord:
         """Return the record of a call whose member got all that it waited for, in a run that finished."""
@@ -190,8 +164,6 @@ class JournalDocument(BaseModel):
     """The id of the last message of the conversation when the flow began, activities aside; empty if there was none."""
     goes_on: bool = False
     """Whether the team around this one has taken the flow up, whatever this one is shown of the conversation now."""
-    is_cut: bool = False
-    """Whether the team around this one was stopped, or has stopped this one, since the flow was given up."""
     calls: dict[str, CallRecord] = Field(default_factory=dict[str, CallRecord])
     """The calls of members by the ids of the invocations."""
     said: int = 0
@@ -225,23 +197,26 @@ def journal_in(state: Any) -> JournalDocument | None:
         raise UsageError(f"the member {JOURNAL!r} of the state is kept for teams, and this is not a team's") from error
 
 
-def begun_in(journal: JournalDocument, call_ids: Sequence[str], prefix: str = "") -> Iterator[str]:
-    """Yield the ids of tool calls that members have begun, also in inner teams; some may be of no call.
+def calls_in(
+    journal: JournalDocument, call_ids: Sequence[str], which: Callable[[CallRecord], Iterable[str]], prefix: str = ""
+) -> Iterator[str]:
+    """Yield ids of tool calls of members, also in inner teams; some may be of no call.
 
     Args:
         journal: The journal of a team.
         call_ids: The ids of all tool calls of the conversation, sorted.
+        which: Returns the calls of a record: those that were begun, or those that the member waits for.
         prefix: The prefix that the team's ids have in the conversation.
     """
     for invocation, record in journal.calls.items():
-        yield from (prefix + each for each in record.begun)
+        yield from (prefix + each for each in which(record))
         inner = record.inner_journal
         if inner is not None and (parts := split_invocation(invocation)) is not None:
             # The thread of the call, or that of the member: one of both, as a caller's journal may be deep.
             own = f"{prefix}{invocation}/"
             place = bisect_left(call_ids, own)
             is_own = place < len(call_ids) and call_ids[place].startswith(own)
-            yield from begun_in(inner, call_ids, own if is_own else f"{prefix}{parts[0]}/")
+            yield from calls_in(inner, call_ids, which, own if is_own else f"{prefix}{parts[0]}/")
 
 
 def has_new_prompt(journal: JournalDocument, messages: Sequence[Message], keys: Iterable[str]) -> bool:

@@ -187,13 +187,20 @@ class EventForwarder:
         kind = _MESSAGE_KIND.get(message.role, _TEXT)
         return self._ids.message_up(message, self._owners[kind].get(self._ids.up(message.id), owner))
 
-    def close(self, reason: str, begun: Collection[str] = (), partial: Iterable[Message] = ()) -> list[Event]:
+    def close(
+        self,
+        reason: str,
+        begun: Collection[str] = (),
+        partial: Iterable[Message] = (),
+        awaited: Collection[str] = (),
+    ) -> list[Event]:
         """Return events that end whatever the member left open, and answer its calls.
 
         Args:
             reason: A sentence for those who asked: the result of calls that have none.
             begun: The ids of those whose functions were called: what became of them is unknown.
             partial: The messages that are no answer, as the member failed, with a mark for those who are shown them.
+            awaited: The ids of those that stay open, as a member of this member waits for them.
         """
         reopened: list[Event] = []
         for each in partial:
@@ -218,6 +225,7 @@ class EventForwarder:
                 **_owner(self._owners[_CALL].get(call)),
             )
             for call in self.unanswered
+            if call not in awaited
         ]
         self.unanswered.clear()
         return events + reopened + results

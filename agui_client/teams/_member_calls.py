@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import partial
@@ -44,7 +44,7 @@ from agui_client.teams._call_journal import (
     JournalDocument,
     PendingWork,
     TeamJournal,
-    begun_in,
+    calls_in,
     document_as_json,
     has_new_prompt,
     journal_in,
@@ -54,7 +54,7 @@ from agui_client.teams._event_forwarder import ItemOwners, is_partial
 from agui_client.teams._id_scope import IdMap, as_pointer, changed, flow_of, split_interrupt_id, split_invocation
 from agui_client.teams._limits import TeamBudget, TeamLimitError, TeamLimits
 from agui_client.teams._members import Member, OnError, member_state
-from agui_client.teams._snapshot_events import stands_in, whole_snapshot, whole_steps, with_restated
+from agui_client.teams._snapshot_events import cut_off, stands_in, whole_snapshot, whole_steps, with_restated
 from agui_client.teams._state import StateView, TeamState
 from agui_client.teams._subagent_run import JournalChange, SubagentRun, result_event
 from agui_client.teams._transcript import TeamTranscript, names_below
@@ -121,11 +121,10 @@ class MemberCalls:
         scope = CURRENT_SCOPE.get()
         self._is_saved = scope is not None and scope.is_saved
         self._abandoned = left
-        self._is_cut = self._is_taken_up and left is not None and left.is_cut
         document = JournalDocument(flow=flow_of(input.run_id), after=last_id(input.messages))
         if self._is_taken_up and left is not None:
             document = left
-            others = {key: each for key, each in left.calls.items() if not self._is_of_member(key)}
+            others = {key: each for key, each in left.calls.items() if self._member_of(key) is None}
             self._abandoned = left.model_copy(update={"calls": others})
         elif answers:
             raise UsageError(NO_JOURNAL)
@@ -212,8 +211,6 @@ class MemberCalls:
                 meter.report(run.usage)
                 used: dict[str, Any] = {"calls": calls + meter.calls, "tokens": tokens + meter.tokens}
                 used["usage"] = aggregate_token_usage([*call.record.usage, *run.usage])
-                # What the attempt has left open has been closed in the messages.
-                used["is_cut"] = call.record.is_cut or run.error is not None
                 call.record = call.record.model_copy(update={**used, "pending": None})
                 if run.has_used_answers:
                     call.record = call.record.with_used_answers()
@@ -233,6 +230,7 @@ class MemberCalls:
                 await self._drop_words([each for each in run.messages if each.id not in run.earlier_ids])
         if run.error is not None and call.on_error == "continue":
             self._warn(run, "failed, and the team went on without it", event_type="SUBAGENT_ERROR")
+            self._end_awaited(call.invocation, call.record, cut_off(call.member.name, "failed"))
         return run, end
 
     def _run_of(self, call: MemberCall) -> SubagentRun:
@@ -350,10 +348,6 @@ class MemberCalls:
     def _change_team(self, call: MemberCall, change: JournalChange) -> None:
         """Keep a change of the journal of a member that is a team."""
         self.journal.patch_team(call.invocation, call.record, change.operations)
-        if call.record.is_cut:
-            # The team has cut its members, before all else.
-            call.record = call.record.model_copy(update={"is_cut": False})
-            self.journal.keep(call.invocation, call.record)
 
     def _take_over(self, run: SubagentRun) -> None:
         """Add what a member wrote to the team's conversation."""
@@ -393,10 +387,10 @@ class MemberCalls:
             return True
         return not has_new_prompt(left, self._input.messages, self._members)
 
-    def _is_of_member(self, invocation: str) -> bool:
-        """Return whether an invocation is of a member that the team has."""
+    def _member_of(self, invocation: str) -> Member | None:
+        """Return the member that an invocation is of; None if the team has no such member."""
         parts = split_invocation(invocation)
-        return parts is not None and parts[0] in self._members
+        return None if parts is None else self._members.get(parts[0])
 
     def take_answers(self) -> None:
         """Keep the answers to what members have asked: another attempt needs them again if this one fails.
@@ -405,8 +399,7 @@ class MemberCalls:
         tools that were begun will have no result, and are answered as unknown.
         """
         if self._abandoned is not None:
-            calls = [call.id for _, call in tool_calls_in(self.thread.messages)]
-            self.answer(begun_in(self._abandoned, sorted(calls)), UNKNOWN_RESULT)
+            self._answer_all(self._abandoned, lambda record: record.begun, UNKNOWN_RESULT)
         changed_records: dict[str, CallRecord] = {}
         for invocation, given in self._answers.items():
             record = self.journal.records[invocation]
@@ -421,13 +414,29 @@ class MemberCalls:
                 answered = [*record.answered, *(f"{invocation}/{each}" for each in new)]
                 update = {"answers": [*answers.values()], "answered": list(dict.fromkeys(answered))}
                 changed_records[invocation] = record.model_copy(update=update)
-        if self._is_cut:
-            # Behind the answers, which those that asked get again.
-            records = {**self.journal.records, **changed_records}
-            changed_records |= {
-                each: record.cut(self.given_results) for each, record in records.items() if not record.is_over
-            }
         self.journal.keep_all(changed_records)
+
+    def end_given_up(self, key: str | None = None) -> None:
+        """End the tool calls of members that waited for them when a failure was raised that the team has got over.
+
+        Args:
+            key: The key of the only member whose calls are meant, as it is called anew.
+        """
+        for invocation, record in list(self.journal.records.items()):
+            member = self._member_of(invocation)
+            is_given_up = record.cut_by is not None or record.failure is not None
+            if is_given_up and member is not None and key in (None, member.key):
+                self._end_awaited(invocation, record, cut_off(member.name, "was cancelled"))
+                self.journal.keep(invocation, record.with_used_answers())
+
+    def _end_awaited(self, invocation: str, record: CallRecord, content: str) -> None:
+        """Answer the calls that a member waits for, also in inner teams, as nobody will."""
+        document = JournalDocument(flow=self.journal.flow, calls={invocation: self._with_team(invocation, record)})
+        self._answer_all(document, lambda record: record.awaited_calls, content)
+
+    def _answer_all(self, journal: JournalDocument, which: Callable[[CallRecord], Iterable[str]], content: str) -> None:
+        calls = [call.id for _, call in tool_calls_in(self.thread.messages)]
+        self.answer(calls_in(journal, sorted(calls), which), content)
 
     def _open_answers(self, record: CallRecord) -> list[ResumeEntry]:
         """Return the answers that a member still needs: a call that was approved, and then made, has its result."""
@@ -440,8 +449,11 @@ class MemberCalls:
 
     def _with_inner_journal(self, call: MemberCall) -> CallRecord:
         """Return the record of a call with the journal of a member that is a team, as it is now."""
-        written: Any = self.thread.state[JOURNAL]["calls"].get(call.invocation, {})
-        return call.record.model_copy(update={"team": written.get("team")})
+        return self._with_team(call.invocation, call.record)
+
+    def _with_team(self, invocation: str, record: CallRecord) -> CallRecord:
+        written: Any = self.thread.state[JOURNAL]["calls"].get(invocation, {})
+        return record.model_copy(update={"team": written.get("team")})
 
     async def _keep_tools(
         self, call: MemberCall, events: Sequence[Event], pending: PendingWork | None, *, has_used_answers: bool

@@ -81,8 +81,7 @@ class MemberInput:
             # As in `member_state`: a journal in it would be a caller's.
             state = without_journal(record.state)
         if record is not None and is_object(record.team):
-            around = {"goes_on": True, "is_cut": record.is_cut}
-            state = {**(state if is_object(state) else {}), JOURNAL: {**record.team, **around}}
+            state = {**(state if is_object(state) else {}), JOURNAL: {**record.team, "goes_on": True}}
         composed = RunAgentInput(
             thread_id=f"{outer.thread_id}/{self._ids.prefix[:-1]}",
             run_id=str(uuid4()),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -45,7 +46,8 @@ from agui_client._core.run.scope import CURRENT_SCOPE
 from agui_client._core.run.subagents import SubagentResult, name_member, usage_of
 from agui_client._core.verbs.caller_run import caller_end
 from agui_client._serving.answering import TRUSTING, answering_run, continued_run
-from agui_client.errors import ParseError, RunFailedError
+from agui_client.errors import ParseError, RunFailedError, UsageError
+from agui_client.teams._call_journal import calls_in, journal_in
 from agui_client.teams._event_forwarder import (
     EventForwarder,
     ItemOwners,
@@ -296,7 +298,8 @@ class SubagentRun:
         ended = SubagentErrorEvent(subagent_run_id=self.subagent_run_id, message=message, code=own_code)
         ending = "was cancelled" if code == "cancelled" else "failed"
         marked = [as_partial(each) for each in partial.values() if not is_partial(each)]
-        closing = self._forwarder.close(cut_off(self.member.name, ending), self._tools.begun_at_failure(), marked)
+        begun, awaited = self._tools.begun_at_failure(), self._awaited_inside()
+        closing = self._forwarder.close(cut_off(self.member.name, ending), begun, marked, awaited)
         by_id = {each.id: each for each in marked}
         self.messages = self.new_messages = [
             *(by_id.get(each.id, each) for each in self.messages),
@@ -324,6 +327,18 @@ class SubagentRun:
                 yield from self._forwarder.snapshot(replaced, conversation.messages, self._shown.foreign)
             elif isinstance(event, StateSnapshotEvent | StateDeltaEvent) and (changes := self._journal_changes(event)):
                 yield JournalChange(changes)
+
+    def _awaited_inside(self) -> set[str]:
+        """Return the ids of tool calls that members of a team wait for, which go on waiting when it is asked again."""
+        conversation = None if self._run is None else self._run.call.conversation
+        journal = None
+        if conversation is not None and self._has_journal:
+            with suppress(UsageError):  # a server may have anything of its own under this name
+                journal = journal_in(conversation.state)
+        if journal is None or conversation is None:
+            return set()
+        calls = sorted(call.id for _, call in tool_calls_in(conversation.messages))
+        return {self._ids.up(each) for each in calls_in(journal, calls, lambda record: record.awaited_calls)}
 
     def _partial_messages(self) -> dict[str, Message]:
         """Return the messages that the agent has written in vain; of a team, its members know which these are."""

@@ -47,7 +47,6 @@ from agui_client.teams._id_scope import said_id
 from agui_client.teams._limits import TeamLimitError, TeamLimits, check_depth
 from agui_client.teams._member_calls import MemberCall, MemberCalls
 from agui_client.teams._members import Member, OnError, Sees
-from agui_client.teams._snapshot_events import cut_off
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -322,6 +321,8 @@ class Team:
         if not call.record.is_answered(self._calls.given_results):
             self._wait(call)
         key = call.member.key
+        if self._raised and call.record.begin is None:
+            self._calls.end_given_up(key)
         with anyio.CancelScope() as scope:
             self._at_work.add(scope)
             self._busy[key] += 1
@@ -378,10 +379,9 @@ class Team:
             record = self._journal.records.get(call.invocation, call.record)
             if record.is_over and call.invocation not in also_failed:
                 continue
-            if (waiting := self._waiting.pop(call.invocation, None)) is not None:
-                self._calls.answer(waiting.awaited_calls, cut_off(call.member.name, "was cancelled"))
-            cut = record.cut(self._calls.given_results)
-            self._journal.keep(call.invocation, cut.model_copy(update={"cut_by": failed[0].invocation}))
+            self._waiting.pop(call.invocation, None)
+            cut = record.made_again().model_copy(update={"cut_by": failed[0].invocation})
+            self._journal.keep(call.invocation, cut)
 
     def _note_failure(self, error: BaseException) -> None:
         """Let the call whose failure ends the run be made again when it is taken up, and those that it cancelled."""
@@ -433,6 +433,7 @@ class Team:
                 scope.cancel()
         outcome = self._outcome()
         if outcome is None:
+            self._calls.end_given_up()
             for invocation in self._journal.unclaimed:
                 self._warn(f"the answers to {quoted(invocation)} are not used: the team did not call it again")
             await self._source.put(self._calls.state.end())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Any
 
 import anyio
@@ -14,7 +15,7 @@ from agui_client.asgi import agent_app
 from agui_client.store import Store
 from agui_client.teams import Member, ParallelAgent, SequentialAgent, Team, TeamAgent
 from agui_client.testing import ScriptedAgent, interrupt, patch, pause, state, text, tool_call, turn
-from support.team_members import agent, pay_tool, resumed, says, shown, told
+from support.team_members import agent, pay_tool, payer, resumed, says, shown, told
 
 pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
 
@@ -114,19 +115,38 @@ async def test_a_call_that_was_approved_is_made_once_even_if_the_member_fails_af
     assert shown(payer) == [("user", "Pay"), ("assistant", None), ("tool", "paid")]
 
 
-async def test_members_that_a_failure_cancelled_are_asked_again_and_those_that_were_done_are_not() -> None:
+async def test_members_that_a_failure_cancelled_are_asked_again_and_those_that_were_done_or_wait_are_not() -> None:
     done, asker, slow = says("done", "D"), asks(), agent("slow", turn(text("S"), pause(60)), turn(text("Slow.")))
     failing = agent("failing", turn(pause(0.02), text("Half."), BROKEN), turn(text("Whole.")))
     team = ParallelAgent(done, asker, slow, failing, strict=True)
     with pytest.raises(RunFailedError, match="broken"):
         await team.run_agent("Hi")
-    result = await resumed(team)
-    assert {each.name: each.text for each in result.subagents} == {
-        "asker": "Done.",
-        "slow": "Slow.",
-        "failing": "Whole.",
-    }
+    (asked,) = (await resumed(team)).interrupts
+    assert counts(done, asker, slow, failing) == [1, 1, 2, 2]
+    result = await resumed(team, resume={asked.id: Resolve(True)})
+    assert {each.name: each.text for each in result.subagents} == {"asker": "Done."}
     assert (counts(done, asker, slow, failing), result.state) == ([1, 2, 2, 2], {})
+
+
+@pytest.mark.parametrize("way", ["caught", "caught and called again", "continued"])
+async def test_calls_that_wait_when_a_team_goes_on_without_them_have_one_result_that_says_so(way: str) -> None:
+    paid: list[int] = []
+    member, failing = payer(paid), agent("failing", turn(pause(0.02), BROKEN))
+
+    async def lead(team: Team) -> None:
+        with suppress(RunFailedError):
+            await team.gather("payer", "failing")
+        if "again" in way:
+            await team.run("payer")
+
+    inner = Member(ParallelAgent(member, failing, agent_id="inner"), on_error="continue")
+    team: AbstractAgent = SequentialAgent(inner, says("last", "L"), strict=True)
+    if way != "continued":
+        team = TeamAgent(lead, payer=member, failing=failing, options={"strict": True})
+    result = await team.run_agent("Hi")
+    [said] = [each.content for each in result.messages if each.role == "tool"]
+    assert str(said).endswith(" before this call was answered.")
+    assert (result.interrupts, result.state, paid) == ([], {}, [])
 
 
 async def test_a_failure_that_the_function_caught_is_caught_again_and_the_later_one_is_asked() -> None:
