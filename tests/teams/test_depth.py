@@ -158,6 +158,22 @@ async def test_a_member_that_waits_when_another_one_fails_still_waits_and_is_ask
     assert result.state == {}
 
 
+@pytest.mark.parametrize("place", PLACES)
+async def test_a_member_still_waits_when_the_team_around_it_fails_with_another_one(place: str) -> None:
+    paid, told = list[int](), anyio.Event()
+    asker, failing = payer(pay_tool(paid)), Fails(told.wait)
+    team = nested(ParallelAgent(asker, agent("failing", failing), agent_id="inner"), 1)
+    async with placed(team, place) as placed_team:
+
+        @placed_team.on(SubagentFinishedEvent)
+        def _note(event: SubagentFinishedEvent) -> None:
+            told.set()
+
+        result, asked = await run_to_the_end(placed_team)
+    assert (asked, paid, len(asker.inputs)) == (['Allow the call of pay with {"amount": 5}?'], [5], 2)
+    assert result.state == {}
+
+
 @at_any_place
 @pytest.mark.parametrize("approval", ["never", "always"])
 async def test_a_tool_at_work_when_another_member_fails_is_unknown_and_not_begun_again(
