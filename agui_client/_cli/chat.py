@@ -7,7 +7,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager, nullcontext
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from ag_ui.core import RunFinishedCancelledOutcome, UserMessage
 
@@ -17,17 +17,19 @@ from agui_client._cli.input_lines import GivenLines, TypedLines
 from agui_client._cli.lines_beside import LinesBeside
 from agui_client._cli.pending_work import PendingWork
 from agui_client._cli.slash_commands import SLASH_COMMANDS, run_slash_command
-from agui_client._cli.surfaces import changed_text, revisions
+from agui_client._cli.surfaces import changed_text, seen
 from agui_client._cli.threads import open_store
 from agui_client._core.protocol.message_text import content_text
 from agui_client._core.run.observers import RunObserver
+from agui_client._rendering.form_dialog import LeftError
 from agui_client._rendering.story import RunStory, usage_text, waiting_texts
+from agui_client.a2ui import A2UI
 from agui_client.errors import AGUIError, UsageError
 from agui_client.terminal._handlers import TerminalAnswerer, TerminalApprover
 from agui_client.terminal._lines import WarningLines
 from agui_client.terminal._live_run import LiveView
 from agui_client.terminal._plain_view import PlainView
-from agui_client.terminal._questions import Terminal
+from agui_client.terminal._questions import Terminal, WithdrawnError
 from agui_client.terminal._watching import drawing_board, watch
 
 if TYPE_CHECKING:
@@ -41,9 +43,12 @@ if TYPE_CHECKING:
     from agui_client._core.tools.toolset import ToolSource
     from agui_client._core.verbs.async_run import AgentRun
     from agui_client.a2ui import Action
+    from agui_client.terminal._questions import Keyboard
 
     View = LiveView | PlainView
     Lines = TypedLines | GivenLines
+
+T = TypeVar("T")
 
 
 def chat_with_demo(settings: Callable[[str], AgentSettings], tools: ToolSource) -> int:
@@ -85,7 +90,8 @@ def chat_with(settings: AgentSettings, tools: ToolSource, *, introduction: str =
 
     approve = TerminalApprover(around=paused)
     answer = TerminalAnswerer(around=paused, messages=lambda: agent.messages, name_of=view.story.speakers.name)
-    agent = settings.make_agent(tools=tools, approve=approve, answer=answer)
+    # Agents that show a form without the official middleware in front of them are told of presses, too.
+    agent = settings.make_agent(tools=tools, approve=approve, answer=answer).use(A2UI(catalog={}))
     if lines.is_typed:
         view.note(f"talking with {settings.shown_url}; /help lists the slash commands")
         if introduction:
@@ -196,6 +202,26 @@ class Chat(RunObserver):
         self._action, self._unsent_prompt = action, None
         return drive(self._run)
 
+    def ask(self, dialogue: Callable[[Keyboard, Callable[[str], object]], T]) -> T | None:
+        """Ask the user, between two runs.
+
+        Args:
+            dialogue: Asks the questions; it gets the keyboard, and a function that shows a line.
+
+        Returns:
+            What came of it; None if the user left it.
+
+        Raises:
+            UsageError: Nobody types.
+        """
+        terminal = self._pending_work.terminal
+        if not terminal.can_ask():
+            raise UsageError("there is no terminal to ask on: /set FIELD VALUE and /press BUTTON do without one")
+        try:
+            return self._runner.run(terminal.ask(lambda keyboard: dialogue(keyboard, terminal.say)))
+        except (LeftError, WithdrawnError):
+            return None
+
     def restore(self, document: ConversationSnapshot) -> None:
         """Go on with another conversation.
 
@@ -221,7 +247,7 @@ class Chat(RunObserver):
         action, self._action = self._action, None
         if action is not None:
             options["forwarded_props"] = action.run_options()["forwarded_props"]
-        earlier, surfaces = len(self.agent.messages), revisions(self.agent.surfaces)
+        earlier, surfaces = len(self.agent.messages), seen(self.agent.surfaces)
         try:
             result = self._runner.run(self._watched(self.agent.stream(self._unsent_prompt, **options)))
         except AGUIError as error:

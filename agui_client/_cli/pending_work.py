@@ -47,7 +47,8 @@ class PendingWork:
         self._agent = agent
         self._approve = approve
         self._answer = answer
-        self._terminal = terminal
+        self.terminal = terminal
+        """Asks the user for the results of calls whose effect is unknown."""
         self._asked: set[tuple[str, str]] = set()
 
     async def settle(self) -> RunOptions | None:
@@ -84,11 +85,11 @@ class PendingWork:
     async def _known_results(self, calls: Sequence[ToolCall]) -> dict[str, str]:
         """Ask for the results of calls whose tools were stopped, once for each; return those that the user knows."""
         new = [call for call in calls if (self._agent.thread_id, call.id) not in self._asked]
-        if not new or not self._terminal.can_ask():
+        if not new or not self.terminal.can_ask():
             return {}
         self._asked.update((self._agent.thread_id, call.id) for call in new)
         try:
-            return await self._terminal.ask(lambda keyboard: self._typed_results(new, keyboard))
+            return await self.terminal.ask(lambda keyboard: self._typed_results(new, keyboard))
         except WithdrawnError:
             return {}
 
@@ -97,7 +98,7 @@ class PendingWork:
         with suppress(LeftError):
             for call in calls:
                 shown = one_line(f"{call.function.name} {call.function.arguments}")
-                self._terminal.console.print(Text(f"The tool {shown} was stopped; it may have had its effect or not."))
+                self.terminal.console.print(Text(f"The tool {shown} was stopped; it may have had its effect or not."))
                 if typed := keyboard.read("Its result, if you know it (Enter: unknown): ").strip():
                     results[call.id] = typed
         return results

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import uuid4
@@ -13,7 +14,7 @@ from ag_ui.core import AssistantMessage, ReasoningMessage, TextPart, ToolMessage
 from pydantic import ValidationError
 
 from agui_client._cli.exit_codes import ExitCode
-from agui_client._cli.surfaces import changed_text, enter, press
+from agui_client._cli.surfaces import Seen, changed_text, enter, fill, fillable, press
 from agui_client._core.conversation.snapshot import ANOTHER_VERSION, ConversationSnapshot, is_of_another_version
 from agui_client._core.ground.files import replacing
 from agui_client._core.protocol.message_text import content_text
@@ -76,7 +77,7 @@ def _history(chat: Chat, rest: str) -> None:
 
 
 def _surfaces(chat: Chat, rest: str) -> None:
-    chat.view.show_text(changed_text(chat.agent.surfaces, {}) or "the agent has sent no surfaces")
+    chat.view.show_text(changed_text(chat.agent.surfaces, Seen()) or "the agent has sent no surfaces")
 
 
 def _set(chat: Chat, rest: str) -> None:
@@ -85,6 +86,11 @@ def _set(chat: Chat, rest: str) -> None:
 
 def _press(chat: Chat, rest: str) -> int:
     return chat.press(press(chat.agent, rest))
+
+
+def _fill(chat: Chat, rest: str) -> int | None:
+    action = chat.ask(partial(fill, fillable(chat.agent, rest)))
+    return None if action is None else chat.press(action)
 
 
 def _save(chat: Chat, rest: str) -> None:
@@ -208,6 +214,7 @@ SLASH_COMMANDS: Mapping[str, SlashCommand] = {
     "/attach": SlashCommand("FILE_OR_URL  send a file, such as an image, with the next prompt", _attach),
     "/surfaces": SlashCommand("print the forms and pages that the agent sent", _surfaces),
     "/set": SlashCommand("FIELD VALUE  fill in a field of them", _set),
+    "/fill": SlashCommand("[SURFACE]  ask for the fields of the latest of them, and which button to press", _fill),
     "/press": SlashCommand("BUTTON  press a button of them, which tells the agent", _press),
     "/retry": SlashCommand(
         "go on with a run that failed or was stopped, or have the last prompt answered again", _retry

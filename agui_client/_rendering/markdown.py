@@ -28,6 +28,8 @@ _OTHER_LINK = re.compile(r"\](?=\((?!\s*(?:https?://|mailto:)))|\](?=:)", re.IGN
 """The end of the text of a link to anything else, or of the name of a link that is defined elsewhere."""
 _TEX_MARKS = {"$$": "$$", "$": "$", "\\(": "\\)", "\\[": "\\]"}
 _TEX = re.compile(r"\\\((.+?)\\\)|\\\[(.+?)\\\]", re.DOTALL)
+_ALIGNMENT = re.compile(r' style="text-align:(left|center|right)"')
+"""The style of a cell of a table; in a text of an agent, the quotation marks would be escaped."""
 _BOXES = {"[ ] ": "☐ ", "[x] ": "☑ ", "[X] ": "☑ "}
 
 
@@ -52,6 +54,15 @@ def prose(text: str, *, has_math: bool = False) -> str:
     except RecursionError:
         pass
     return _as_written(text)
+
+
+def without_styles(html: str) -> str:
+    """Return HTML of `prose` for a page whose policy allows no styles in elements: with classes in their place.
+
+    Args:
+        html: The HTML.
+    """
+    return _ALIGNMENT.sub(r' class="agui-\1"', html)
 
 
 def cut(text: str) -> str:

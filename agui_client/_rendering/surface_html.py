@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agui_client._core.protocol.schema import is_object
 from agui_client._rendering.escaping import exact, sentence
-from agui_client._rendering.markdown import prose
+from agui_client._rendering.markdown import prose, without_styles
 from agui_client._rendering.surface_text import chosen_of, label_of, named, options_of, shown_text
 from agui_client.a2ui import Drawn
 from agui_client.a2ui._functions import text_of
 
 if TYPE_CHECKING:
-    from agui_client.a2ui import Surface
+    from agui_client.a2ui import Action, Surface
 
 _MOST = 1_000_000
 """The length of the HTML of a surface, in characters, behind which nothing more is written."""
@@ -49,27 +49,49 @@ border-radius:6px;color:inherit;font:inherit;padding:3px 8px}
 """
 
 
-def surface_html(surface: Surface, *, is_live: bool = False, complaints: Sequence[str] = ()) -> str:
+def surface_html(
+    surface: Surface, *, is_live: bool = False, complaints: Sequence[str] = (), has_styles: bool = True
+) -> str:
     """Write a surface as HTML.
 
     Args:
         surface: The surface.
         is_live: Whether fields and buttons can be used; they have the members `data-set`, `data-press` and `data-at`.
         complaints: Sentences about what a person did last.
+        has_styles: Whether elements have styles; a page whose policy allows none reads the weight of an element in
+            its `data-weight`.
     """
-    painter = _Painter(surface, is_live)
+    painter = _Painter(surface, is_live, has_styles)
     inside = painter.painted(surface.tree)
     status = "" if surface.status == "ready" else _small(f"{surface.id}: {surface.status}")
     notes = "".join(_failed(each) for each in (*complaints, *surface.problems[:20]))
     return f'<div class="agui-surface" role="group" aria-label="{_attribute(surface.id)}">{status}{inside}{notes}</div>'
 
 
+def carried_out(surface: Surface, message: Mapping[str, Any]) -> Action | None:
+    """Enter a value or press a button, as the page of a live surface says; return the action of a press.
+
+    Args:
+        surface: The surface.
+        message: `{"set": …, "at": …, "value": …}` or `{"press": …, "at": …}`, as the attributes have them.
+
+    Raises:
+        UsageError: The surface does not take it.
+    """
+    at = str(message.get("at", "/"))
+    if "set" in message:
+        surface.set(str(message["set"]), message.get("value"), at=at)
+    if "press" in message:
+        return surface.press(str(message["press"]), at=at)
+    return None
+
+
 class _Painter:
     """Paints the components of one surface."""
 
-    def __init__(self, surface: Surface, is_live: bool) -> None:
+    def __init__(self, surface: Surface, is_live: bool, has_styles: bool) -> None:
         self._surface = surface
-        self._is_live = is_live
+        self._is_live, self._has_styles = is_live, has_styles
         self._entered = surface.entered
         self._written = 0
 
@@ -84,7 +106,8 @@ class _Painter:
         self._written += len(shown) if node.component not in _CONTAINERS else 0
         weight = node.values.get("weight")
         if isinstance(weight, int | float) and not isinstance(weight, bool) and 0 < weight <= 100:
-            return f'<div style="flex:{weight:g} 1 0;min-width:0">{shown}</div>'
+            style = f'style="flex:{weight:g} 1 0;min-width:0"' if self._has_styles else f'data-weight="{weight:g}"'
+            return f"<div {style}>{shown}</div>"
         return shown
 
     # --- what is only seen
@@ -98,7 +121,8 @@ class _Painter:
             return f'<div class="agui-s-h{level}" role="heading" aria-level="{level}">{_words(text.lstrip("# "))}</div>'
         if variant == "caption":
             return f'<div class="agui-s-caption">{_words(text)}</div>'
-        return f'<div class="agui-text" dir="auto">{prose(text)}</div>'
+        words = prose(text) if self._has_styles else without_styles(prose(text))
+        return f'<div class="agui-text" dir="auto">{words}</div>'
 
     def icon(self, node: Drawn) -> str:
         """Return an icon by its name."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING, Any
 
 from agui_client._core.protocol.schema import is_array, is_object
@@ -10,7 +10,7 @@ from agui_client._rendering.escaping import exact, sentence
 from agui_client.a2ui._functions import text_of
 
 if TYPE_CHECKING:
-    from agui_client.a2ui import Drawn, Surface
+    from agui_client.a2ui import Drawn, Progress, Surface, Surfaces
 
 LONGEST_TEXT = 10_000
 """The length of one text that is shown, in characters."""
@@ -60,7 +60,7 @@ def surface_lines(surface: Surface) -> list[str]:
         surface: The surface.
     """
     lines: list[str] = []
-    for line in _lines_of(surface.tree, 0):
+    for line in _lines_of(surface.tree, surface.entered, 0):
         if len(lines) == MOST_LINES:
             lines.append("…")
             break
@@ -68,7 +68,20 @@ def surface_lines(surface: Surface) -> list[str]:
     return [*lines, *(f"! {sentence(each)}" for each in surface.problems)]
 
 
-def _lines_of(node: Drawn, depth: int) -> Iterator[str]:
+def progress_line(shown: Progress) -> str:
+    """Write how far an agent is with a surface that is not there yet, or why it gave it up."""
+    tokens = f" · about {shown.tokens} tokens" if shown.tokens else ""
+    attempt = f" · attempt {shown.attempt} of {shown.most_attempts}" if shown.attempt else ""
+    error = f" · {shown.error}" if shown.error else ""
+    return sentence(f"surface {shown.status}{tokens}{attempt}{error}")
+
+
+def loose_lines(surfaces: Surfaces) -> list[str]:
+    """Write what is not there yet, what the agent gave up, and what belongs to no surface, a line for each."""
+    return [*map(progress_line, surfaces.progress), *(f"! {sentence(each)}" for each in surfaces.problems)]
+
+
+def _lines_of(node: Drawn, entered: Collection[str], depth: int) -> Iterator[str]:
     indent = "  " * min(depth, 10)
     if node.note:
         yield f"{indent}({exact(node.note)})"
@@ -77,7 +90,9 @@ def _lines_of(node: Drawn, depth: int) -> Iterator[str]:
     if write is not None:
         if line := write(node):
             yield from (f"{indent}{sentence(each)}" for each in line.split("\n"))
-        yield from (f"{indent}  ! {sentence(each)}" for each in node.failed if node.component != "Button")
+        # Before a field was touched, it is no mistake that it is empty.
+        failed = node.failed if node.paths.get("value") in entered else ()
+        yield from (f"{indent}  ! {sentence(each)}" for each in failed)
         return
     if node.component not in _CONTAINERS:
         yield f"{indent}({exact(node.component or 'a component')[:100]}: unknown here)"
@@ -85,7 +100,7 @@ def _lines_of(node: Drawn, depth: int) -> Iterator[str]:
     for place, child in enumerate(node.children):
         if is_array(titles) and place < len(titles):
             yield f"{indent}== {sentence(shown_text(titles[place].get('title')))} =="
-        yield from _lines_of(child, depth + (node.component == "Card"))
+        yield from _lines_of(child, entered, depth + (node.component == "Card"))
 
 
 def _field(node: Drawn) -> str:

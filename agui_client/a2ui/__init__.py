@@ -11,6 +11,8 @@ The modules, from low to high: `_words`, `_data`, `_formats` and `_actions`; `_e
 To change
 
 - a word of A2UI on the wire, or a limit of what is drawn: `_words` here
+- what a person reads and types of surfaces at a terminal: `_cli/surfaces.py`; on the chat page:
+  `asgi/_page_surfaces.py`, `asgi/page/surfaces.js`; in the inspector: `inspector/_surface_rows.py`
 - a component or a property of the basic catalog: `_catalog`, of which agents read, too; `_PAINT` in
   `_rendering/surface_html.py` paints it
 - a function that agents may call: `_functions`, none of which may cost more than its arguments are long

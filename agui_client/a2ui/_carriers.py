@@ -30,7 +30,7 @@ class Carried:
     """The id of the message or the call."""
     message_id: str
     """The id of the message."""
-    operations: Sequence[Any] = ()
+    operations: Sequence[Any] = field(default_factory=list[Any])
     """The operations, as the agent wrote them."""
     lifecycle: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """The members of a lifecycle content, such as `status`; empty if there are operations."""
@@ -68,12 +68,12 @@ def carried_in(messages: Sequence[Message]) -> list[Carried]:
 
 
 def entered_in(messages: Sequence[Message]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Iterate over what a person entered, as this client keeps it: the surface, and values by path."""
+    """Iterate over what a person entered, as this client keeps it: the surface, and what `Surfaces.kept` returned."""
     for each in messages:
         if isinstance(each, ActivityMessage) and each.activity_type == TYPED_ACTIVITY_TYPE:
             content: Mapping[str, Any] = each.content
             if isinstance(surface_id := content.get("surfaceId"), str) and is_object(content.get("entered")):
-                yield surface_id, content["entered"]
+                yield surface_id, content
 
 
 def _of_activity(activity: ActivityMessage) -> Carried:

@@ -51,7 +51,7 @@ class A2UI:
     Args:
         render_tool: Whether the agent is offered the tool `render_a2ui`; False for agents with tools of their own.
         catalog: What is drawn, as the agent reads it: `{"catalogId": …, "components": {name: JSON Schema}}`; the
-            components of the basic catalog if left out.
+            components of the basic catalog if left out. With `{}` the agent reads of no components.
     """
 
     def __init__(self, *, render_tool: bool = False, catalog: Mapping[str, Any] | None = None) -> None:
@@ -86,7 +86,9 @@ class A2UI:
 
     def _told(self, input: RunAgentInput) -> RunAgentInput:
         changes: dict[str, Any] = {"messages": [*input.messages, *_action_messages(input)]}
-        added = [Context(description=SCHEMA_CONTEXT, value=json.dumps(self.catalog, ensure_ascii=False))]
+        added: list[Context] = []
+        if self.catalog:
+            added.append(Context(description=SCHEMA_CONTEXT, value=json.dumps(self.catalog, ensure_ascii=False)))
         if self.render_tool:
             added.append(Context(description=GUIDE_CONTEXT, value=_GUIDE))
             changes["tools"] = [*(each for each in input.tools or () if each.name != RENDER_TOOL), _render_tool()]

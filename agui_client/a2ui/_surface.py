@@ -55,7 +55,7 @@ class Surface:
         self.carried_by: list[str] = []
         """The ids of those messages, and of calls in them."""
         self.revision: int = 0
-        """The number of operations that were carried out on it."""
+        """The place of the last operation on it among those on all surfaces, from 1: grows with each change."""
         self._look, self._when_entered = look, when_entered
         self._data: Any = {}
         # What a person entered, by path, with what the agent had there.
@@ -201,7 +201,6 @@ class Surface:
             operation: The operation, which is about this surface.
         """
         self._drawing = None
-        self.revision += 1
         match operation.kind:
             case "createSurface":
                 self._create(operation.body)
@@ -260,9 +259,9 @@ class Surface:
             self._problems[problem] = None
 
     def _create(self, body: Mapping[str, Any]) -> None:
-        came_in, revision = (self.message_ids, self.carried_by), self.revision
+        came_in = self.message_ids, self.carried_by
         self.reset()
-        (self.message_ids, self.carried_by), self.revision = came_in, revision
+        self.message_ids, self.carried_by = came_in
         self.catalog_id = str(body.get("catalogId") or BASIC_CATALOG)
         if self.catalog_id not in BASIC_CATALOGS:
             self.note(

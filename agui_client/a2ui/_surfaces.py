@@ -8,7 +8,6 @@ carried out anew.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress, count
@@ -68,6 +67,7 @@ class Surfaces(Mapping[str, Surface]):
         self._surfaces: dict[str, Surface] = {}
         self._carried: list[Carried] = []
         self._kept: dict[str, Mapping[str, Any]] = {}
+        self._carried_out = 0
         self.looked_at: tuple[Message, ...] = ()
         """The messages that were taken in last."""
         self.update(messages)
@@ -116,27 +116,53 @@ class Surfaces(Mapping[str, Surface]):
         known, known_kept, self._kept = self._carried, self._kept, kept
         is_longer = [each.key for each in known] == [each.key for each in carried[: len(known)]]
         # Another conversation may have come in its place, in which a person entered something else.
+        self._carried = carried
         if is_longer and kept == known_kept:
             for before, after in zip(known, carried, strict=False):
                 if before != after:
                     self._continue(before, after)
             for each in carried[len(known) :]:
-                self._carry_out(each, each.operations)
-                self._enter_kept(each.key)
+                self._begin(each)
         else:
             self._restart(carried)
-        self._carried = carried
+
+    def kept(self, surface_id: str, *, with_hidden: bool = False) -> dict[str, Any]:
+        """Return what a person entered on a surface as JSON, as the messages of a conversation keep it.
+
+        Args:
+            surface_id: The id of the surface.
+            with_hidden: Whether what is hidden while it is typed is in it.
+        """
+        surface = self._surfaces[surface_id]
+        key = surface.carried_by[-1]
+        # By the operation that it was entered after: what the agent sends later comes after it again.
+        behind = next(len(each.operations) for each in self._carried if each.key == key)
+        values = surface.entered if with_hidden else surface.entered_to_keep()
+        return {"surfaceId": surface_id, "entered": {key: dict(values)}, "behind": behind}
 
     # --- carrying out
 
     def _restart(self, carried: Sequence[Carried]) -> None:
-        former, self._surfaces, self._problems = self._surfaces, {}, []
+        former, self._surfaces, self._problems, self._carried_out = self._surfaces, {}, [], 0
         entered = {surface_id: surface.entered_now() for surface_id, surface in former.items()}
         for each in carried:
-            self._carry_out(each, each.operations, former)
-            self._enter_kept(each.key)
+            self._begin(each, former)
         for surface_id, surface in self._surfaces.items() if self._keep is None else ():
             surface.enter_again(entered.get(surface_id, {}))
+
+    def _begin(self, carried: Carried, former: Mapping[str, Surface] | None = None) -> None:
+        """Carry out a message that was not there, and enter what a person had entered behind its operations."""
+        done, count = 0, len(carried.operations)
+        entered = {key: each for key, each in self._kept.items() if is_object(each["entered"].get(carried.key))}
+        for behind in sorted({min(_behind(each, count), count) for each in entered.values()} | {count}):
+            if done:
+                self._go_on(carried, carried.operations[done:behind], is_appended=True)
+            else:
+                self._carry_out(carried, carried.operations[:behind], former)
+            for surface_id, each in entered.items():
+                if min(_behind(each, count), count) == behind and surface_id in self._surfaces:
+                    self._surfaces[surface_id].enter(each["entered"][carried.key])
+            done = behind
 
     def _continue(self, before: Carried, after: Carried) -> None:
         """Carry out what a content has more than the one before it."""
@@ -150,11 +176,20 @@ class Surfaces(Mapping[str, Surface]):
             if old != new:
                 break
             same += 1
-        entered = {surface_id: surface.entered_now() for surface_id, surface in self._surfaces.items()}
-        self._carry_out(after, after.operations[same:])
         # Operations that are appended, rather than written anew, mean the paths that they name.
-        is_appended = same == len(before.operations)
-        meant = _named_paths(after.operations[same:]) if is_appended else set[tuple[str, str]]()
+        self._go_on(after, after.operations[same:], is_appended=same == len(before.operations))
+
+    def _go_on(
+        self,
+        carried: Carried,
+        operations: Sequence[Any],
+        *,
+        is_appended: bool,
+    ) -> None:
+        """Carry out further operations of a message, and enter again what they do not replace."""
+        entered = {surface_id: surface.entered_now() for surface_id, surface in self._surfaces.items()}
+        self._carry_out(carried, operations)
+        meant = _named_paths(operations) if is_appended else set[tuple[str, str]]()
         for surface_id, values in entered.items():
             if surface_id in self._surfaces:
                 again = {path: each for path, each in values.items() if (surface_id, path) not in meant}
@@ -164,6 +199,7 @@ class Surfaces(Mapping[str, Surface]):
         self, carried: Carried, operations: Sequence[Any], former: Mapping[str, Surface] | None = None
     ) -> None:
         for operation in operations_in(operations):
+            self._carried_out += 1
             surface_id = operation.surface_id
             if not surface_id:
                 self._note(operation.problem, carried)
@@ -174,7 +210,7 @@ class Surfaces(Mapping[str, Surface]):
                     self._surfaces[surface_id] = self._opened(surface_id, former or {})
                 surface = self._surfaces[surface_id]
                 surface.apply(operation)
-                surface.status = "ready"
+                surface.status, surface.revision = "ready", self._carried_out
                 if carried.key not in surface.carried_by[-1:]:
                     surface.carried_by.append(carried.key)
                     surface.message_ids.append(carried.message_id)
@@ -195,22 +231,18 @@ class Surfaces(Mapping[str, Surface]):
 
     # --- what a person entered
 
-    def _enter_kept(self, key: str) -> None:
-        """Enter what a person had entered after this message came, as the conversation has it."""
-        for surface_id, entered in self._kept.items():
-            values = entered.get(key)
-            if surface_id in self._surfaces and is_object(values):
-                self._surfaces[surface_id].enter(values)
-
     def _when_entered(self, surface: Surface) -> None:
         if self._keep is None:
             return
-        # By the message that the value was entered after: what the agent sends later comes after it again.
-        by_message: dict[str, dict[str, Any]] = defaultdict(dict)
-        for path, value in surface.entered_to_keep().items():
-            by_message[surface.carried_by[-1]][path] = value
-        self._kept = {**self._kept, surface.id: dict(by_message)}
-        self._keep(surface.id, {"surfaceId": surface.id, "entered": dict(by_message)})
+        content = self.kept(surface.id)
+        self._kept = {**self._kept, surface.id: content}
+        self._keep(surface.id, content)
+
+
+def _behind(kept: Mapping[str, Any], count: int) -> int:
+    """Return the number of operations of a message behind which something was entered; all, if it is not known."""
+    behind = _count(kept.get("behind"))
+    return count if behind is None or behind < 0 else behind
 
 
 def _named_paths(operations: Sequence[Any]) -> set[tuple[str, str]]:

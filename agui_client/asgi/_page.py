@@ -28,6 +28,8 @@ from agui_client._rendering.forms import FormError, said
 from agui_client._rendering.inline_parts import escaped_json, hash_source
 from agui_client._rendering.interrupt_questions import InterruptQuestion
 from agui_client._rendering.style import FORM_STYLE, STYLE
+from agui_client._rendering.surface_html import SURFACE_STYLE
+from agui_client.asgi._page_surfaces import AskedSurfaces, drawn_surfaces
 from agui_client.asgi._request_body import command_validator, parsed
 from agui_client.errors import InterruptsNotCoveredError
 
@@ -36,10 +38,12 @@ if TYPE_CHECKING:
     from agui_client.asgi._run_addresses import Command
 
 _PACKAGE = files("agui_client")
-_SCRIPTS = ("markdown", "thread", "versions", "connection", "drawing", "questions", "page")
+_SCRIPTS = ("markdown", "thread", "versions", "connection", "drawing", "questions", "surfaces", "page")
 """The scripts of the page, in one block behind `elements.js` of the inspector."""
 _QUESTION = ("notebook/presses.js", "notebook/question.js")
 """The scripts of questions, which are a module of their own, as in notebooks."""
+_SURFACE = ("notebook/presses.js", "notebook/surface.js")
+"""The scripts of surfaces, the same."""
 
 
 class _AskedForm(BaseModel):
@@ -54,6 +58,7 @@ class _AskedForm(BaseModel):
 
 
 _validated = command_validator(_AskedForm)
+_validated_surfaces = command_validator(AskedSurfaces)
 
 
 class ChatPage:
@@ -69,7 +74,7 @@ class ChatPage:
     def __init__(self, title: str, *, can_rewind: bool, keep_alive: float, max_body_bytes: int) -> None:
         self._facts = {"title": title, "canRewind": can_rewind, "keepAlive": keep_alive}
         self._max_body_bytes = max_body_bytes
-        self.commands: Mapping[str, Command] = {"/form": self._form}
+        self.commands: Mapping[str, Command] = {"/form": self._form, "/surfaces": self._surfaces}
         """The functions that answer requests with JSON, by the ends of their paths."""
 
     def response(self) -> tuple[bytes, Mapping[str, str]]:
@@ -77,8 +82,8 @@ class ChatPage:
         parts = _parts()
         policy = {
             "default-src": "'none'",
-            "script-src": f"{hash_source(parts['question'])} {hash_source(parts['script'])}",
-            # The script of questions makes a style sheet of its own, which is empty here.
+            "script-src": " ".join(hash_source(parts[name]) for name in ("question", "surface", "script")),
+            # The scripts of questions and surfaces make style sheets of their own, which are empty here.
             "style-src": f"{hash_source(parts['style'])} {hash_source(b'')}",
             "connect-src": "'self'",
             "img-src": "data:",
@@ -101,6 +106,11 @@ class ChatPage:
         asked = await parsed(body, _validated, max_bytes=self._max_body_bytes)
         # The schema is an agent's, and may take a while to check.
         return await anyio.to_thread.run_sync(partial(_pressed if asked.pressed is not None else _shown, asked))
+
+    async def _surfaces(self, request: ServedRequest, body: bytes) -> Any:
+        """Return the surfaces in messages as HTML, and the action of a button that was pressed."""
+        asked = await parsed(body, _validated_surfaces, max_bytes=self._max_body_bytes)
+        return await anyio.to_thread.run_sync(partial(drawn_surfaces, asked))
 
 
 def _shown(asked: _AskedForm) -> dict[str, Any]:
@@ -130,8 +140,9 @@ def _parts() -> dict[str, bytes]:
     paths = ("inspector/page/elements.js", *(f"asgi/page/{name}.js" for name in _SCRIPTS))
     script = b"\n".join(map(_file, paths))
     question = b"\n".join((*map(_file, _QUESTION), b"globalThis.drawQuestion = render;\n"))
-    style = (STYLE + FORM_STYLE).encode() + _file("asgi/page/page.css")
-    return {"style": style, "question": question, "script": script}
+    surface = b"\n".join((*map(_file, _SURFACE), b"globalThis.drawSurface = render;\n"))
+    style = (STYLE + FORM_STYLE + SURFACE_STYLE).encode() + _file("asgi/page/page.css")
+    return {"style": style, "question": question, "surface": surface, "script": script}
 
 
 @cache

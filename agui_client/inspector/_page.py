@@ -8,6 +8,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from agui_client._rendering.inline_parts import escaped_json, hash_source
+from agui_client._rendering.surface_html import SURFACE_STYLE
 from agui_client._rendering.views import has_views
 from agui_client.inspector._rows import Inspection
 
@@ -78,7 +79,7 @@ def _parts(
     prices: Prices | None = None,
 ) -> tuple[bytes, bytes, bytes]:
     """Return what stands before the data of the page, the data, and what stands behind them."""
-    style, script = _file("page.css"), b"\n".join(_file(name) for name in _SCRIPTS)
+    style, script = _file("page.css") + SURFACE_STYLE.encode(), b"\n".join(_file(name) for name in _SCRIPTS)
     policy = f"default-src 'none'; base-uri 'none'; form-action 'none'; script-src {hash_source(script)}"
     # The HTML of views has styles of its own; pictures are those that came by value.
     policy += "; style-src 'unsafe-inline'" if has_views() else f"; style-src {hash_source(style)}"

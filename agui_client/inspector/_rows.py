@@ -22,7 +22,7 @@ from ag_ui.core import Interrupt
 from agui_client._core.tools.context import ToolExecution
 from agui_client._core.tools.interrupts import AnsweredInterrupt
 from agui_client._rendering.drawing import call_html
-from agui_client._rendering.markdown import prose
+from agui_client._rendering.markdown import prose, without_styles
 from agui_client._rendering.story import (
     EventStory,
     RunStory,
@@ -36,6 +36,7 @@ from agui_client._rendering.story import (
 from agui_client._rendering.views import find_view
 from agui_client.inspector._answer_changes import AnswerChanges
 from agui_client.inspector._prices import Prices, with_cost
+from agui_client.inspector._surface_rows import SurfaceRows
 from agui_client.recording._format import (
     EndingPart,
     EndLine,
@@ -50,8 +51,6 @@ from agui_client.recording._references import InputReferences
 
 _CALL_EVENTS = frozenset({"TOOL_CALL_START", "TOOL_CALL_END", "TOOL_CALL_RESULT"})
 _SUBAGENT_ENDS = frozenset({"SUBAGENT_FINISHED", "SUBAGENT_ERROR"})
-_ALIGNMENT = re.compile(r' style="text-align:(left|center|right)"')
-"""The style of a cell of a Markdown table; in a text of an agent, the quotation marks would be escaped."""
 _ONE_PARAGRAPH = re.compile(r"<p>[^<]*</p>\n?")
 
 
@@ -72,6 +71,8 @@ class InspectedAnswer:
     lane: _Lane
     story: EventStory
     """The tool calls of its thread so far."""
+    surfaces: SurfaceRows
+    """The surfaces of its conversation."""
     subagents: dict[str, _Lane] = field(default_factory=dict[str, _Lane])
     """The lanes of its subagents, by the ids of their invocations."""
     made: dict[int, ToolCallStory] = field(default_factory=dict[int, ToolCallStory])
@@ -129,7 +130,8 @@ class Inspection:
             the interrupts that a run ends with; `w`, warnings; `e`, the reason
             why a client stops; `v`, the HTML that a view makes of a tool call; `m`, texts of the agent that are
             complete, each with its Markdown as HTML, once in a recording; `u`, the tokens of a run, as a list of
-            `TokenUsage`, each with its `cost` if that is known.
+            `TokenUsage`, each with its `cost` if that is known; `f`, surfaces that changed, by their ids, each with
+            its HTML, or null if it is gone; under the empty id sentences about what belongs to none.
         """
         row: dict[str, Any] = {"t": self._time(line), "k": line.kind}
         match line:
@@ -164,7 +166,8 @@ class Inspection:
         parent = self._lanes_of_calls.get(line.parent or "")
         lane = self._free_lane(parent, line.agent.shown, "agent")
         story = self._stories.setdefault((line.agent.shown, str(line.input.get("threadId"))), EventStory(self.speakers))
-        answer = InspectedAnswer(len(self.answers), AnswerChanges(line, story), lane, story)
+        changes = AnswerChanges(line, story)
+        answer = InspectedAnswer(len(self.answers), changes, lane, story, SurfaceRows(changes.messages))
         self.answers[line.request] = answer
         for execution in self._early.pop(line.call, ()):
             self._note_call(answer, execution.tool_call_id, execution)
@@ -178,6 +181,8 @@ class Inspection:
             row["c"] = beginning
         if answer.changes.error is not None:
             row["e"] = answer.changes.error
+        if answer.surfaces.beginning:
+            row["f"] = answer.surfaces.beginning
         self._add_markdown(row, (str(each.get("content")) for each in beginning["messages"] if _is_answer(each)))
 
     def _add_event(self, row: dict[str, Any], line: EventLine) -> None:
@@ -186,7 +191,8 @@ class Inspection:
             return
         row.update(r=answer.number, l=self._lane_of_event(answer, line.event).number)
         effects = answer.changes.feed(line.event)
-        members = {"o": effects.operations, "w": effects.warnings, "e": effects.error}
+        shown = answer.surfaces.changed(line.event, answer.changes)
+        members = {"o": effects.operations, "w": effects.warnings, "e": effects.error, "f": shown}
         row.update({name: value for name, value in members.items() if value})
         self._add_markdown(row, answer.changes.completed_texts(line.event))
         if usage := answer.changes.usage(line.event):
@@ -245,7 +251,7 @@ class Inspection:
             html = prose(text)
             if not _ONE_PARAGRAPH.fullmatch(html):
                 # The page's policy allows no styles in elements.
-                drawn.append([text, _ALIGNMENT.sub(r' class="agui-\1"', html)])
+                drawn.append([text, without_styles(html)])
         if drawn:
             row["m"] = drawn
 
@@ -271,6 +277,8 @@ class Inspection:
         row.update(r=answer.number, l=answer.lane.number)
         if isinstance(line, EndLine):
             self._add_markdown(row, answer.changes.texts())
+            if shown := answer.surfaces.at_end():
+                row["f"] = shown
             for lane in (answer.lane, *answer.subagents.values()):
                 lane.is_busy = False
 

@@ -138,14 +138,14 @@ def of_result(shown: RunResult, surfaces: Collection[Surface] | None = None) -> 
 
     Args:
         shown: The result.
-        surfaces: The surfaces that the call made or changed; those in its new messages if left out.
+        surfaces: The surfaces that the call made or changed, if they are known.
     """
     new = {message.id for message in shown.new_messages}
     messages = of_this_call(shown.messages, new.__contains__)
     speakers = Speakers(shown.subagents)
     calls = calls_in(messages, shown.tool_executions, shown.answered, speakers)
     elements = conversation(messages, calls, speakers=speakers)
-    elements += painted(_surfaces_in(shown.messages, new) if surfaces is None else surfaces)
+    elements += painted(shown.changed_surfaces if surfaces is None else surfaces)
     if shown.subagents:
         lines = [_subagent(each, speakers.name(each.subagent_run_id)) for each in shown.subagents]
         elements.append(Details(counted(len(lines), "subagent"), lines))
@@ -174,11 +174,6 @@ def _(shown: ConversationSnapshot) -> list[Element]:
     head = Line(f"conversation · thread {shown.thread_id} · {counted(len(shown.messages), 'message')}")
     waiting = waiting_lines(shown.pending_interrupts)
     return [head, *_document(shown), *waiting, *state_fold(shown.state)]
-
-
-def _surfaces_in(messages: Sequence[Message], ids: set[str]) -> list[Surface]:
-    """Return the surfaces that some messages of a conversation made or changed."""
-    return [each for each in Surfaces(messages).values() if not ids.isdisjoint(each.message_ids)]
 
 
 def _document(shown: ConversationSnapshot) -> list[Element]:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from agui_client._rendering.surface_html import SURFACE_STYLE, surface_html
+from agui_client._rendering.surface_html import SURFACE_STYLE, carried_out, surface_html
 from agui_client.a2ui import Action, Surface
 from agui_client.errors import UsageError
 from agui_client.notebook._cell_widget import CellWidget, has_widgets
@@ -39,7 +36,7 @@ async def pressed(surface: Surface) -> Action:
         while True:
             complaints: list[str] = []
             try:
-                if (action := _carried_out(surface, await presses.next(widget))) is not None:
+                if (action := carried_out(surface, await presses.next(widget))) is not None:
                     return action
             except UsageError as error:
                 complaints.append(str(error))
@@ -49,17 +46,3 @@ async def pressed(surface: Surface) -> Action:
     finally:
         presses.close()
         widget.replace(bundle(painted([surface])))
-
-
-def _carried_out(surface: Surface, message: Mapping[str, Any]) -> Action | None:
-    """Enter a value or press a button, as a page says; return the action of a press.
-
-    Raises:
-        UsageError: The surface does not take it.
-    """
-    at = str(message.get("at", "/"))
-    if "set" in message:
-        surface.set(str(message["set"]), message.get("value"), at=at)
-    if "press" in message:
-        return surface.press(str(message["press"]), at=at)
-    return None

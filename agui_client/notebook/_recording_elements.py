@@ -28,6 +28,7 @@ from agui_client._rendering.story import (
     seconds_text,
     time_text,
 )
+from agui_client.a2ui import Surfaces
 from agui_client.errors import UsageError
 from agui_client.inspector import inspector_page
 from agui_client.inspector._prices import Prices, with_cost
@@ -269,7 +270,8 @@ def _chat(requests: Sequence[RequestSummary], speakers: Speakers) -> list[Elemen
     merged = {message.id: message for request in requests for message in request.messages}
     known, calls = requests[0].known_ids, [call for request in requests for call in request.calls]
     messages = of_this_call([*merged.values()], lambda message_id: message_id not in known)
-    return conversation(messages, placed(messages, calls), speakers=speakers)
+    chat = conversation(messages, placed(messages, calls), speakers=speakers)
+    return [*chat, *elements_of(Surfaces([*merged.values()]))]
 
 
 def _call_table(calls: Sequence[ToolCallStory]) -> Table:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from agui_client._rendering.markdown import code_block
 from agui_client._rendering.surface_html import SURFACE_STYLE, surface_html
-from agui_client._rendering.surface_text import surface_lines
-from agui_client.a2ui import Progress, Surface, Surfaces
+from agui_client._rendering.surface_text import progress_line, surface_lines
+from agui_client.a2ui import Surface, Surfaces
 from agui_client.notebook._elements import Element, Line
 
 
@@ -49,11 +49,5 @@ def painted(surfaces: Iterable[Surface]) -> list[Element]:
 
 def progress_lines(surfaces: Surfaces) -> list[Line]:
     """Describe the surfaces that are not there yet, what the agent gave up, and what belongs to none."""
-    return [*map(_progress, surfaces.progress), *(Line(each, "bad") for each in surfaces.problems)]
-
-
-def _progress(shown: Progress) -> Line:
-    tokens = f" · about {shown.tokens} tokens" if shown.tokens else ""
-    attempt = f" · attempt {shown.attempt} of {shown.most_attempts}" if shown.attempt else ""
-    error = f" · {shown.error}" if shown.error else ""
-    return Line(f"surface {shown.status}{tokens}{attempt}{error}", "bad" if shown.status == "failed" else "dim")
+    shown = [Line(progress_line(each), "bad" if each.status == "failed" else "dim") for each in surfaces.progress]
+    return [*shown, *(Line(each, "bad") for each in surfaces.problems)]

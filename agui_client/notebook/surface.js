@@ -29,6 +29,9 @@ function render({ model, el }) {
     const name = active?.dataset?.set !== undefined || active?.dataset?.press !== undefined ? key(active) : null;
     const typed = active?.value, start = active?.selectionStart, end = active?.selectionEnd;
     root.innerHTML = html;
+    // The kernel knows what was sent; the agent may have replaced it, and then it may be entered again.
+    sent.clear();
+    for (const each of root.querySelectorAll("[data-weight]")) each.style.flex = `${each.dataset.weight} 1 0`;
     if (name === null) return;
     const again = [...root.querySelectorAll("[data-set], [data-press]")].find((each) => key(each) === name);
     if (again === undefined) return;

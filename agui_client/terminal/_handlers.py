@@ -151,10 +151,7 @@ class TerminalAnswerer(AtScreen):
         return Resolve(_free(keyboard.read("Answer: ")))
 
     def _filled(self, form: AnswerForm, keyboard: Keyboard) -> Any:
-        def say(text: str) -> None:
-            """Show a line below a question."""
-            self._terminal.console.print(Text(f"  {text}", style="dim"))
-
+        say = self._terminal.say
         say("Ctrl-D leaves the question.")
         return FormDialog(form, lambda prompt, begins: keyboard.read(prompt, default=begins), say).fill()
 

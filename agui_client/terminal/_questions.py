@@ -27,8 +27,10 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.output import create_output
 from prompt_toolkit.shortcuts import PromptSession
 from rich.console import Console
+from rich.text import Text
 
 from agui_client._core.ground.concurrency import LoopThread
+from agui_client._rendering.escaping import sentence
 from agui_client._rendering.form_dialog import LeftError
 from agui_client.terminal._plain_view import paused_screen
 
@@ -62,12 +64,13 @@ class Keyboard:
         """Whether the question was withdrawn."""
         return self._withdrawn.is_set()
 
-    def read(self, prompt: str, *, default: str = "") -> str:
+    def read(self, prompt: str, *, default: str = "", is_hidden: bool = False) -> str:
         """Read a line from the user.
 
         Args:
             prompt: The text before the line.
             default: The text that the line begins with; the user may edit it.
+            is_hidden: Whether stars stand for what is typed.
 
         Returns:
             The line.
@@ -80,7 +83,8 @@ class Keyboard:
         self._application = session.app
         self.restore = _saved_modes()
         try:
-            return session.prompt(FormattedText([("bold", prompt)]), default=default, pre_run=self._leave_if_withdrawn)
+            shown = FormattedText([("bold", prompt)])
+            return session.prompt(shown, default=default, is_password=is_hidden, pre_run=self._leave_if_withdrawn)
         except EOFError:
             raise LeftError from None
         except KeyboardInterrupt:
@@ -128,6 +132,14 @@ class Terminal:
     def can_ask(self) -> bool:
         """Return whether a user can see a question and type an answer."""
         return sys.stdin.isatty() and (sys.stdout.isatty() or sys.stderr.isatty())
+
+    def say(self, text: str) -> None:
+        """Show a line below a question.
+
+        Args:
+            text: The line; characters that a terminal would obey or hide are shown.
+        """
+        self.console.print(Text(f"  {sentence(text)}", style="dim"))
 
     async def ask(self, dialogue: Callable[[Keyboard], T]) -> T:
         """Run a dialogue after those before it have ended.

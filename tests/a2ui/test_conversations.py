@@ -26,6 +26,7 @@ from ag_ui.core import (
 
 from agui_client import ConversationSnapshot, FunctionAgent, UsageError
 from agui_client.a2ui import A2UI, Action, action_in, change_surface, show_surface, surface_result
+from agui_client.notebook._content import bundle_of
 from support.a2ui_fixtures import shown
 
 pytestmark = pytest.mark.anyio
@@ -86,6 +87,26 @@ async def test_a_person_books_on_a_surface_and_the_agent_changes_it() -> None:
     assert told.forwarded_props == {"trace": 1, "a2uiAction": {"userAction": action.user_action()}}
     assert action_in(told) == Action("book", "ferry", "book", {"guest": "Ann"}, action.timestamp)
     assert not any(message.role == "activity" for each in ferry.inputs for message in each.messages)
+
+
+async def test_a_result_knows_the_surfaces_that_its_turn_changed_of_earlier_messages_too() -> None:
+    ferry = _Ferry()
+    agent = FunctionAgent(ferry)
+    first = await agent.run_agent("A ferry, please")
+    assert [each.id for each in first.changed_surfaces] == ["ferry"]
+    second = await agent.run_agent(**agent.surfaces["ferry"].press("book").run_options())
+    assert [each.data["said"] for each in second.changed_surfaces] == ["Booked for "]
+    assert [each.data["said"] for each in first.changed_surfaces] == ["Book"]
+    assert bundle_of(second)["text/plain"].startswith("Name: …")
+    assert bundle_of(pickle.loads(pickle.dumps(second)))["text/plain"].count("Name") == 0
+
+    async def quiet(input: RunAgentInput) -> AsyncIterator[Event]:
+        yield RunStartedEvent(thread_id=input.thread_id, run_id=input.run_id)
+        yield _finished(input)
+
+    other = FunctionAgent(quiet)
+    other.restore(agent.snapshot())
+    assert (await other.run_agent("Hello")).changed_surfaces == []
 
 
 async def test_what_a_person_entered_survives_in_a_snapshot_without_what_is_hidden() -> None:

@@ -117,9 +117,35 @@ def test_a_surface_that_is_deleted_or_rewound_is_gone_and_one_that_is_created_ag
     assert not surfaces
 
 
+def test_what_an_agent_writes_over_what_was_entered_stays_so_when_the_conversation_is_read_again() -> None:
+    kept: list[dict[str, Any]] = []
+    surfaces = Surfaces(
+        [shown(CREATE, COMPONENTS, _data({"name": ""}))], keep=lambda _, content: kept.append({**content})
+    )
+    surfaces["ferry"].set("root", "Ann")
+    typed = ActivityMessage(id="typed", activity_type="agui-client/a2ui-typed", content=kept[0])
+    grown = shown(CREATE, COMPONENTS, _data({"name": ""}), _data("Paris", "/city"), message_id="m")
+    emptied = shown(CREATE, COMPONENTS, _data({"name": ""}), _data("", "/name"), _data("Paris", "/city"))
+    assert Surfaces([grown, typed])["ferry"].data == {"name": "Ann", "city": "Paris"}
+    assert Surfaces([emptied, typed])["ferry"].data == {"name": "", "city": "Paris"}
+    surfaces.update([emptied])
+    assert surfaces["ferry"].data == {"name": "", "city": "Paris"}
+
+
+def test_the_revision_of_a_surface_tells_one_that_was_made_anew_from_the_one_before() -> None:
+    made: list[dict[str, Any]] = [
+        {"createSurface": {"surfaceId": "s"}},
+        {"updateComponents": {"surfaceId": "s", "components": []}},
+    ]
+    surfaces = Surfaces([shown(*made)])
+    before = surfaces["s"].revision
+    surfaces.update([shown(*made), shown({"deleteSurface": {"surfaceId": "s"}}, *made, message_id="n")])
+    assert surfaces["s"].revision > before
+
+
 def test_the_lifecycle_of_a_surface_is_its_status() -> None:
     surfaces = Surfaces([_status(status="building", progressTokens=40)])
-    assert surfaces.progress == [Progress("m", "building", tokens=40)]
+    assert (surfaces.progress, surfaces.problems) == ([Progress("m", "building", tokens=40)], [])
     errors = [{"code": "x", "path": "/components/0", "message": "no such component"}]
     surfaces.update([_status(status="retrying", attempt=2, maxAttempts=3, errors=errors)])
     assert surfaces.progress == [Progress("m", "retrying", attempt=2, error="no such component")]

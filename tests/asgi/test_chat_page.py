@@ -23,6 +23,7 @@ from ag_ui.core import (
 )
 
 from agui_client import FunctionAgent, UsageError, tool
+from agui_client.a2ui import action_in, change_surface, show_surface
 from agui_client.asgi import ASGITransport, agent_app
 from agui_client.store import Store
 from agui_client.testing import serve
@@ -170,6 +171,74 @@ async def test_an_answer_that_does_not_fit_is_refused_at_its_field() -> None:
     right = (await got(planner_app(), "POST", "/form", json={**asked, "values": {"/day": "2026-11-28"}})).json()
     assert wrong["problems"].keys() == {"/day"}
     assert right["entry"]["payload"] == {"day": "2026-11-28"}
+
+
+SEATS: list[dict[str, Any]] = [
+    {"id": "root", "component": "Column", "children": ["name", "pin", "seats", "book", "said"]},
+    {"id": "name", "component": "TextField", "label": "Name", "value": {"path": "/name"}},
+    {"id": "pin", "component": "TextField", "label": "Pin", "variant": "obscured", "value": {"path": "/pin"}},
+    {"id": "seats", "component": "Slider", "label": "Seats", "max": 5, "weight": 2, "value": {"path": "/seats"}},
+    {
+        "id": "book",
+        "component": "Button",
+        "child": "words",
+        "action": {"event": {"name": "book", "context": {each: {"path": f"/{each}"} for each in ("name", "pin")}}},
+        "checks": [{"call": "required", "args": {"value": {"path": "/name"}}, "message": "Who is going?"}],
+    },
+    {"id": "words", "component": "Text", "text": "Book"},
+    {"id": "said", "component": "Text", "text": {"path": "/said"}},
+]
+
+
+async def harbour(input: RunAgentInput) -> AsyncIterator[Event]:
+    """Sends a form, and says on it what was entered."""
+    yield RunStartedEvent(thread_id=input.thread_id, run_id=input.run_id)
+    if action := action_in(input):
+        yield change_surface("ferry", path="/said", data=f"Booked for {action.context['name']}.")
+        yield change_surface("ferry", path="/name", data="")
+    else:
+        yield show_surface("ferry", SEATS, {"name": "", "seats": 1})
+    yield RunFinishedEvent(thread_id=input.thread_id, run_id=input.run_id)
+
+
+@pytest.mark.anyio
+async def test_a_surface_is_drawn_filled_in_and_pressed_by_requests_that_leave_nothing_in_the_app() -> None:
+    app = planner_app()
+    message: dict[str, Any] = {"id": "m", "role": "activity", "activityType": "a2ui-surface"}
+    message["content"] = show_surface("ferry", SEATS, {"name": "", "seats": 1}).content
+    asked: dict[str, Any] = {"messages": [message], "isLive": True, "typed": []}
+
+    async def done(**act: Any) -> dict[str, Any]:
+        answer: dict[str, Any] = (
+            await got(app, "POST", "/surfaces", json={**asked, "surfaceId": "ferry", "at": "/", **act})
+        ).json()
+        asked["typed"] = answer["typed"]
+        (answer["surface"],) = answer["surfaces"]
+        return answer
+
+    unused = await done(press="book")
+    assert (unused["action"], "Who is going?" in unused["surface"]["html"]) == (None, True)
+    assert "takes a number from 0 to 5, not 9" in (await done(set="seats", value=9))["surface"]["html"]
+    await done(set="pin", value="4711")
+    filled = (await done(set="name", value="Ann"))["surface"]
+    assert ('value="Ann"' in filled["html"], "style=" in filled["html"], filled["messages"]) == (True, False, ["m"])
+    action = (await done(press="book"))["action"]
+    assert (action["name"], action["context"]) == ("book", {"name": "Ann", "pin": "4711"})
+    assert (await got(app, "POST", "/surfaces", json={**asked, "typed": []})).json()["surfaces"][0]["html"] != filled
+
+
+@pytest.mark.anyio
+async def test_what_belongs_to_no_surface_is_said() -> None:
+    old = {"a2ui_operations": [{"beginRendering": {"surfaceId": "s"}}]}
+    building = {"status": "failed", "error": "no model"}
+    messages = [
+        {"id": str(at), "role": "activity", "activityType": "a2ui-surface", "content": each}
+        for at, each in enumerate((old, building))
+    ]
+    shown = (await got(planner_app(), "POST", "/surfaces", json={"messages": messages})).json()
+    assert [shown["surfaces"], len(shown["loose"])] == [[], 2]
+    assert shown["loose"][0] == "surface failed · no model"
+    assert "is of A2UI v0.8" in shown["loose"][1]
 
 
 # --- in a browser
@@ -379,6 +448,33 @@ def test_what_became_of_a_question_that_was_answered_elsewhere_is_shown(browser:
 
     with visited(browser, look) as complaints:
         assert all("409" in each for each in complaints)
+
+
+def test_a_form_of_the_agent_is_filled_in_and_pressed_on_the_page(browser: Chromium) -> None:
+    def look(page: Page) -> None:
+        chat = Chat(page)
+        chat.ask("A ferry, please")
+        chat.await_text("Seats")
+        chat.await_idle()
+        page.locator("[data-press=book]").click()
+        chat.await_text("Who is going?")
+        for name in ("Ann", "Ann"):  # the agent empties the field, and the same is entered again
+            page.locator("[data-set=name]").fill(name)
+            page.locator("[data-press=book]").click()
+            chat.await_text("Booked for Ann.")
+            chat.await_idle()
+            page.wait_for_selector("[data-set=name]")
+            assert page.locator("[data-set=name]").input_value() == ""
+        page.reload()
+        chat.await_text("Booked for Ann.")
+        assert page.locator(".agui-surface").count() == 1
+        assert page.locator("[data-weight]").evaluate("each => each.style.flexGrow") == "2"
+
+    given: dict[str, Any] = {"store": Store(), "owner_of": nobody, "on_divergence": "rewind", "page": True}
+    with serve(agent_app(FunctionAgent(harbour), **given)) as server:
+        _, complaints = browser.visit(server.url, look)
+    # Chromium would rather have each password in a form of its own, which a page could send.
+    assert [each for each in complaints if not each.startswith("[DOM] Password field")] == []
 
 
 def test_what_an_agent_writes_runs_nothing_and_loads_nothing(browser: Chromium) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 import anyio
 import pytest
-from ag_ui.core import RunAgentInput, RunErrorEvent, TextPart, ToolMessage, UserMessage
+from ag_ui.core import ActivitySnapshotEvent, RunAgentInput, RunErrorEvent, TextPart, ToolMessage, UserMessage
 
 from agui_client import ConversationSnapshot, HttpAgent, attach, tool
 from agui_client.a2ui import action_in, change_surface, show_surface
@@ -171,6 +171,39 @@ def test_a_form_of_the_agent_is_shown_filled_in_and_pressed(agui: Agui) -> None:
     assert done.stdout == f"── ferry\nName: …\n[ ] Return\n[ Book ]\n{usage}{booked}{booked}"
     assert done.returncode == 2
     assert "no surface of the agent has 'nobody': /surfaces shows them" in done.stderr
+
+
+def test_a_choice_is_set_by_what_the_form_shows_of_it(agui: Agui) -> None:
+    options = [{"label": "At dawn", "value": "a"}, {"label": "At dusk", "value": "u"}]
+    ferry = {"id": "root", "component": "ChoicePicker", "options": options, "value": {"path": "/ferry"}}
+    with serve(ScriptedAgent(turn(show_surface("s", [ferry], {"ferry": ["a"]})))) as server:
+        done = agui(
+            "chat", server.url, stdin="Hi\n/set root At dusk\n/surfaces\n/set root 1\n/surfaces\n/set root noon\n"
+        )
+    assert "( ) At dawn\n  (x) At dusk\n" in done.stdout
+    assert done.stdout.endswith("(x) At dawn\n  ( ) At dusk\n/set root VALUE\n")
+    assert done.stderr == "agui: choose one of 1 to 2\n"
+
+
+def test_where_nobody_types_a_form_is_not_asked_for(agui: Agui) -> None:
+    with serve(ScriptedAgent(harbour)) as server:
+        done = agui("chat", server.url, stdin="/fill\n")
+        asked = agui("chat", server.url, stdin="A ferry, please\n/fill\n")
+    assert (done.returncode, done.stderr) == (
+        2,
+        "agui: the agent has sent no surface with fields or buttons; /surfaces shows what there is\n",
+    )
+    assert "there is no terminal to ask on: /set FIELD VALUE and /press BUTTON do without one" in asked.stderr
+
+
+def test_a_surface_that_cannot_be_drawn_is_said_once(agui: Agui) -> None:
+    old = ActivitySnapshotEvent(
+        message_id="m", activity_type="a2ui-surface", content={"a2ui_operations": [{"beginRendering": {}}]}
+    )
+    with serve(ScriptedAgent(turn(old), turn(text("Sorry.")))) as server:
+        done = agui("chat", server.url, stdin="One\nTwo\n")
+    said = "! beginRendering is of A2UI v0.8, which is not drawn here: the agent has to send v0.9"
+    assert done.stdout == f"{said}\nSorry.\n"
 
 
 def test_state_and_history_can_be_looked_at(agui: Agui, tools: str) -> None:
@@ -541,6 +574,53 @@ def test_on_a_terminal_an_interrupt_is_answered_in_a_form(on_terminal: OnTermina
         terminal.await_sight('"booked": true', PROMPT)
         terminal.send("\x04")
         assert terminal.finish() == 0
+
+
+def test_a_ferry_is_booked_on_a_form_that_an_agent_of_pydantic_ai_sends(on_terminal: OnTerminal) -> None:
+    pytest.importorskip("pydantic_ai.ui.ag_ui", reason="needs pydantic-ai: pip install 'pydantic-ai-slim[ag-ui]'")
+    from support.ferry_booking import Bookings
+
+    bookings = Bookings()
+    with serve(bookings.app) as server:
+        terminal = on_terminal("chat", server.url)
+        terminal.await_sight(PROMPT)
+        terminal.send("A ferry, please\r")
+        terminal.await_sight("Name: …", "(x) At dawn", "[ Book ]", "Nothing is booked yet.", PROMPT)
+        terminal.send("/fill\r")
+        terminal.await_sight("Name:")
+        terminal.send("\r")
+        terminal.await_sight("1  At dawn", "2  At dusk", "Ferry: At dawn")
+        terminal.send("\x153\r")  # Ctrl-U empties the line
+        terminal.await_sight("choose one of 1 to 2", "Ferry: 3")
+        terminal.send("\x152\r")
+        terminal.await_sight("1  Book", "Press (empty: none):")
+        terminal.send("1\r")
+        terminal.await_sight("'book' cannot be pressed yet: Who is going?", "Name:")
+        terminal.send("Ann\r")
+        terminal.await_sight("Press (empty: none):")
+        terminal.send("book\r")
+        terminal.await_sight("Name: Ann", "(x) At dusk", "Booked dusk for Ann.", PROMPT)
+        terminal.send("\x04")
+        assert terminal.finish() == 0
+    assert bookings.made == [("Ann", "dusk")]
+
+
+def test_what_is_typed_into_a_hidden_field_is_not_shown(on_terminal: OnTerminal) -> None:
+    pin = {"id": "root", "component": "TextField", "label": "Pin", "variant": "obscured", "value": {"path": "/pin"}}
+    with serve(ScriptedAgent(turn(show_surface("door", [pin], {"pin": ""})))) as server:
+        terminal = on_terminal("chat", server.url)
+        terminal.await_sight(PROMPT)
+        terminal.send("Open\r")
+        terminal.await_sight("Pin: …", PROMPT)
+        terminal.send("/fill door\r")
+        terminal.await_sight("Pin:")
+        terminal.send("4711\r")
+        terminal.await_sight(PROMPT)
+        terminal.send("/surfaces\r")
+        terminal.await_sight("Pin: ••••", PROMPT)
+        terminal.send("\x04")
+        assert terminal.finish() == 0
+    assert "4711" not in terminal.output
 
 
 def test_a_failed_run_leaves_the_chat_open_and_can_be_tried_again(on_terminal: OnTerminal) -> None:

@@ -17,6 +17,7 @@ import pytest
 from ag_ui.core import RunAgentInput, RunErrorEvent, RunFinishedCancelledOutcome, TextPart, TokenUsage, UserMessage
 
 from agui_client import attach
+from agui_client.a2ui import show_surface
 from agui_client.testing import (
     Answer,
     Gate,
@@ -68,6 +69,20 @@ def test_the_answer_goes_to_stdout_and_everything_else_to_stderr(agui: Agui) -> 
     with serve(ScriptedAgent(STORY)) as server:
         done = agui("run", server.url, "Weather in Tromsø?")
     assert (done.returncode, done.stdout, done.stderr) == (0, "Let me look.\n\n4 degrees.\n", TOLD)
+
+
+def test_a_form_of_the_agent_is_written_with_how_to_fill_it_in(agui: Agui) -> None:
+    form: list[dict[str, Any]] = [
+        {"id": "root", "component": "Column", "children": ["name", "go"]},
+        {"id": "name", "component": "TextField", "label": "Name", "value": {"path": "/name"}},
+        {"id": "go", "component": "Button", "child": "words", "action": {"event": {"name": "go"}}},
+        {"id": "words", "component": "Text", "text": "Go"},
+    ]
+    with serve(ScriptedAgent(turn(text("Please:"), show_surface("trip", form, {"name": "Ann"})))) as server:
+        done, as_json = agui("run", server.url, "Hi"), agui("run", server.url, "Hi", "--json")
+    assert done.stdout == "Please:\n── trip\nName: Ann\n[ Go ]\n"
+    assert done.stderr == "`agui chat` lets you fill in forms of the agent, and press their buttons\n"
+    assert json.loads(as_json.stdout)["messages"][-1]["activityType"] == "a2ui-surface"
 
 
 def test_text_is_written_as_it_arrives(start: Start) -> None:

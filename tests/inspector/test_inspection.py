@@ -17,11 +17,12 @@ from agui_client import tool
 from agui_client._core.protocol.plain_json import write
 from agui_client._core.protocol.schema import is_object
 from agui_client._rendering.inline_parts import escaped_json
+from agui_client.a2ui import change_surface, show_surface
 from agui_client.inspector import inspector_page
 from agui_client.inspector._rows import Inspection
 from agui_client.inspector._summary import summary_of
 from agui_client.recording import Recording, record
-from agui_client.recording._format import EventLine, HeaderLine, Line, RequestLine
+from agui_client.recording._format import EndLine, EventLine, HeaderLine, Line, RequestLine
 from agui_client.testing import ScriptedAgent, Turn, patch, reasoning, state, text, tool_call, turn
 from conformance_fixtures import Fixture, fixtures
 from support.proportion import GROWING, lines_of, other, stream
@@ -41,12 +42,15 @@ def applied(conversation: Json, operation: Json) -> Json:
 
 def rows_of(events: Iterable[Json], **asked: Any) -> list[Json]:
     """The rows of a recording of one request."""
-    input: Json = {"threadId": "thread-1", "runId": "run-1", "messages": [], "state": {}, **asked}
-    request = RequestLine(request="s-1.2", call="s-1", at=0, agent={"agent_id": "a"}, input=input)  # type: ignore[arg-type]
-    lines: list[Line] = [EventLine(request="s-1.2", at=at, event=event) for at, event in enumerate(events)]
     inspection = Inspection()
     # Written at once, and as text: a row is not to change afterwards.
-    return [json.loads(json.dumps(inspection.row(line))) for line in (HEADER, request, *lines)]
+    return [json.loads(json.dumps(inspection.row(line))) for line in (HEADER, *_lines_of(events, **asked))]
+
+
+def _lines_of(events: Iterable[Json], **asked: Any) -> list[Line]:
+    input: Json = {"threadId": "thread-1", "runId": "run-1", "messages": [], "state": {}, **asked}
+    request = RequestLine(request="s-1.2", call="s-1", at=0, agent={"agent_id": "a"}, input=input)  # type: ignore[arg-type]
+    return [request, *(EventLine(request="s-1.2", at=at, event=event) for at, event in enumerate(events))]
 
 
 def conversations(rows: list[Json]) -> list[Json]:
@@ -264,6 +268,29 @@ def test_four_times_as_many_events_take_four_times_the_work_and_the_bytes(name: 
     none, little, much = (lines_of(inspect(n)) for n in (1, 25, 97))
     assert much - little <= 1.15 * 3 * (little - none) + 500
     assert written[97] - written[25] <= 1.15 * 3 * (written[25] - written[1]) + 500
+
+
+def test_a_surface_that_grows_is_painted_in_proportion_and_whole_at_the_end() -> None:
+    items = [{"name": f"Ferry {at}"} for at in range(2_000)]
+    listed = [
+        {"id": "root", "component": "List", "children": {"componentId": "each", "path": "/items"}},
+        {"id": "each", "component": "Text", "text": {"path": "name"}},
+    ]
+    first = show_surface("s", listed, {"items": items})
+    events: list[Json] = [
+        {"type": "RUN_STARTED", "threadId": "thread-1", "runId": "run-1"},
+        json.loads(first.model_dump_json(by_alias=True, exclude_none=True)),
+    ]
+    for at in range(100):
+        changed = change_surface("s", path="/items/0/name", data=f"Change {at}")
+        events.append(json.loads(changed.model_dump_json(by_alias=True, exclude_none=True)))
+    rows = rows_of([*events, {"type": "RUN_FINISHED", "threadId": "thread-1", "runId": "run-1"}])
+    assert "Change 0" in rows[4]["f"][0][1]
+    assert len(json.dumps(rows)) < 5_000_000
+    end = EndLine(request="s-1.2", at=200, reason="ended")
+    inspection = Inspection()
+    lines = [HEADER, *_lines_of(events)]
+    assert "Change 99" in [inspection.row(line) for line in (*lines, end)][-1]["f"][0][1]
 
 
 @pytest.mark.parametrize("messages", [True, 5, "none", {"a": 1}, None])

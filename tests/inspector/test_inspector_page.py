@@ -16,6 +16,7 @@ from agui_client._core.protocol.patch import PatchFailed, is_same_json
 from agui_client._core.protocol.schema import is_object
 from agui_client._rendering import views
 from agui_client._rendering.style import STYLE
+from agui_client.a2ui import change_surface, show_surface
 from agui_client.inspector import _page as inspector
 from agui_client.inspector import inspector_page
 from agui_client.inspector._live_rows import LiveRows
@@ -376,6 +377,47 @@ def test_pauses_tools_warnings_and_the_request_are_shown(browser: Chromium, tmp_
     assert "thread t · run r" in request
     assert '"type": "RUN_FINISHED"' in event
     assert "row 19" in moment
+
+
+FERRIES: list[Json] = [
+    {"id": "root", "component": "Column", "children": ["name", "said"]},
+    {"id": "name", "component": "TextField", "label": "Name", "weight": 3, "value": {"path": "/name"}},
+    {"id": "said", "component": "Text", "text": {"path": "/said"}},
+]
+
+
+def test_surfaces_are_shown_as_they_were_at_any_moment(browser: Chromium, tmp_path: Path) -> None:
+    shown = show_surface("ferry", FERRIES, {"name": "Ann", "said": "Dawn or dusk?"})
+    changed = change_surface("ferry", path="/said", data="Booked <b>for</b> Ann")
+    gone: Json = {"op": "add", "path": "/a2ui_operations/-", "value": {"deleteSurface": {"surfaceId": "ferry"}}}
+    old: Json = {
+        "messageId": "o",
+        "activityType": "a2ui-surface",
+        "content": {"a2ui_operations": [{"surfaceUpdate": {}}]},
+    }
+    events: list[Json] = [
+        {"type": "RUN_STARTED", **ENDS},
+        json.loads(shown.model_dump_json(by_alias=True, exclude_none=True)),
+        json.loads(changed.model_dump_json(by_alias=True, exclude_none=True)),
+        {"type": "ACTIVITY_SNAPSHOT", **old},
+        {"type": "ACTIVITY_DELTA", "messageId": shown.message_id, "activityType": "a2ui-surface", "patch": [gone]},
+        {"type": "RUN_FINISHED", **ENDS},
+    ]
+
+    def look(page: Page) -> tuple[list[list[str]], str, str]:
+        seen: list[list[str]] = []
+        for at in (0, 1, 2, 3, 4, 1):
+            scrub(page, BEFORE + at)
+            seen.append(page.locator("#messages .agui-s-col .agui-text").all_inner_texts())
+        weight = page.locator("#messages [data-weight]").evaluate("each => each.style.flexGrow")
+        scrub(page, BEFORE + 5)
+        return seen, weight, page.locator("#messages").inner_text()
+
+    (seen, weight, text), complaints = browser.visit(written(tmp_path, *events), look)
+    assert seen == [[], ["Dawn or dusk?"], *[["Booked <b>for</b> Ann"]] * 2, [], ["Dawn or dusk?"]]
+    assert weight == "3"
+    assert "surfaceUpdate is of A2UI v0.8" in text
+    assert complaints == []
 
 
 def test_what_a_hostile_agent_wrote_is_text(browser: Chromium, tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from agui_client._core.tools.interrupts import AnsweredInterrupt
     from agui_client._core.transport.client import Attempt
     from agui_client._core.transport.response import ResponseInfo
-    from agui_client.a2ui import Surfaces
+    from agui_client.a2ui import Surface, Surfaces
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -117,7 +117,7 @@ class Inspectable(TypedState[StateT]):
     """The base of the results of turns, of which observers may have kept every event."""
 
     # No fields, as above: a copy or a pickle has no events.
-    __slots__ = ("_failure", "_kept", "_later", "_sent", "_thread")
+    __slots__ = ("_before", "_failure", "_kept", "_later", "_sent", "_thread")
 
     if not TYPE_CHECKING:
 
@@ -129,6 +129,7 @@ class Inspectable(TypedState[StateT]):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     if TYPE_CHECKING:
+        _before: Sequence[Message]
         _failure: str
         _thread: Conversation
         _kept: Sequence[Callable[[], Sequence[Any]]]
@@ -157,9 +158,10 @@ class Inspectable(TypedState[StateT]):
         object.__setattr__(self, "_later", fields)
         return self
 
-    def of_thread(self, thread: Conversation) -> Self:
-        """Take the conversation, whose surfaces are live."""
+    def of_thread(self, thread: Conversation, before: Sequence[Message]) -> Self:
+        """Take the conversation, whose surfaces are live, and its messages before the turn."""
         object.__setattr__(self, "_thread", thread)
+        object.__setattr__(self, "_before", before)
         return self
 
     def keep(self, kept: Sequence[Callable[[], Sequence[Any]]], sent: SentSecrets) -> Self:
@@ -256,6 +258,21 @@ class RunResult(Inspectable[StateT], RunContent, Displayed):
 
         thread: Conversation | None = getattr(self, "_thread", None)
         return Surfaces(self.messages) if thread is None else surfaces_of(thread)
+
+    @property
+    def changed_surfaces(self) -> list[Surface]:
+        """The surfaces that the turn made or changed, of earlier messages, too, as they are in `messages`.
+
+        A copy of the result knows only those that its new messages made or changed.
+        """
+        from agui_client.a2ui import Surfaces
+
+        new = {each.id for each in self.new_messages}
+        before = getattr(self, "_before", [each for each in self.messages if each.id not in new])
+        surfaces = Surfaces(before)
+        known = {surface_id: each.revision for surface_id, each in surfaces.items()}
+        surfaces.update(self.messages)
+        return [each for surface_id, each in surfaces.items() if known.get(surface_id) != each.revision]
 
     @property
     def reconnects(self) -> int:

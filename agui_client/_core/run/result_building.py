@@ -86,7 +86,8 @@ def build_result(call: Call, *, is_over: bool = False) -> RunResult:
     if not is_over:
         result.defer(**later)
     kept = [each.kept(call.rounds[0]) for each in call.observers.keepers]
-    return result.read_with(call.read_state).of_thread(conversation).keep(kept, call.warnings.secrets)
+    result.read_with(call.read_state).of_thread(conversation, call.messages_before)
+    return result.keep(kept, call.warnings.secrets)
 
 
 def _usage(outcomes: Sequence[OutcomeTracker], asked: Sequence[Sequence[Event]]) -> list[TokenUsage]:

@@ -60,7 +60,7 @@ function argumentsLine(value) {
 
 /** Draw a message; the buttons below it are given. */
 function drawnMessage(message, thread, waiting, buttons) {
-  const { role, content, subagentRunId, toolCalls = [] } = message;
+  const { role, content, subagentRunId, activityType, toolCalls = [] } = message;
   const who = subagentRunId ? thread.agents.get(subagentRunId) ?? subagentRunId : null;
   const author = who && role !== "user" ? h("div.agui-author", {}, who) : null;
   const text = textOf(content);
@@ -68,8 +68,10 @@ function drawnMessage(message, thread, waiting, buttons) {
     const isLast = thread.isRunning && thread.messages.at(-1) === message;
     return h("details.agui-fold", { open: isLast }, h("summary.agui-dim", {}, author ? `${who} thought` : "Thought"), h("div.agui-text.agui-dim", {}, ...markdown(text)));
   }
+  // Surfaces stand behind the message that carries them, and are drawn by the app.
+  if (role === "activity" && activityType === "a2ui-surface") return h("article.message.activity", { "data-id": message.id, hidden: true });
   if (role === "activity") {
-    return h("details.agui-fold", {}, h("summary.agui-dim", {}, message.activityType ?? "activity"), treeOf(content));
+    return h("details.agui-fold", {}, h("summary.agui-dim", {}, activityType ?? "activity"), treeOf(content));
   }
   const bubble = text
     ? h(`div.agui-bubble.agui-${role}`, { dir: "auto" }, author, h("div.agui-text", {}, ...(role === "user" ? [h("p", {}, text)] : markdown(text))))

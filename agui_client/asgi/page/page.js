@@ -15,6 +15,8 @@ class Chat {
     this.branches = [];
     this.viewed = null;
     this.questions = new Questions(byId("questions"), (text) => this.announce(text), (resume) => this.run({ resume }));
+    const pressed = (userAction) => this.canSend && this.run({ forwardedProps: { a2uiAction: { userAction } } });
+    this.surfaces = new SurfacePanels(pressed, () => this.draw());
     document.title = visible(facts.title);
     byId("title").textContent = visible(facts.title);
     this.listen();
@@ -51,6 +53,7 @@ class Chat {
     this.thread = new Thread();
     this.branches = [];
     this.questions.clear();
+    this.surfaces.clear();
     this.connect();
     byId("prompt").focus();
   }
@@ -66,11 +69,11 @@ class Chat {
   }
 
   /** Begin a run of messages, with a prompt or with answers. */
-  run({ messages = this.shown, prompt = "", resume } = {}) {
+  run({ messages = this.shown, prompt = "", ...more } = {}) {
     const added = prompt ? [{ id: crypto.randomUUID(), role: "user", content: prompt }] : [];
     // What this page has shown before it went back is no news of another page.
     const seen = new Set([this.thread.messages, ...this.branches.map((each) => each.messages)].flat().map(({ id }) => id));
-    return this.perform({ path: "", input: this.input([...messages, ...added], resume && { resume }), prompt, seen });
+    return this.perform({ path: "", input: this.input([...messages, ...added], more), prompt, seen });
   }
 
   send() {
@@ -294,7 +297,12 @@ class Chat {
       for (const each of element.querySelectorAll("details[data-call]")) each.open = opened.has(each.dataset.call) || waiting.has(each.dataset.call);
       this.cards.set(message.id, { element, key });
     }
-    setChildren(log, shown.length || !isIdle ? shown.map(({ id }) => this.cards.get(id).element) : [this.welcome ??= h("p.agui-dim.welcome", {}, "Write a message to begin.")]);
+    const isNews = !changed || this.wasIdle !== isIdle || [...changed].some((id) => carriesSurface(thread.find(id) ?? {}));
+    if (isNews) this.surfaces.show(this.shown, isIdle && !this.viewed && !this.questions.isWaiting);
+    this.wasIdle = isIdle;
+    const places = this.surfaces.places(shown, thread);
+    const cards = shown.flatMap(({ id }) => [this.cards.get(id).element, ...(places.get(id) ?? [])]);
+    setChildren(log, shown.length || !isIdle ? [...cards, ...(places.get(null) ?? [])] : [this.welcome ??= h("p.agui-dim.welcome", {}, "Write a message to begin.")]);
     byId("stop").hidden = this.phase !== "working" || !thread.isRunning;
     byId("send").hidden = !byId("stop").hidden;
     byId("send").disabled = !this.canSend;

@@ -24,6 +24,15 @@ function markdownBlock(html) {
   return block;
 }
 
+/** Return an element with a surface that the package painted, or with sentences about what belongs to none. */
+function surfaceNode(id, html) {
+  if (Array.isArray(html)) return h("article.message", {}, h("header", {}, h("b", {}, "surfaces")), html.map((each) => h("div.text", {}, each)));
+  const node = h("article.message", {}, h("header", {}, h("b", {}, "surface"), h("code", {}, id)));
+  node.insertAdjacentHTML("beforeend", html);
+  for (const each of node.querySelectorAll("[data-weight]")) each.style.flex = `${each.dataset.weight} 1 0`;
+  return node;
+}
+
 /** Draw a picture that came by value, of a plain format; undefined for any other part. */
 function picture({ type, source } = {}) {
   const isShown = type === "image" && source?.type === "data" && /^image\/(png|jpeg|gif|webp)$/.test(source.mimeType);
@@ -41,6 +50,7 @@ class MessagesPanel {
     this.nodes = new WeakMap();
     this.most = MOST_MESSAGES;
     this.opened = new Set();
+    this.surfaces = new Map();
   }
 
   show(messages, before, request, at) {
@@ -68,9 +78,21 @@ class MessagesPanel {
       nodes.push(node);
     }
     close();
+    nodes.push(...this.surfaceNodes());
     if (!nodes.length) nodes.push(h("p.empty", {}, "There are no messages at this moment."));
     setChildren(this.place, nodes);
     (changedNode ?? this.place.lastElementChild)?.scrollIntoView({ block: "nearest" });
+  }
+
+  /** Return the surfaces of this moment below the messages; the package painted them, and nothing in them can be used. */
+  surfaceNodes() {
+    const before = this.surfaces;
+    this.surfaces = new Map();
+    for (const [id, html] of this.recording.surfacesAt(this.at)) {
+      const known = before.get(id);
+      this.surfaces.set(id, known?.html === html ? known : { html, node: surfaceNode(id, html) });
+    }
+    return [...this.surfaces.values()].map(({ node }) => node);
   }
 
   moreButton(earlier, again) {

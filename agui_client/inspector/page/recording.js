@@ -67,6 +67,7 @@ class Recording {
     }
     this.extendSpan(row);
     this.noteCall(row, request);
+    if (row.f && request) request.surfaces.push({ at: row.i, news: row.f });
     if (row.n) this.speakers.set(...row.n);
     for (const [text, html] of row.m ?? []) this.drawn.set(text, html);
     this.usage.push(...(row.u ?? []).map((each) => ({ ...each, row: row.i })));
@@ -81,7 +82,7 @@ class Recording {
     row.d = { ...row.d, input, base: undefined, same: undefined };
     const conversation = row.c ?? { messages: input.messages ?? [], state: input.state };
     for (const { interruptId } of input.resume ?? []) this.questions.delete(interruptId);
-    this.requests.push({ number: this.requests.length, row: row.i, line: row.d, rows: [], frames: [conversation] });
+    this.requests.push({ number: this.requests.length, row: row.i, line: row.d, rows: [], frames: [conversation], surfaces: [] });
   }
 
   /** Return the input of a request with what it refers to, as references.py describes. */
@@ -122,6 +123,16 @@ class Recording {
   /** Return a tool call as it was at a row; undefined if nothing of it was recorded until then. */
   callAt(id, index) {
     return this.told.get(id)?.findLast((row) => row.i <= index)?.a;
+  }
+
+  /** Return the surfaces right after a row by their ids, each as HTML; under "" sentences about what belongs to none. */
+  surfacesAt(index) {
+    const shown = new Map();
+    for (const { at, news } of this.requests[this.rows[index]?.r]?.surfaces ?? []) {
+      if (at > index) break;
+      for (const [id, html] of news) html === null ? shown.delete(id) : shown.set(id, html);
+    }
+    return shown;
   }
 
   /** Return the messages and the state right after a row; they are never changed afterwards. */
