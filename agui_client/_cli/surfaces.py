@@ -148,8 +148,8 @@ def fill(surface: Surface, keyboard: Keyboard, say: Say) -> Action | None:
         if not (typed := keyboard.read("Press (empty: none): ").strip()):
             return None
         try:
-            place: int = _chosen(typed, range(len(buttons)), labels)
-            chosen = buttons[place]
+            number: int = _chosen(typed, range(len(buttons)), labels)
+            chosen = buttons[number]
             return surface.press(chosen.id, at=chosen.at)
         except UsageError as error:
             say(str(error))
