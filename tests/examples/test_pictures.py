@@ -17,8 +17,8 @@ ANEW = "draw it anew: PYTHONPATH=.:tests python -m support.pictures"
 
 @pytest.mark.parametrize("name", list(PICTURES))
 def test_a_picture_is_drawn_from_the_page_as_it_is(name: str) -> None:
-    make, _ = PICTURES[name]
-    assert drawn_from((DOCS / name).read_bytes()) == hash_of(make()), ANEW
+    make, scheme, _ = PICTURES[name]
+    assert drawn_from((DOCS / name).read_bytes()) == hash_of(make(scheme)), ANEW
 
 
 @pytest.mark.parametrize("name", list(PICTURES))

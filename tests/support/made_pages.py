@@ -48,6 +48,10 @@ _TITLES = {
 _CALLED = {"find()", "inspect()", "parse()", "press()", "set()", "to_json()"}
 """The methods of results and surfaces that are not for the package alone."""
 _PACKAGE = DOCS.parent / "agui_client"
+_FILM = (
+    "@keyframes demo-line{from{opacity:0}}.demo-matrix text,[shape-rendering]{animation:demo-line .3s both}"
+    "@media (prefers-reduced-motion:reduce){.demo-matrix text,[shape-rendering]{animation:none}}"
+)
 _FONT = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 """Fonts that rich would load from the net."""
 
@@ -77,7 +81,15 @@ def picture() -> str:
             results.append(runner.run(watch(agent.stream(resume=answers), view)))
         view.finish(results, PROGRAM)
     console.print()  # rich cuts the last line off below its letters
-    return _FONT.sub("", console.export_svg(title="agui demo", unique_id="demo"))
+    drawn = _FONT.sub("", console.export_svg(title="agui demo", unique_id="demo"))
+    # A short film: one line after the other, and all of them where nothing may move.
+    drawn = drawn.replace("</style>", _FILM + "</style>", 1)
+    return re.sub(r'<(?:text class="demo-r|rect fill=)[^>]* y="([\d.]+)"', _appearing, drawn)
+
+
+def _appearing(mark: re.Match[str]) -> str:
+    """Return the beginning of a mark with the time at which it appears: a line of text is 24.4 units high."""
+    return f'{mark[0]} style="animation-delay:{float(mark[1]) // 24.4 * 0.15:.2f}s"'
 
 
 def words(svg: str) -> list[str]:

@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import pytest
 
@@ -35,35 +35,41 @@ _STYLE = (
     "body{margin:0;padding:14px 20px;background:#fff;font:14px/1.45 system-ui,sans-serif}"
     "pre.cell{background:#f5f5f5;border:1px solid #e0e0e0;margin:10px 0 8px;padding:6px 10px;max-width:740px;"
     "font:13px/1.4 ui-monospace,monospace;white-space:pre-wrap}"
+    "[data-theme=dark]{background:#111;color:#ddd}[data-theme=dark] pre.cell{background:#1c1c1c;border-color:#444}"
 )
+Scheme: TypeAlias = Literal["light", "dark"]
 
 
-def notebook_page() -> bytes:
+def notebook_page(scheme: Scheme) -> bytes:
     """Return the HTML of some cells of the example notebook, with their outputs as they are saved."""
-    return _cells("await show(", "NotebookApprover", "run_many")
+    return _cells(scheme, "await show(", "NotebookApprover", "run_many")
 
 
-def comparison_page() -> bytes:
+def comparison_page(scheme: Scheme) -> bytes:
     """Return the HTML of the last cells, in which a run is inspected and compared."""
-    return _cells("result.inspect(other)")
+    return _cells(scheme, "result.inspect(other)")
 
 
-def page_of_inspector() -> bytes:
-    """Return the inspector's page of a recording of the demo agent."""
+def page_of_inspector(scheme: Scheme) -> bytes:
+    """Return the inspector's page of a recording of the demo agent, which has the colours of the system."""
     return inspector_page(Recording.read(RECORDING), prices={"demo-script": (1.25, 10)})
 
 
-PICTURES: dict[str, tuple[Callable[[], bytes], int]] = {
-    "notebook.png": (notebook_page, 800),
-    "inspector.png": (page_of_inspector, 960),
-    "comparison.png": (comparison_page, 800),
+PICTURES: dict[str, tuple[Callable[[Scheme], bytes], Scheme, int]] = {
+    "notebook.png": (notebook_page, "light", 800),
+    "notebook-dark.png": (notebook_page, "dark", 800),
+    "inspector.png": (page_of_inspector, "light", 960),
+    "inspector-dark.png": (page_of_inspector, "dark", 960),
+    "comparison.png": (comparison_page, "light", 800),
 }
-"""The pictures in docs/: the HTML that each is drawn from, and the width of the window."""
+"""The pictures in docs/: the HTML that each is drawn from, its colours, and the width of the window."""
 
 
-def _cells(*parts: str) -> bytes:
+def _cells(scheme: Scheme, *parts: str) -> bytes:
     """Return cells with their outputs; of a cell's lines, the last ones."""
-    shown = [f'<!doctype html><html lang="en"><meta charset="utf-8"><style>{_STYLE}</style><body data-theme="light">']
+    shown = [
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><style>{_STYLE}</style><body data-theme="{scheme}">'
+    ]
     cells: list[Any] = [cell for cell in read().cells if cell.cell_type == "code"]
     for part in parts:
         cell = next(each for each in cells if part in each.source)
@@ -106,13 +112,13 @@ def main() -> int:
     """Draw the pictures that are out of date; return the number of those that are too large."""
     too_large = 0
     with chromium() as browser, TemporaryDirectory() as folder:
-        for name, (make, width) in PICTURES.items():
-            page, file = make(), DOCS / name
+        for name, (make, scheme, width) in PICTURES.items():
+            page, file = make(scheme), DOCS / name
             if file.exists() and drawn_from(file.read_bytes()) == hash_of(page):
                 continue
             place = Path(folder) / "page.html"
             place.write_bytes(page)
-            picture, _ = browser.visit(place, _look, width=width)
+            picture, _ = browser.visit(place, _look, width=width, scheme=scheme)
             file.write_bytes(_signed(picture, page))
             too_large += file.stat().st_size > MOST_BYTES
             sys.stdout.write(f"{file.relative_to(PROJECT)}: {file.stat().st_size} bytes\n")
