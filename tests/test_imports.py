@@ -65,7 +65,7 @@ _LAYERS = (
     ("_otel", "adapters", "asgi", "batch", "doctor", "fast", "llm", "mcp", "recording", "teams"),
     ("store",),
     ("_rendering", "_serving"),
-    ("reconnect", "state", "types"),
+    ("mcp_apps", "reconnect", "state", "types"),
     ("_core.agent",),
     ("_core.verbs",),
     ("_core.run",),

@@ -8,8 +8,10 @@ To change
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 from urllib.parse import urlsplit
 
@@ -20,17 +22,21 @@ import mcp_types
 from ag_ui.core import Tool
 from mcp import Client, MCPError, StdioServerParameters
 
+from agui_client._core.ground.secrets import address_of
 from agui_client._core.ground.sent_secrets import secrets_sent
 from agui_client._core.protocol.open_items import listed
-from agui_client._core.protocol.schema import is_a, is_array, is_object
+from agui_client._core.protocol.open_items import quoted as quoted_name
+from agui_client._core.protocol.schema import is_a
 from agui_client._core.tools.context import log_failure
 from agui_client._core.tools.json_schema import with_defaults
 from agui_client._core.tools.questions import DeclinedError, UnansweredError
 from agui_client._core.tools.toolset import Toolset
 from agui_client._core.transport.timeouts import check_seconds
 from agui_client.errors import ToolError, UsageError
+from agui_client.mcp._app_tools import is_for_app, is_for_model, page_capability, page_of, ui_of
 from agui_client.mcp._call_results import check, content
 from agui_client.mcp._connection import CALLING, LOST, Connection, over_http, quoted
+from agui_client.mcp_apps._words import ACTIVITY_TYPE
 
 if TYPE_CHECKING:
     from ag_ui.core import RunAgentInput
@@ -68,6 +74,8 @@ class MCPToolset(Toolset):
         idle: The time for which a server at a URL may be silent while a tool is at work, in seconds; None waits for
             ever. Progress and comments count.
         optional: Whether calls go on without the tools of a server that cannot be used, with a warning in the log.
+        apps: Whether people are shown the pages that the server has for its tools (MCP Apps): the server is told so,
+            and a call of such a tool adds an `mcp-apps` activity to the conversation. `MCPApps` answers the pages.
 
     Raises:
         UsageError: The URL is none, a time is no number above zero, or auth= is of another library or for no URL.
@@ -87,6 +95,7 @@ class MCPToolset(Toolset):
         timeout: float | None = 120.0,
         idle: float | None = 300.0,
         optional: bool = False,
+        apps: bool = False,
     ) -> None:
         check_seconds("timeout= of a tool server", timeout, may_be_none=True)
         check_seconds("idle= of a tool server", idle, may_be_none=True)
@@ -97,6 +106,10 @@ class MCPToolset(Toolset):
         if auth is not None and not (is_a(auth, httpx2.Auth) and isinstance(server, str)):
             what = "an httpx2.Auth, such as an OAuthClientProvider of mcp.client.auth, for a server at a URL"
             raise UsageError(f"auth= of a tool server is {what}, not {type(auth).__name__}")
+        self.apps: bool = apps
+        """Whether people are shown the pages of the server's tools."""
+        self.app_hash: str = _hash_of(server, name or _name_of(server))
+        """The name of the server in activities and requests of apps."""
         self._timeout, self._idle, self._is_optional = timeout, idle, optional
         self._server: Any = server
         self._headers, self._auth, self._elicit = headers, auth, elicit
@@ -194,6 +207,23 @@ class MCPToolset(Toolset):
             ToolError: The tool failed, or the server did.
             UnansweredError: The server asked a question that nobody answered; what came of the call does not count.
         """
+        result = await self.whole_result(call, ctx)
+        tool = (self._connection().tools or {}).get(self._server_names[call.name])
+        if self.apps and tool is not None and (page := page_of(tool)) is not None:
+            ctx.show_activity(ACTIVITY_TYPE, self._app(call, page, result))
+        return content(result)
+
+    async def whole_result(self, call: BoundCall, ctx: ToolContext) -> mcp_types.CallToolResult:
+        """Have the server execute a call, and return all that it answered.
+
+        Args:
+            call: The call.
+            ctx: The circumstances of the call.
+
+        Raises:
+            ToolError: The server failed.
+            UnansweredError: The server asked a question that nobody answered.
+        """
         try:
             result = await self._called(call, ctx)
         except ToolError as error:
@@ -203,24 +233,32 @@ class MCPToolset(Toolset):
         else:
             if (unanswered := self._unanswered.get(ctx)) is not None:
                 raise unanswered
-            return content(result)
+            return result
         finally:
             self._unanswered.pop(ctx, None)
 
     async def _called(self, call: BoundCall, ctx: ToolContext) -> mcp_types.CallToolResult:
-        connection = self._connection()
-        server = f"The tool server {self._name}"
-
         async def report(progress: float, total: float | None, message: str | None) -> None:
             """Pass a progress notification on."""
             ctx.report({"progress": progress, "total": total, "message": message})
 
+        async with self._used(ctx) as client:
+            name = self._server_names[call.name]
+            result = await client.call_tool(name, dict(call.arguments), progress_callback=report)
+            check(result, (self._connection().tools or {}).get(name))
+            return result
+
+    @asynccontextmanager
+    async def _used(self, ctx: ToolContext | None = None) -> AsyncGenerator[Client]:
+        """Use the connection in a block, whose failures are those of a tool.
+
+        Raises:
+            ToolError: The server failed.
+        """
+        server = f"The tool server {self._name}"
         try:
-            async with connection.client(ctx) as client:
-                name = self._server_names[call.name]
-                result = await client.call_tool(name, dict(call.arguments), progress_callback=report)
-                check(result, (connection.tools or {}).get(name))
-                return result
+            async with self._connection().client(ctx) as client:
+                yield client
         except MCPError as error:
             if error.code == mcp_types.CONNECTION_CLOSED:
                 raise ToolError(f"{server} went away; the effect of the call is unknown.") from error
@@ -232,6 +270,69 @@ class MCPToolset(Toolset):
             raise ToolError(
                 f"{server} sent a result that cannot be used; the effect of the call is unknown."
             ) from error
+
+    # --- apps
+
+    @property
+    def app_id(self) -> str | None:
+        """The name that the application gave the server, which tells servers at one URL apart; None without one."""
+        return self._name if self._is_named else None
+
+    def _app(self, call: BoundCall, page: str, result: mcp_types.CallToolResult) -> dict[str, Any]:
+        """Return the content of the activity of a call whose tool has a page."""
+        about = {"resourceUri": page, "serverHash": self.app_hash, "toolCallId": call.tool_call_id}
+        if self.app_id is not None:
+            about["serverId"] = self.app_id
+        whole = result.model_dump(mode="json", by_alias=True, exclude_none=True)
+        return {"result": whole, "toolInput": dict(call.arguments), **about}
+
+    async def tool_for_app(self, name: object, ctx: RunAgentInput) -> Tool:
+        """Return a tool that the server lets its pages call.
+
+        Args:
+            name: The server's name of the tool.
+            ctx: The input of the run.
+
+        Raises:
+            ToolError: There is none of this name.
+        """
+        for tool in await self._chosen(ctx):
+            if tool.name == name and is_for_app(tool):
+                return self._definition(tool)
+        raise ToolError(f"the tool server {self._name} has no tool {quoted_name(str(name))} for its pages")
+
+    async def read_page(self, uri: object, ctx: RunAgentInput) -> dict[str, Any]:
+        """Read a page that one of the server's tools names, and nothing else.
+
+        Args:
+            uri: The address of the page.
+            ctx: The input of the run.
+
+        Returns:
+            The server's whole answer.
+
+        Raises:
+            ToolError: No tool names it, the server failed, or it took too long.
+        """
+        if not isinstance(uri, str) or uri not in map(page_of, await self._chosen(ctx)):
+            raise ToolError(f"no tool of the tool server {self._name} has its page at {quoted_name(str(uri))}")
+        with anyio.move_on_after(self._timeout):
+            async with self._used() as client:
+                answer = await client.read_resource(uri)
+                return answer.model_dump(mode="json", by_alias=True, exclude_none=True)
+        raise ToolError(f"the tool server {self._name} did not send its page within {self._timeout:g} s")
+
+    async def _chosen(self, ctx: RunAgentInput) -> list[mcp_types.Tool]:
+        """List the tools that are for the agent or for pages.
+
+        Raises:
+            ToolError: The server does not list its tools.
+        """
+        try:
+            await self.tools(ctx)
+        except (OSError, MCPError) as error:
+            raise ToolError(f"the tool server {self._name} does not list its tools") from error
+        return [each for each in (self._connection().tools or {}).values() if self._is_chosen(each)]
 
     async def _listed(self, connection: Connection) -> dict[str, mcp_types.Tool]:
         """Return the tools of all pages by name; those of a server that repeats a cursor up to the repetition."""
@@ -277,7 +378,7 @@ class MCPToolset(Toolset):
                     option,
                     known,
                 )
-        if kept := sorted(each for each in self._include or () if each in found and not _is_for_model(found[each])):
+        if kept := sorted(each for each in self._include or () if each in found and not is_for_model(found[each])):
             shown = listed([*map(repr, kept)])
             _logger.warning(
                 "the tool server %s keeps %s for its own app, which include= does not change",
@@ -286,13 +387,15 @@ class MCPToolset(Toolset):
             )
 
     def _is_offered(self, tool: mcp_types.Tool) -> bool:
-        is_chosen = tool.name not in self._exclude and (self._include is None or tool.name in self._include)
-        return is_chosen and _is_for_model(tool)
+        return self._is_chosen(tool) and is_for_model(tool)
+
+    def _is_chosen(self, tool: mcp_types.Tool) -> bool:
+        return tool.name not in self._exclude and (self._include is None or tool.name in self._include)
 
     def _definition(self, tool: mcp_types.Tool) -> Tool:
         name = _fitting(tool.name)
         self._server_names[name] = tool.name
-        description, ui = tool.description or tool.title or "", _ui_of(tool)
+        description, ui = tool.description or tool.title or "", ui_of(tool)
         about = {"ui": ui} if ui else None
         return Tool(name=name, description=description, parameters=tool.input_schema, metadata=about)
 
@@ -328,7 +431,8 @@ class MCPToolset(Toolset):
 
         is_url = isinstance(self._server, str)
         server = over_http(self._server, self._headers or {}, self._auth, self._idle) if is_url else self._server
-        return Client(server, elicitation_callback=elicit, message_handler=take_note)
+        extensions = [page_capability()] if self.apps else None
+        return Client(server, elicitation_callback=elicit, message_handler=take_note, extensions=extensions)
 
 
 mcp_server = MCPToolset
@@ -383,17 +487,7 @@ def _fitting(name: str) -> str:
     return f"{allowed[: _LONGEST_NAME - 9]}_{digest}"
 
 
-def _is_for_model(tool: mcp_types.Tool) -> bool:
-    """Return whether a server wants a tool to be shown to the model, and not to its own app alone (SEP-1865).
-
-    A server that says nothing wants both; one that says something which is not understood has not named the model.
-    """
-    visibility: object = _ui_of(tool).get("visibility")
-    named = visibility if is_array(visibility) else ["model"] if visibility is None else [visibility]
-    return any(isinstance(each, str) and each.strip().lower() == "model" for each in named)
-
-
-def _ui_of(tool: mcp_types.Tool) -> dict[str, Any]:
-    """Return what a server says of the page that shows a tool (SEP-1865); empty if it says nothing."""
-    about: object = (tool.meta or {}).get("ui")
-    return about if is_object(about) else {}
+def _hash_of(server: object, name: str) -> str:
+    """Return the name of a server in activities of apps, for a URL as the official middleware makes it."""
+    about = {"type": "http", "url": address_of(server)} if isinstance(server, str) else {"name": name}
+    return hashlib.md5(json.dumps(about, separators=(",", ":")).encode(), usedforsecurity=False).hexdigest()

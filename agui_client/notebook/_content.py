@@ -38,6 +38,7 @@ from agui_client._core.protocol.warnings import ProtocolWarning
 from agui_client._core.run.result import InspectedRun, RunResult, Snapshot
 from agui_client._core.run.subagents import SubagentResult
 from agui_client._core.tools.context import ToolExecution
+from agui_client._rendering.app_text import app_text
 from agui_client._rendering.drawing import Drawing, Drawings
 from agui_client._rendering.story import (
     Calls,
@@ -59,6 +60,7 @@ from agui_client.a2ui import Surface, Surfaces
 from agui_client.a2ui._words import ACTIVITY_TYPE
 from agui_client.batch._results import RowResult
 from agui_client.errors import UsageError
+from agui_client.mcp_apps._app import app_of
 from agui_client.notebook._elements import ChatMessage, Code, Details, Element, Image, Line, Tree, TrustedHtml, bundle
 from agui_client.notebook._surface_elements import painted, progress_lines
 
@@ -333,6 +335,9 @@ def _message(message: Message, speakers: Speakers, drawings: Drawings, is_though
             return []
         case ActivityMessage():
             drawing = drawings.of(("activity", message.activity_type), message.id, message)
+            app = app_of(message.id, message.activity_type, message.content)
+            if app is not None and drawing is None:
+                return [Line(f"{owner}{app_text(app)}")]
             content = Tree(message.content) if drawing is None else _drawn(drawing)
             return [Details(f"{owner}activity {message.activity_type}", [content], is_open=drawing is not None)]
         case UserMessage():

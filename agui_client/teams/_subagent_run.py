@@ -436,7 +436,7 @@ class SubagentRun:
 
     def _keep_usage(self, run: AgentRun) -> None:
         """Take over the tokens of the agent, its executions, and the exceptions of its own subagents."""
-        self.usage += [each for every in run.call.rounds for each in usage_of(every.outcome, every.asked)]
+        self.usage += [each for every in run.call.rounds for each in usage_of(every.outcome, every.tool_events)]
         if (scope := CURRENT_SCOPE.get()) is not None:
             scope.executed_inside += map(self._ids.execution_up, run.tool_executions)
             for subagent, error in ((key, each) for every in run.call.rounds for key, each in every.failures.items()):

@@ -30,6 +30,7 @@ from rich.live import Live
 from rich.text import Text
 
 from agui_client._core.ground.waiting import wait_for_end
+from agui_client._rendering.app_text import app_line
 from agui_client._rendering.story import EventStory, ToolCallStory
 from agui_client._rendering.views import find_view
 from agui_client.terminal._blocks import (
@@ -145,6 +146,8 @@ class LiveView:
                 self._viewed("custom", viewed.name, lambda: ViewedCustom(viewed.name)).values.append(viewed.value)
             elif viewed is not None:
                 self._viewed("activity", viewed.id, lambda: ViewedActivity(viewed)).activity = viewed
+            elif (line := app_line(event)) is not None:
+                self.note(line)
             self._take(event)
             self._news.set()
             self._redraw()

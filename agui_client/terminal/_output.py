@@ -32,6 +32,7 @@ from ag_ui.core import (
 
 from agui_client._core.protocol.traits import STATE_EVENTS
 from agui_client._core.verbs.async_run import AnswerText
+from agui_client._rendering.app_text import app_line
 from agui_client._rendering.drawing import draw, drawn_text
 from agui_client._rendering.story import (
     EventStory,
@@ -111,6 +112,8 @@ class Writer:
         """
         if viewed is not None:
             self._show_viewed(viewed)
+        elif (line := app_line(event)) is not None:
+            self.note(line)
         elif isinstance(event, CustomEvent):
             self._detail(f"custom {event.name}: {json.dumps(event.value, ensure_ascii=False)}")
         self._show_item(event, self.story.feed(event))

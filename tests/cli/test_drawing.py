@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from ag_ui.core import (
+    ActivitySnapshotEvent,
     Event,
     StateSnapshotEvent,
     SubagentErrorEvent,
@@ -42,6 +43,13 @@ def drawn(*events: Event) -> str:
     return re.sub(r"\x1b\[(\?25[lh]|[0-9;]*m|1A|2K)|[\r\n]", "", written.getvalue())
 
 
+def page_event(uri: str, words: str) -> Event:
+    """The event about a call whose tool has a page."""
+    result = {"content": [{"type": "text", "text": words}]}
+    content = {"resourceUri": uri, "serverHash": "h", "result": result, "toolInput": {}}
+    return ActivitySnapshotEvent(message_id="page", activity_type="mcp-apps", content=content)
+
+
 @pytest.mark.requirement("SEC-8")
 @pytest.mark.parametrize("mark", [">", "> ", "- ", "> - ", "1. "])
 @pytest.mark.parametrize("times", [5, 18, 19, 20, 21, 5_000])
@@ -59,6 +67,8 @@ def test_no_markup_hides_what_stands_in_it(mark: str, times: int) -> None:
         [ToolCallStartEvent(tool_call_id="c", tool_call_name=EVIL)],
         [ToolCallStartEvent(tool_call_id="c", tool_call_name="f"), ToolCallArgsEvent(tool_call_id="c", delta=EVIL)],
         [ToolCallResultEvent(tool_call_id="c", message_id="t", content=EVIL)],
+        [page_event(f"ui://{EVIL}", "text")],
+        [page_event("ui://page", EVIL)],
     ],
 )
 def test_whatever_an_agent_writes_is_drawn_without_what_a_terminal_would_obey(events: list[Event]) -> None:
@@ -67,7 +77,7 @@ def test_whatever_an_agent_writes_is_drawn_without_what_a_terminal_would_obey(ev
         "c": ToolCallEndEvent(tool_call_id="c"),
     }
     begun = getattr(events[0], "message_id", "c")
-    shown = drawn(*events, *([] if begun == "t" else [ends[begun]]))
+    shown = drawn(*events, *([ends[begun]] if begun in ends else []))
     assert "a[31m]0;t[2J1mb" in shown
     assert [each for each in shown if not each.isprintable()] == []
 

@@ -65,6 +65,18 @@ def half_of(request: Request) -> bytes:
     return sse(turn(text("Half a run")), input=input).partition(b'data: {"type":"TEXT_MESSAGE_END"')[0]
 
 
+def test_a_page_of_a_tool_is_its_address_and_the_text_of_its_result(agui: Agui) -> None:
+    result = {"content": [{"type": "text", "text": "A board\nat Oslo."}, {"type": "image", "data": "AAAA"}]}
+    content = {"resourceUri": "ui://board/page", "serverHash": "h", "result": result, "toolInput": {}}
+    pages = [
+        {"type": "ACTIVITY_SNAPSHOT", "messageId": key, "activityType": "mcp-apps", "content": each}
+        for key, each in {"a": content, "b": {**content, "result": None}, "c": {"resourceUri": 5}}.items()
+    ]
+    with serve(ScriptedAgent(turn(*pages, text("There.")))) as server:
+        done = agui("run", server.url, "Show Oslo")
+    assert (done.stdout, done.stderr) == ("There.\n", "page ui://board/page: A board at Oslo.\npage ui://board/page\n")
+
+
 def test_the_answer_goes_to_stdout_and_everything_else_to_stderr(agui: Agui) -> None:
     with serve(ScriptedAgent(STORY)) as server:
         done = agui("run", server.url, "Weather in Tromsø?")

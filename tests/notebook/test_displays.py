@@ -210,6 +210,8 @@ def test_warnings_executions_and_messages_show_alone_and_in_lists() -> None:
     thought = ReasoningMessage(id="r", content="Hm.", encrypted_value="secret")
     activity = ActivityMessage(id="a", activity_type="PLAN", content={"step": 1})
     prompt = SystemMessage(id="s", content="Be brief.")
+    page = {"resourceUri": "ui://p", "serverHash": "h", "result": {"content": [{"type": "text", "text": "Oslo"}]}}
+    assert plain_of(ActivityMessage(id="p", activity_type="mcp-apps", content=page)) == "page ui://p: Oslo"
     assert [plain_of(each).splitlines()[0] for each in (result, thought, activity, prompt)] == [
         "result of c",
         "thought: Hm.",

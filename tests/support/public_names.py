@@ -18,6 +18,7 @@ PUBLIC_MODULES = (
     "agui_client.inspector",
     "agui_client.llm",
     "agui_client.mcp",
+    "agui_client.mcp_apps",
     "agui_client.notebook",
     "agui_client.reconnect",
     "agui_client.recording",

@@ -6,7 +6,7 @@ it has none, the call waits for the other agent's `resume=`; when it is executed
 To change
 
 - what an agent that is a tool passes on: this module: `_run` passes on its text and interrupts, `_answers` the answers,
-  `_Asked` its beginning and end, which `Run.collect_asked` tells as those of a subagent; `AbstractAgent.as_tool`
+  `_Asked` its beginning and end, which `Run.collect_agents` tells as those of a subagent; `AbstractAgent.as_tool`
 """
 
 from __future__ import annotations
@@ -148,8 +148,8 @@ class _Asked:
             self._note(ended, error.__cause__ or error)
 
     def _note(self, event: Event, failure: BaseException | None = None) -> None:
-        if self.ctx.on_agent is not None:
-            self.ctx.on_agent(event, failure)
+        if self.ctx.on_event is not None:
+            self.ctx.on_event(event, failure)
 
 
 async def _run(

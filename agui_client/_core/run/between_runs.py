@@ -145,7 +145,7 @@ class Between:
             return
         try:
             # Before a person is asked: an answer must not be lost to a limit.
-            usage = [each for run in call.rounds for each in usage_of(run.outcome, run.asked)]
+            usage = [each for run in call.rounds for each in usage_of(run.outcome, run.tool_events)]
             work = step if isinstance(step, Work) else next_step(call.conversation, self._able(can_answer=False))
             call.limits.check(_by_speaker(call, work.calls if isinstance(work, Work) else ()), usage)
         except ToolRoundsExceededError:
@@ -322,7 +322,7 @@ async def _execute(call: Call, save: Save, tool_calls: Sequence[ToolCall]) -> li
         note=partial(note_execution, conversation),
         observe=partial(run.observers.call, "on_tool_execution", run),
         save=save,
-        note_agent=run.note_asked,
+        note_event=run.note_tool_event,
         executions=call.executed[-1],
         agent="" if run.parent is None else run.agent.name or "",
         repeated=partial(answered_question, conversation),

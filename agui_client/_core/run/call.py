@@ -262,7 +262,7 @@ class Call:
     @property
     def unreported_usage(self) -> list[TokenUsage]:
         """The tokens that no end of a run reports: of agents that tools asked, and of runs that have no end."""
-        return [each for run in self.rounds for each in unreported_usage(run.outcome, run.asked)]
+        return [each for run in self.rounds for each in unreported_usage(run.outcome, run.tool_events)]
 
     def save_also(self, save: Save) -> None:
         """Have the conversation saved by one more function, from the first run on, which is not sent yet.

@@ -273,7 +273,7 @@ class Engine:
     # --- between two runs
 
     async def _carry_out(self, step: Ask | Work) -> list[core.Event]:
-        """Have people or tools do a step; return events of results, and of agents that were asked."""
+        """Have people or tools do a step; return events of results, and of what tools showed and asked beside."""
         if self._state.phase is Phase.OVER:
             # Here, between the check of the limits and the first question: a call that passes a limit ends with the
             # outcome of its last run, and one that is stopped while a person is asked has none.
@@ -300,8 +300,9 @@ class Engine:
         return await self.call.time.wait(self._waiter, work, what)
 
     async def _add_answers(self, messages: Sequence[ToolMessage]) -> list[core.Event]:
-        """Add results to the conversation and save them; return events of results, and of agents that were asked."""
+        """Add results to the conversation and save them; return their events, and those of what tools did beside."""
         self.call.conversation.add_results(messages, are_own=True)
+        shown = self.call.round.store_activities()
         self._between.look()
         if messages or self._state.is_stopped:
             # One save for the results and the run that is sent next. It is too early for answers of people: those of
@@ -313,11 +314,11 @@ class Engine:
             await self._saving.save(self._next_run_id if is_sent_next else None)
         self.call.leaving.note_all_saved()
         # All are added before the first event is given, so that a caller that leaves here loses none of them.
-        events = await self.call.round.collect_asked()
-        for message in messages:
-            events.append(event_of_result(message))
-            await self.call.round.deliver_result(events[-1])
-        return events
+        events = await self.call.round.collect_agents()
+        stored: list[core.Event] = [*map(event_of_result, messages), *shown]
+        for event in stored:
+            await self.call.round.deliver_stored(event)
+        return [*events, *stored]
 
     # --- from outside: another task or thread may call these
 

@@ -53,7 +53,7 @@ def build_result(call: Call, *, is_over: bool = False) -> RunResult:
     failures = {subagent: failure for each in rounds for subagent, failure in each.failures.items()}
     # In proportion to the subagents: a look after each event leaves it to those who look at that.
     later: dict[str, Callable[[], Any]] = {
-        "usage": partial(_usage, outcomes, [[*each.asked] for each in rounds]),
+        "usage": partial(_usage, outcomes, [[*each.tool_events] for each in rounds]),
         "subagents": partial(subagent_results, outcomes, failures, messages, is_over=is_over),
     }
     summed_up = {name: make() for name, make in later.items()} if is_over else {}

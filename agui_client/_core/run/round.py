@@ -7,6 +7,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, TypeAlias, TypeVar, TypeVarTuple, Unpack
 
 import anyio.to_thread
+from ag_ui.core import ActivityMessage, ActivitySnapshotEvent
 
 from agui_client._core.conversation.history import chosen_messages
 from agui_client._core.ground.concurrency import no_collection
@@ -92,7 +93,7 @@ class Run(RunScope):
         self._max_protocol_version = call.max_protocol_version
         self._loop = loop
         self._first_input = run_input
-        self._asked_count = 0
+        self._collected = 0
         self.conversation: Conversation = (conversation := call.conversation)
         """The conversation."""
         reducer = conversation.begin_run(self.warnings, is_local=call.agent.is_local, is_replay=call.is_replay)
@@ -207,16 +208,27 @@ class Run(RunScope):
             self.conversation.listeners.notify(change)
         self.observers.event(self, event, change)
 
-    async def deliver_result(self, event: Event) -> None:
-        """Call hooks and observers about the result of a tool, which the conversation has already."""
+    def store_activities(self) -> list[ActivitySnapshotEvent]:
+        """Put the activities that tools have shown since the last look into the conversation; return their events."""
+        new = self.tool_events[self._collected :]
+        shown = [event for event in new if isinstance(event, ActivitySnapshotEvent)]
+        for event in shown:
+            self.conversation.store_activity(
+                ActivityMessage(id=event.message_id, activity_type=event.activity_type, content=event.content)
+            )
+        return shown
+
+    async def deliver_stored(self, event: Event) -> None:
+        """Call hooks and observers about what tools returned or showed, which the conversation has already."""
         if self._subscribers:
             await self.inside(self._hooks.deliver, event)
         self.observers.event(self, event, Change.MESSAGES)
 
-    async def collect_asked(self) -> list[Event]:
+    async def collect_agents(self) -> list[Event]:
         """Return the events of agents that tools have asked, which hooks and observers have seen."""
-        events = self.asked[self._asked_count :]
-        self._asked_count += len(events)
+        new = self.tool_events[self._collected :]
+        self._collected += len(new)
+        events: list[Event] = [event for event in new if not isinstance(event, ActivitySnapshotEvent)]
         for event in events:
             self.outcome.handlers[type(event)](event)
             if self._subscribers:

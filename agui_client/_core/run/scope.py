@@ -121,8 +121,8 @@ class RunScope(Record):
     """The requests that were posted for this run, in order."""
     started_at: float = field(default_factory=perf_counter, repr=False)
     """`time.perf_counter()` when the run began."""
-    asked: list[Event] = field(default_factory=list["Event"], repr=False)
-    """The beginnings and ends of agents that were asked by tools after the run, in order."""
+    tool_events: list[Event] = field(default_factory=list["Event"], repr=False)
+    """The events of tools after the run, in order: what they showed, and the beginnings and ends of agents."""
     failures: dict[str, BaseException] = field(default_factory=dict[str, BaseException], repr=False)
     """The exceptions of subagents that failed in this process, by the ids of the invocations."""
     remote_texts: set[str] = field(default_factory=set[str], repr=False)
@@ -152,14 +152,14 @@ class RunScope(Record):
         response = self.requests[-1].delivery.response if self.requests else None
         return not self.agent.is_local and response is not None and STATE_BASE_HEADER in response.headers
 
-    def note_asked(self, event: Event, failure: BaseException | None) -> None:
-        """Note the beginning or end of an agent that a tool asks.
+    def note_tool_event(self, event: Event, failure: BaseException | None) -> None:
+        """Note an activity that a tool shows, or the beginning or end of an agent that it asks.
 
         Args:
-            event: SUBAGENT_STARTED, SUBAGENT_FINISHED or SUBAGENT_ERROR.
-            failure: The exception that the agent failed with; None if it did not fail.
+            event: ACTIVITY_SNAPSHOT, SUBAGENT_STARTED, SUBAGENT_FINISHED or SUBAGENT_ERROR.
+            failure: The exception that an agent failed with; None if there is none.
         """
-        self.asked.append(event)
+        self.tool_events.append(event)
         if failure is not None and isinstance(event, SubagentErrorEvent):
             self.failures[event.subagent_run_id] = failure
 

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar, overload
 from uuid import uuid4
 
 import anyio
-from ag_ui.core import Event, Interrupt, Message, ToolMessage
+from ag_ui.core import ActivitySnapshotEvent, Event, EventType, Interrupt, Message, ToolMessage
 from pydantic import ValidationError
 from pydantic_core import to_json
 
@@ -102,9 +102,9 @@ class ToolContext(Record):
     """The value that an earlier execution of the same call left, before it asked a question that was answered since."""
     on_leave: Callable[[Any], None] | None = field(default=None, repr=False)
     """A function that takes what `leave` is given; None drops it."""
-    on_agent: Callable[[Event, BaseException | None], None] | None = field(default=None, repr=False)
-    """A function that takes the beginning or end of an agent that the tool asks, as of a subagent of the run, with the
-    exception that it failed with; None drops it."""
+    on_event: Callable[[Event, BaseException | None], None] | None = field(default=None, repr=False)
+    """A function that takes what `show_activity` makes, and the beginning or end of an agent that the tool asks, as of
+    a subagent of the run, with the exception that it failed with; None drops it."""
     ended: threading.Event = field(default_factory=threading.Event, repr=False)
     """An event that is set when the call is over; a function in a thread can wait on it instead of sleeping."""
     loop: LoopThread | None = field(default=None, repr=False)
@@ -204,6 +204,26 @@ class ToolContext(Record):
         """
         if self.on_leave is not None:
             self.on_leave(left)
+
+    def show_activity(self, activity_type: str, content: Mapping[str, Any]) -> None:
+        """Show something to the person, beside the result, as an activity of the conversation: the agent never gets it.
+
+        It follows the result of the call, in the conversation and in the events of the run; a view draws it
+        (`@renders(activity=...)`).
+
+        Args:
+            activity_type: The type of the activity, which says how its content is drawn.
+            content: The content, a JSON object.
+        """
+        event = ActivitySnapshotEvent(
+            type=EventType.ACTIVITY_SNAPSHOT,
+            message_id=f"{activity_type}-{uuid4()}",
+            activity_type=activity_type,
+            content=dict(content),
+            replace=True,
+        )
+        if self.on_event is not None and not self.is_cancelled:
+            self.on_event(event, None)
 
     async def _answer(self, asked: Interrupt, timeout: float | None) -> Any:
         if self.on_ask is None:

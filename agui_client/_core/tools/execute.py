@@ -78,7 +78,7 @@ class ToolExecutor:
             executes the tool, for progress in the event loop's thread.
         save: Awaited before a function is called, before a person is asked, and after a function answered while others
             are at work: none of that must be lost. The results of all are the caller's to save.
-        note_agent: Takes the beginnings and ends of agents that tools ask.
+        note_event: Takes the activities that tools show, and the beginnings and ends of agents that they ask.
         executions: Gets every execution as it is now, by the id of the call.
         agent: The name of the agent that makes the calls, for approvers; empty if that needs no saying.
         repeated: Returns the question of a call that is made again, with all answers; None for any other call.
@@ -96,7 +96,7 @@ class ToolExecutor:
     note: Callable[[ToolExecution], None]
     observe: Callable[[ToolExecution], object]
     save: Callable[[], Awaitable[None]]
-    note_agent: Callable[[Event, BaseException | None], None] | None = None
+    note_event: Callable[[Event, BaseException | None], None] | None = None
     executions: dict[str, ToolExecution] = field(default_factory=dict[str, ToolExecution])
     agent: str = ""
     repeated: Callable[[str], ToolQuestion | None] = dict[str, ToolQuestion]().get
@@ -287,7 +287,7 @@ class ToolCallTask:
             self._began = time.monotonic()
             about = {**self._circumstances(), "name": call.name, "arguments": copy.deepcopy(call.arguments)}
             given: dict[str, Any] = {**about, "left": self._left, "loop": LoopThread()}
-            given["on_agent"] = self._executor.note_agent
+            given["on_event"] = self._executor.note_event
             ctx = ToolContext(on_report=self._report, on_ask=self._ask, on_leave=self._leave, **given)
             # The limit begins when the function does: a call that waits for its turn has not taken any of its time.
             with anyio.move_on_after(limit):

@@ -10,12 +10,15 @@ from typing import Any
 import anyio
 import anyio.to_thread
 import pytest
-from ag_ui.core import UserMessage
+from ag_ui.core import ActivityMessage, ActivitySnapshotEvent, Event, UserMessage
 
-from agui_client import ToolError
+from agui_client import HookContext, HttpAgent, Subscriber, ToolError
 from agui_client._core.ground.concurrency import LoopThread
 from agui_client._core.tools.context import ToolContext
 from agui_client._core.tools.function import tool
+from agui_client.asgi import agent_app
+from agui_client.teams import SequentialAgent
+from agui_client.testing import ScriptedAgent, text, tool_call, turn
 from support.tool_calls import executed
 from support.waiting import start_thread
 
@@ -111,3 +114,80 @@ def test_a_report_into_a_loop_that_is_gone_is_dropped(backend: str) -> None:
 async def test_a_question_that_nobody_can_be_asked_fails_the_call() -> None:
     with pytest.raises(ToolError, match="Nobody is here to answer"):
         await context().ask("Which one?")
+
+
+class Watching(Subscriber):
+    """Notes the activities that a hook and an observer see."""
+
+    def __init__(self) -> None:
+        self.seen: list[Any] = []
+
+    async def on_activity_snapshot_event(self, event: ActivitySnapshotEvent, context: HookContext) -> None:
+        """Note the content, and the last message."""
+        self.seen.append((event.content, context.messages[-1].role))
+
+
+@tool
+async def draw(ctx: ToolContext, name: str) -> str:
+    """Draw something beside the result."""
+    ctx.show_activity("PICTURE", {"of": name})
+    ctx.show_activity("FRAME", {"of": name})
+    return f"drew {name}"
+
+
+@tool
+def draw_in_thread(ctx: ToolContext) -> str:
+    """Draw something in a thread."""
+    ctx.show_activity("PICTURE", {"of": "thread"})
+    return "drew"
+
+
+@pytest.mark.anyio
+async def test_what_tools_show_follows_their_results_and_is_stored_and_never_sent() -> None:
+    calls = turn(tool_call("draw", {"name": "boat"}), tool_call("draw_in_thread", {}))
+    agent, watching = ScriptedAgent(calls, turn(text("Look.")), tools=[draw, draw_in_thread]), Watching()
+    agent.subscribe(watching)
+    async with agent.stream("Draw") as run:
+        events = [event async for event in run]
+    shown = [event.content for event in events if isinstance(event, ActivitySnapshotEvent)]
+    assert sorted(map(str, shown)) == ["{'of': 'boat'}", "{'of': 'boat'}", "{'of': 'thread'}"]
+    kinds = [event.type.value for event in events if event.type.value in ("TOOL_CALL_RESULT", "ACTIVITY_SNAPSHOT")]
+    assert kinds == ["TOOL_CALL_RESULT"] * 2 + ["ACTIVITY_SNAPSHOT"] * 3
+    assert watching.seen == [(each, "activity") for each in shown]
+    stored = [each for each in agent.messages if isinstance(each, ActivityMessage)]
+    assert [each.content for each in stored] == shown
+    assert len({each.id for each in stored}) == 3
+    roles = ["user", *["assistant", "tool"] * 2, *["activity"] * 3, "assistant"]
+    assert [each.role for each in agent.messages] == roles
+    assert "activity" not in [each.role for each in agent.inputs[1].messages]
+    assert agent.snapshot().messages == agent.messages
+
+
+@pytest.mark.anyio
+async def test_callers_of_a_served_agent_and_of_a_team_get_what_its_tools_show() -> None:
+    def drawing() -> ScriptedAgent:
+        steps = [turn(tool_call("draw", {"name": "boat"})), turn(text("Look."))]
+        return ScriptedAgent(*steps, tools=[draw], agent_id="painter")
+
+    for agent in (drawing(), SequentialAgent(drawing())):
+        caller = HttpAgent("http://app/", app=agent_app(agent))
+        result = await caller.run_agent("Draw")
+        stored = [each for each in result.messages if isinstance(each, ActivityMessage)]
+        assert [(each.activity_type, each.content) for each in stored] == [
+            ("PICTURE", {"of": "boat"}),
+            ("FRAME", {"of": "boat"}),
+        ]
+        assert result.warnings == []
+
+
+def test_what_is_shown_after_the_end_of_a_call_or_to_nobody_is_dropped() -> None:
+    shown: list[Any] = []
+
+    def note(event: Event, failure: BaseException | None) -> None:
+        shown.append(event)
+
+    ctx = replace(context(), on_event=note)
+    ctx.end()
+    ctx.show_activity("PICTURE", {})
+    context().show_activity("PICTURE", {})
+    assert shown == []
