@@ -3,18 +3,32 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from html.parser import HTMLParser
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from ag_ui.core import UserMessage
+from ag_ui.core import ActivityMessage, ActivitySnapshotEvent, UserMessage
 
-from agui_client._rendering.surface_html import surface_html
+from agui_client._rendering.inline_parts import escaped_json
+from agui_client._rendering.surface_html import SURFACE_STYLE, surface_html
 from agui_client._rendering.surface_text import surface_lines
-from agui_client.a2ui import Surface
+from agui_client.a2ui import Surface, Surfaces
 from agui_client.a2ui._catalog import COMPONENTS
+from agui_client.asgi import agent_app
+from agui_client.inspector import inspector_page
+from agui_client.notebook import html_page
+from agui_client.notebook._cell_widget import script_text
 from agui_client.notebook._content import bundle_of
+from agui_client.recording import Recording, record
+from agui_client.store import Store
+from agui_client.testing import ScriptedAgent, serve, turn
 from support.a2ui_fixtures import MISSING, ROOT, examples, operations_of, shown, surface_of
+from support.browser import FRAME, Chromium
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
 
 _TAGS = {
     *("div", "span", "button", "input", "label", "textarea", "details", "summary", "hr", "a", "style"),
@@ -92,6 +106,11 @@ def test_whatever_stands_in_a_component_nothing_runs_and_nothing_is_requested(na
 
 
 def _attacked(name: str, attack: str) -> Surface:
+    return surface_of(_hostile_components(name, attack), {"v": attack}, attack)
+
+
+def _hostile_components(name: str, attack: str) -> list[dict[str, Any]]:
+    """A component in whose properties an attack stands, wherever it takes a text."""
     evil: dict[str, Any] = {
         "id": "root",
         "component": name,
@@ -108,7 +127,114 @@ def _attacked(name: str, attack: str) -> Surface:
         "checks": [{"condition": False, "message": attack}],
     }
     inner = {"id": "inner", "component": "TextField", "label": attack, "value": {"path": "/v"}, "variant": "longText"}
-    return surface_of([evil, inner, {"id": attack, "component": "Text", "text": attack}], {"v": attack}, attack)
+    return [evil, inner, {"id": attack, "component": "Text", "text": attack}]
+
+
+_MOST_HARM = [
+    "<script>window.taken = localStorage.secret</script>",
+    '"><img src=http://127.0.0.1:9/a onerror="window.taken = 1">',
+    "' onfocus=window.taken=1 onmouseover=window.taken=1 autofocus x='",
+    "</style><style>*{background:url(http://127.0.0.1:9/b)}</style><link rel=stylesheet href=http://127.0.0.1:9/c>",
+    "</textarea></template></title><iframe srcdoc='<script>parent.taken = 1</script>'></iframe>",
+    "![p](http://127.0.0.1:9/d.png) <svg onload=window.taken=1> [x](javascript:window.taken=1)",
+    "javascript:window.taken=1",
+    "http://127.0.0.1:9/e",
+    "<form action=http://127.0.0.1:9/f><button>Send</button><meta http-equiv=refresh content='0;http://127.0.0.1:9/g'>",
+    "<base href=http://127.0.0.1:9/h><object data=http://127.0.0.1:9/i></object><video src=http://127.0.0.1:9/j>",
+]
+_ALL_HARM = [(name, attack) for name in [*COMPONENTS, "Evil<script>"] for attack in _MOST_HARM]
+_HARM_DONE = """() => {
+  for (const each of document.querySelectorAll("details")) each.open = true;
+  for (const each of document.querySelectorAll("input, textarea, button, select, div, span")) {
+    each.focus();
+    each.dispatchEvent(new MouseEvent("mouseover", {bubbles: true}));
+  }
+  for (const each of document.querySelectorAll(".agui-surface button")) each.click();
+  const found = document.querySelectorAll(`.agui-surface :is(script, iframe, img, object, embed, video, audio, source,
+    link, base, meta, style, form, svg, template)`).length;
+  const surfaces = document.querySelectorAll(".agui-surface").length;
+  const links = [...document.querySelectorAll(".agui-surface a")].filter((each) => !/^https?:/.test(each.href)).length;
+  return {surfaces, found, links, taken: window.taken ?? null, title: document.title};
+}"""
+
+
+def _hostile_activity() -> ActivityMessage:
+    operations: list[dict[str, Any]] = []
+    for number, (name, attack) in enumerate(_ALL_HARM):
+        components, surface_id = _hostile_components(name, attack), f"{number} {attack}"
+        operations += [
+            {"createSurface": {"surfaceId": surface_id, "catalogId": "basic", "theme": {"primaryColor": attack}}},
+            {"updateComponents": {"surfaceId": surface_id, "components": components}},
+            {"updateDataModel": {"surfaceId": surface_id, "value": {"v": attack}}},
+        ]
+    return shown(*operations)
+
+
+def _harm_done(browser: Chromium, place: Path | str, begin: Callable[[Page], object] = str) -> dict[str, Any]:
+    """Use everything on a page of hostile surfaces; return what is there, and what was requested beside the page."""
+
+    def look(page: Page) -> dict[str, Any]:
+        own = page.url.partition("#")[0].rstrip("/")
+        requested: list[str] = []
+        page.on("request", lambda request: requested.append(request.url))
+        page.on("dialog", lambda dialog: dialog.dismiss())
+        page.reload()
+        page.evaluate("localStorage.secret = 'a secret of the page'")
+        begin(page)
+        page.locator(".agui-surface").nth(len(_ALL_HARM) - 1).wait_for(state="attached")
+        done: dict[str, Any] = page.evaluate(_HARM_DONE)
+        page.evaluate(FRAME)
+        return {**done, "requested": [each for each in requested if not each.startswith((own, "data:", "blob:"))]}
+
+    done, _ = browser.visit(place, look)
+    return done
+
+
+@pytest.mark.parametrize("place", ["saved", "live", "chat page", "inspector"])
+def test_hostile_surfaces_run_request_and_read_nothing(browser: Chromium, tmp_path: Path, place: str) -> None:
+    assert len(_ALL_HARM) >= 60
+    message = _hostile_activity()
+    path = tmp_path / "page.html"
+    match place:
+        case "saved":
+            path.write_bytes(html_page([message]))
+            done = _harm_done(browser, path)
+        case "live":
+            html = "".join(surface_html(each, is_live=True) for each in Surfaces([message]).values())
+            shown = escaped_json({"style": "", "rules": SURFACE_STYLE, "classes": "agui", "html": html}).decode()
+            script = script_text("surface").replace("export default", "void")
+            model = "{get: () => shown, on: () => {}, off: () => {}, send: (each) => (window.sent ??= []).push(each)}"
+            render = f"const shown = {shown}\n{script}\nrender({{model: {model}, el: document.body}})"
+            path.write_text(f"<body><script type=module>{render}</script>", "utf-8")
+            done = _harm_done(browser, path)
+        case "inspector":
+            recording = tmp_path / "run.jsonl"
+            agent = ScriptedAgent(turn(_event_of(message)))
+            agent.use(record(recording)).run_agent_sync("Hi")
+            path.write_bytes(inspector_page(Recording.read(recording)))
+            done = _harm_done(browser, path)
+        case _:
+            app = agent_app(ScriptedAgent(turn(_event_of(message))), store=Store(), owner_of=lambda _: "", page=True)
+
+            def ask(page: Page) -> None:
+                page.locator("#prompt").fill("Hi")
+                page.keyboard.press("Enter")
+
+            with serve(app) as server:
+                done = _harm_done(browser, server.url, ask)
+    titles = {"saved": "Chat", "live": "", "inspector": "run.jsonl: AG-UI inspector", "chat page": "agent"}
+    assert done == {
+        "surfaces": len(_ALL_HARM),
+        "found": 0,
+        "links": 0,
+        "taken": None,
+        "title": titles[place],
+        "requested": [],
+    }
+
+
+def _event_of(message: ActivityMessage) -> ActivitySnapshotEvent:
+    return ActivitySnapshotEvent(message_id="m", activity_type=message.activity_type, content=message.content)
 
 
 def _form() -> Surface:
