@@ -229,9 +229,10 @@ class _Painter:
     def choice(self, node: Drawn) -> str:
         """Return a choice of one option or of several."""
         is_multiple, chosen = node.values.get("variant") == "multipleSelection", chosen_of(node)
-        name = _attribute(f"{self._surface.id}{node.at}{node.id}")
+        # Of all boxes with a name on a page, a browser checks one: those of copies that cannot be used have none.
+        name = f' name="{_attribute(f"{self._surface.id}{node.at}{node.id}")}"' if self._is_live else ""
         boxes = [
-            f'<label><input type="{"checkbox" if is_multiple else "radio"}" name="{name}" value="{_attribute(value)}"'
+            f'<label><input type="{"checkbox" if is_multiple else "radio"}"{name} value="{_attribute(value)}"'
             f"{' checked' if value in chosen else ''}{self._use(node)}> {_words(label)}</label>"
             for value, label in options_of(node)[:500]
         ]

@@ -11,7 +11,8 @@ const value_of = (field) => {
 
 function render({ model, el }) {
   const { style, rules, classes } = model.get("shown");
-  const sheet = document.createElement("style"), root = document.createElement("div");
+  // The same surface may stand on a page twice: in a form of its own, its boxes are a group of their own.
+  const sheet = document.createElement("style"), root = document.createElement("form");
   sheet.textContent = style + rules;
   root.className = classes;
   root.setAttribute("data-lm-suppress-shortcuts", "true");
@@ -50,6 +51,7 @@ function render({ model, el }) {
     if (event.target.dataset.set !== undefined) enter(event.target);
   });
   root.addEventListener("keydown", (event) => event.stopPropagation());
+  root.addEventListener("submit", (event) => event.preventDefault());
   root.addEventListener("click", (event) => {
     const button = event.target.closest("[data-press]");
     if (button === null) return;

@@ -201,11 +201,8 @@ def test_hostile_surfaces_run_request_and_read_nothing(browser: Chromium, tmp_pa
             done = _harm_done(browser, path)
         case "live":
             html = "".join(surface_html(each, is_live=True) for each in Surfaces([message]).values())
-            shown = escaped_json({"style": "", "rules": SURFACE_STYLE, "classes": "agui", "html": html}).decode()
-            script = script_text("surface").replace("export default", "void")
-            model = "{get: () => shown, on: () => {}, off: () => {}, send: (each) => (window.sent ??= []).push(each)}"
-            render = f"const shown = {shown}\n{script}\nrender({{model: {model}, el: document.body}})"
-            path.write_text(f"<body><script type=module>{render}</script>", "utf-8")
+            script, shown_in = _live_script(html)
+            path.write_text(f"<body><p id=a><script type=module>{script}{shown_in('a')}</script>", "utf-8")
             done = _harm_done(browser, path)
         case "inspector":
             recording = tmp_path / "run.jsonl"
@@ -231,6 +228,17 @@ def test_hostile_surfaces_run_request_and_read_nothing(browser: Chromium, tmp_pa
         "title": titles[place],
         "requested": [],
     }
+
+
+def _live_script(html: str) -> tuple[str, Callable[[str], str]]:
+    """The script of live surfaces, and the call that shows one in the element with an id."""
+    shown = escaped_json({"style": "", "rules": SURFACE_STYLE, "classes": "agui", "html": html}).decode()
+    script = script_text("surface").replace("export default", "void")
+    model = "{get: () => shown, on: () => {}, off: () => {}, send: () => {}}"
+    return (
+        f"const shown = {shown}\n{script}\n",
+        lambda place: f"render({{model: {model}, el: document.getElementById('{place}')}})\n",
+    )
 
 
 def _event_of(message: ActivityMessage) -> ActivitySnapshotEvent:
@@ -266,6 +274,27 @@ def test_a_field_can_be_used_live_where_its_value_is_bound() -> None:
     assert "disabled" in fields["Return"]
     (button,) = [attributes for tag, attributes in tags if tag == "button"]
     assert (button["data-press"], button["data-at"]) == ("go", "/")
+
+
+def test_boxes_of_copies_of_a_surface_on_one_page_are_groups_of_their_own(browser: Chromium, tmp_path: Path) -> None:
+    options = [{"label": each, "value": each} for each in ("dawn", "dusk")]
+    picker = {"id": "root", "component": "ChoicePicker", "options": options, "value": {"path": "/v"}}
+    copies = [surface_of([picker], {"v": [each]}) for each in ("dawn", "dusk", "dusk")]
+    static = "".join(surface_html(each) for each in copies)
+    script, shown = _live_script(surface_html(copies[0], is_live=True))
+    path = tmp_path / "page.html"
+    path.write_text(
+        f"<body>{static}<p id=a><p id=b><script type=module>{script}{shown('a')}{shown('b')}</script>", "utf-8"
+    )
+
+    def look(page: Page) -> list[bool]:
+        page.locator("#a input").last.check()
+        found: list[bool] = page.evaluate("[...document.querySelectorAll('input')].map((each) => each.checked)")
+        return found
+
+    checked, complaints = browser.visit(path, look)
+    assert checked == [True, False, *[False, True] * 3, True, False]
+    assert complaints == []
 
 
 def test_a_surface_is_written_as_lines() -> None:

@@ -47,6 +47,7 @@ SEEN = [
     "typed letter by letter: Ann Lee",
     "printed: PRESSED {'name': 'Ann Lee', 'ferry': 'dusk'}",
     "left in the cell: Ann Lee, and nothing to press",
+    "chosen still in the first cell: dawn",
     "shown again by the next run: Booked dusk for Ann Lee.",
     "shown again while another run lasts: Booked dusk for Ann Lee.",
     "saved: Booked dusk for Ann Lee.",
@@ -101,6 +102,8 @@ def book(page: Page, pictures: Path) -> list[str]:
     left = cell.locator(".agui-surface input[type=text]")
     usable = cell.locator("[data-press], [data-set]").count()
     seen.append(f"left in the cell: {left.input_value()}, and {usable or 'nothing'} to press")
+    chosen = _cell(page, 0).locator("input[type=radio]:checked")
+    seen.append(f"chosen still in the first cell: {chosen.get_attribute('value')}")
     for number, words in ((2, "shown again by the next run"), (3, "shown again while another run lasts")):
         booked = _run(page, number).locator(".agui-surface .agui-text").last
         booked.wait_for()
