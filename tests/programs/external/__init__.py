@@ -11,6 +11,7 @@ program ends with status 1 where another case differs, and where a case of `ON_P
 | `frames` | the parsers of eventsource-parser, undici and launchdarkly-eventsource | framing |
 | `nulls` | the models of ag_ui.core: a null for each member of each class | decoding, compatibility, validation |
 | `mcp` | the client scenarios of @modelcontextprotocol/conformance | `agui_client.mcp` |
+| `surfaces` | the values of a2ui-core for the examples of A2UI's specification | `agui_client.a2ui` |
 | `aimock` | the AG-UI server of @copilotkit/aimock | `HttpAgent` |
 
 The SSE tests of web-platform-tests, undici and eventsource-parser are in no package: `frames` has cases of its own that

@@ -15,7 +15,7 @@ sys.path[:0] = [str(_TESTS), str(_TESTS.parent)]
 from . import __doc__ as about  # noqa: E402 - the suites import `support`, found by the lines above
 from .judging import faults  # noqa: E402
 
-SUITES = ("patches", "texts", "frames", "nulls", "mcp", "aimock")
+SUITES = ("patches", "texts", "frames", "nulls", "mcp", "surfaces", "aimock")
 
 
 def main() -> int:
