@@ -1,6 +1,6 @@
-"""a2ui-core: each value that a component of the specification's examples is bound to, as the official Python resolves it.
+"""a2ui-core: the values that components of the specification's examples are bound to, as official Python has them.
 
-Resolved in a process of its own, as its packages are not this client's; the checks of components, too.
+They are resolved in a process of its own, as its packages are not this client's; the checks of components, too.
 """
 
 from __future__ import annotations
