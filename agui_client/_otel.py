@@ -239,6 +239,8 @@ class SpanObserver(RunObserver):
         if self._call is not None:
             counts = {"agui.run.count": end.runs, "agui.tool_execution.count": len(end.tool_executions)}
             self._call.span.set_attributes(counts)
+            if end.cost is not None:
+                self._call.span.set_attributes({"operation.cost": float(end.cost.dollars)})
             self._call.finish(end)
 
     def _begin_tool(self, run: RunScope, execution: ToolExecution) -> None:
@@ -319,6 +321,8 @@ class MetricObserver(RunObserver):
             local = made.team_duration if agent.is_team else made.local_duration
             duration = local if agent.is_local else made.remote_duration
             duration.record(seconds, {**_about(run), **_error(end)})
+            if end.cost is not None:
+                made.cost.record(float(end.cost.dollars), _about(run))
 
 
 class _Instruments:
@@ -349,6 +353,10 @@ class _Instruments:
             "{token}",
             "Number of input and output tokens used by a run.",
             explicit_bucket_boundaries_advisory=_TOKENS,
+        )
+        # The name under which pydantic-ai measures money and Logfire shows it: the conventions have none.
+        self.cost: Histogram = meter.create_histogram(
+            "operation.cost", "{USD}", "Price of the tokens of a call whose money is counted."
         )
         self.active_runs: UpDownCounter = meter.create_up_down_counter(
             "agui.client.active_runs", "{run}", "Number of runs under way."

@@ -2,6 +2,8 @@
 
 from agui_client._core.conversation.history import History as History
 from agui_client._core.conversation.turns import WhenBusy as WhenBusy
+from agui_client._core.ground.prices import Cost as Cost
+from agui_client._core.ground.prices import Prices as Prices
 from agui_client._core.protocol.prompts import MessageLike as MessageLike
 from agui_client._core.protocol.prompts import Prompt as Prompt
 from agui_client._core.run.checkpoint import Checkpoint as Checkpoint

@@ -414,6 +414,7 @@ def test_a_module_that_is_public_by_its_name_or_by_the_list_alone_is_named(
         (("agui_client.adapters", "agui_client.llm"), ("pydantic_ai",)),
         (("agui_client.adapters",), ("langchain_core", "langgraph")),
         (("agui_client.mcp",), ("httpx2", "mcp", "mcp_types")),
+        (("agui_client._core.ground.prices",), ("genai_prices",)),
         (("agui_client._otel",), ("opentelemetry",)),
         (("agui_client.store._sql",), ("sqlalchemy",)),
         (
@@ -452,6 +453,7 @@ def test_every_library_that_is_imported_is_declared_as_a_dependency() -> None:
 
 
 _EXTRAS = {
+    "_core.ground.prices": "cost",
     "_core.tools.answer_models": "answers",
     "adapters._langchain": "langchain",
     "adapters._langchain_messages": "langchain",

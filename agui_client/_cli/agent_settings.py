@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _SUFFIXES_OF_DATABASES = (".db", ".sqlite", ".sqlite3")
 URL_VARIABLE = "AGUI_URL"
+PRICE_HELP = (
+    "The price of a million tokens of a model that go in, and of those that come out; * for models without one, and "
+    "'known' for those of genai-prices alone. Without it, no money is counted."
+)
 """The variable of the environment with the address, where no URL is given."""
 _HEADERS_VARIABLE = "AGUI_HEADERS"
 ENVIRONMENT = f"""\b

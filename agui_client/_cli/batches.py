@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agui_client._cli.agent_settings import ENVIRONMENT, URL_VARIABLE, batch_arguments, needed_url
+from agui_client._cli.agent_settings import ENVIRONMENT, PRICE_HELP, URL_VARIABLE, batch_arguments, needed_url
 from agui_client._cli.exit_codes import ExitCode
 from agui_client._cli.inspecting import refuse_replacing
 from agui_client.terminal._complaints import complain
 from agui_client.terminal._lines import one_line, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from agui_client._core.agent.http_agent import HttpAgent
     from agui_client.batch import Batch, RowResult, Summary
@@ -63,6 +63,8 @@ _PAUSE = 10.0
 @click.option("--rerun-failed", is_flag=True, help="Run rows again that failed in an earlier start.")
 @click.option("--max-rows", type=click.IntRange(0), metavar="N", help="Stop after N rows.")
 @click.option("--max-tokens", type=click.IntRange(0), metavar="N", help="Begin no row after N tokens.")
+@click.option("--max-cost", metavar="AMOUNT", help='Begin no row after that much money, such as "20.00 USD".')
+@click.option("--price", "given_prices", metavar="MODEL=IN/OUT", multiple=True, help=PRICE_HELP)
 @click.option("--max-seconds", type=click.FloatRange(0), metavar="N", help="Begin no row after N seconds.")
 @click.option("--max-failures", type=click.IntRange(0), metavar="N", help="Begin no row after more than N failures.")
 def batch(
@@ -96,6 +98,8 @@ def _run_batch(
     retry_on: Any,
     max_rows: int | None,
     max_tokens: int | None,
+    max_cost: str | None,
+    given_prices: Sequence[str],
     max_seconds: float | None,
     max_failures: int | None,
     **options: Any,
@@ -103,6 +107,7 @@ def _run_batch(
     # Loaded here: the other commands need no batch.
     from agui_client.batch import Budget, RowRetry, run_many, write_table
     from agui_client.batch._tables import table_writer
+    from agui_client.inspector._prices import read_prices
 
     path = Path(out)
     refuse_replacing(path, file)
@@ -114,7 +119,14 @@ def _run_batch(
         file,
         journal=journal,
         retry=RowRetry(times=retry, on=retry_on),
-        budget=Budget(rows=max_rows, tokens=max_tokens, seconds=max_seconds, failures=max_failures),
+        budget=Budget(
+            rows=max_rows,
+            tokens=max_tokens,
+            cost=max_cost,
+            prices=read_prices(given_prices),
+            seconds=max_seconds,
+            failures=max_failures,
+        ),
         **options,
     )
     try:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agui_client._cli.agent_settings import ENVIRONMENT, URL_VARIABLE, evaluate_arguments, needed_url
+from agui_client._cli.agent_settings import ENVIRONMENT, PRICE_HELP, URL_VARIABLE, evaluate_arguments, needed_url
 from agui_client._cli.batches import follow
 from agui_client._cli.evaluation_end import Gate, Reports, finish_cassettes
 from agui_client._cli.exit_codes import ExitCode
@@ -65,12 +65,13 @@ Exit codes:
     "--per-minute", type=click.FloatRange(0, min_open=True), metavar="N", help="Conversations to begin a minute."
 )
 @click.option("--max-tokens", type=click.IntRange(0), metavar="N", help="Begin no conversation after N tokens.")
+@click.option("--max-cost", metavar="AMOUNT", help='Begin no conversation after that much money, such as "20.00 USD".')
 @click.option(
     "--price",
     "given_prices",
     metavar="MODEL=IN/OUT",
     multiple=True,
-    help="The price of a million tokens of a model that go in, and of those that come out; without one, no cost.",
+    help=PRICE_HELP,
 )
 @click.option("--user", metavar="URL_OR_MODEL", help="The agent that plays the user, such as openai:gpt-5.")
 @click.option("--judge", metavar="URL_OR_MODEL", help="The agent that judges.")
@@ -119,6 +120,7 @@ def _evaluate(
     at_least: float | None,
     baseline: str | None,
     given_prices: Sequence[str],
+    max_cost: str | None,
     **options: Any,
 ) -> int:
     from agui_client.batch import Budget
@@ -126,12 +128,13 @@ def _evaluate(
     from agui_client.inspector._prices import read_prices
 
     _warn_once()
-    reports = Reports(junit, as_json, html, read_prices(given_prices))
+    prices = read_prices(given_prices)
+    reports = Reports(junit, as_json, html, prices)
     reports.check_files(file, options["journal"], baseline)
     if is_shrinking and options["keep"] is None and options["journal"] is None:
         raise click.UsageError("--shrink makes cassettes short: give --keep DIR, too")
     chosen: Any = {name: value for name, value in options.items() if value is not None}
-    chosen["budget"] = Budget(tokens=max_tokens)
+    chosen["budget"] = Budget(tokens=max_tokens, cost=max_cost, prices=prices)
     try:
         plan = Plan(agents.get("", agents), _chosen(file, only), chosen, look=None if html is None else reports.look)
         gate = Gate(at_least, baseline, plan)

@@ -18,9 +18,9 @@ from agui_client.terminal._lines import printable
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from agui_client._core.ground.prices import Prices
     from agui_client.evaluation import Evaluation, Outcome
     from agui_client.evaluation._evaluation import Plan
-    from agui_client.inspector._prices import Prices
     from agui_client.recording import Recording
 
 
@@ -79,8 +79,8 @@ class Reports:
     """The file for programs."""
     html: str | None
     """The page."""
-    prices: Prices
-    """The prices of tokens by the names of models."""
+    prices: Prices | None
+    """The prices of tokens by the names of models; None for no money."""
     _recordings: dict[tuple[str, str], Recording] = field(default_factory=dict[tuple[str, str], "Recording"])
 
     def check_files(self, *read: str | None) -> None:

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agui_client._cli.agent_settings import is_address
+from agui_client._cli.agent_settings import PRICE_HELP, is_address
 from agui_client._cli.exit_codes import ExitCode
 from agui_client._cli.loading import views_option
 from agui_client._core.ground.files import write_private
 from agui_client.terminal._lines import one_line
 
 if TYPE_CHECKING:
-    from agui_client.inspector._prices import Prices
+    from agui_client._core.ground.prices import Prices
 
 _EPILOG = """\b
 Exit codes:
@@ -48,7 +48,7 @@ Exit codes:
     "given_prices",
     metavar="MODEL=IN/OUT",
     multiple=True,
-    help="The price of a million tokens of a model that go in, and of those that come out; without one, no money.",
+    help=PRICE_HELP,
 )
 @views_option
 def inspect(
@@ -106,7 +106,7 @@ def refuse_replacing(out: Path | None, *files: Path | str | None, option: str = 
         raise click.UsageError(f"{option} {out} would replace the file that is read or recorded to; name another one")
 
 
-def _write_page(file: Path, out: Path, prices: Prices, *, is_opening: bool) -> int:
+def _write_page(file: Path, out: Path, prices: Prices | None, *, is_opening: bool) -> int:
     # Loaded here: `agui run` needs no recordings.
     from agui_client.inspector import inspector_page
     from agui_client.recording import Recording
@@ -119,7 +119,7 @@ def _write_page(file: Path, out: Path, prices: Prices, *, is_opening: bool) -> i
     return ExitCode.SUCCESS
 
 
-def _write_comparison(one: Path, other: Path, out: Path, prices: Prices, *, is_opening: bool) -> int:
+def _write_comparison(one: Path, other: Path, out: Path, prices: Prices | None, *, is_opening: bool) -> int:
     from agui_client.inspector._comparison import compare
     from agui_client.notebook._recording_elements import comparison_page
     from agui_client.recording import Recording

@@ -36,9 +36,9 @@ from agui_client.recording import Recorder, record
 from agui_client.recording._format import AgentRecord
 
 if TYPE_CHECKING:
+    from agui_client._core.ground.prices import Prices
     from agui_client._core.protocol.events import WireEvent
     from agui_client._core.transport.in_process import Receive, Send
-    from agui_client.inspector._prices import Prices
 
 _HOST = "127.0.0.1"
 _NOT_PASSED_ON = frozenset(
@@ -62,7 +62,7 @@ _SECURE = {"cache-control": "no-store", "x-content-type-options": "nosniff", "re
 
 
 def inspect_agent(
-    url: str, port: int, record_to: Path | None, out: Path | None, *, is_opening: bool, prices: Prices
+    url: str, port: int, record_to: Path | None, out: Path | None, *, is_opening: bool, prices: Prices | None
 ) -> int:
     """Serve the page and the proxy until Ctrl-C, which counts as success.
 

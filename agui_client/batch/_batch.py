@@ -23,6 +23,7 @@ from agui_client._core.agent.agent import AbstractAgent
 from agui_client._core.ground.concurrency import BackgroundLoop, LoopThread, side_by_side, spawn
 from agui_client._core.ground.display import Displayed
 from agui_client._core.ground.plain_text import printable
+from agui_client._core.ground.prices import cost_of, dollars_in
 from agui_client._core.ground.type_adapters import type_adapter
 from agui_client._core.ground.waiting import next_item
 from agui_client._core.plugs import shown_while
@@ -39,6 +40,7 @@ from agui_client.batch._workers import AgentSource, ClusterError
 from agui_client.errors import AGUIError, ParseError, UsageError
 
 if TYPE_CHECKING:
+    from ag_ui.core import TokenUsage
     from anyio.streams.memory import MemoryObjectSendStream
     from pydantic import TypeAdapter
 
@@ -186,6 +188,12 @@ class _Attempts:
 
     count: int = 0
     tokens: dict[str, int] = field(default_factory=dict[str, int])
+    usage: list[TokenUsage] = field(default_factory=list["TokenUsage"])
+
+    def add(self, used: Sequence[TokenUsage]) -> None:
+        """Count the tokens of a run."""
+        self.tokens = count_tokens(self.tokens, used)
+        self.usage += used
 
 
 class Batch(Displayed, Generic[ParsedT]):
@@ -215,7 +223,8 @@ class Batch(Displayed, Generic[ParsedT]):
         )
         self._journal: Journal | None = None
         self._check_finished: Callable[[RowResult[ParsedT]], None] | None = None
-        self._tally = Counts(len(jobs), dict.fromkeys(job.name for job in jobs))
+        limit = None if budget.cost is None else dollars_in(budget.cost, "Budget.cost")
+        self._tally = Counts(len(jobs), dict.fromkeys(job.name for job in jobs), limit)
         self._is_begun = False
 
     @property
@@ -375,6 +384,7 @@ class Batch(Displayed, Generic[ParsedT]):
         budget, tally = self._budget, self._tally
         spent = {
             "rows": budget.rows is not None and tally.begun >= budget.rows,
+            "cost": tally.is_spent,
             "tokens": budget.tokens is not None and tally.tokens >= budget.tokens,
             "failures": budget.failures is not None and tally.failed_now > budget.failures,
             "seconds": anyio.current_time() >= self._pace.ends_at,
@@ -391,7 +401,7 @@ class Batch(Displayed, Generic[ParsedT]):
             result: RunResult | None = None
             try:
                 result = await ask(job.name, job.row, attempts.count)
-                attempts.tokens = count_tokens(attempts.tokens, result.usage)
+                attempts.add(result.usage)
                 error = unfinished(result, is_parsed=self._parse is not None, is_kept=self._is_kept)
                 parsed = None if self._parse is None or error is not None else result.parse(self._parse)
                 return self._result(job, attempts, start, result, parsed=parsed, error=error)
@@ -400,7 +410,8 @@ class Batch(Displayed, Generic[ParsedT]):
             except Exception as failure:
                 if result is None and isinstance(failure, AGUIError) and failure.partial is not None:
                     partial = cast("RunResult", failure.partial)
-                    result, attempts.tokens = partial, count_tokens(attempts.tokens, partial.usage)
+                    result = partial
+                    attempts.add(partial.usage)
                 wait = self._retry.wait_before(attempts.count, failure)
                 if wait is None:
                     return self._result(job, attempts, start, result, error=error_of(failure))
@@ -424,12 +435,21 @@ class Batch(Displayed, Generic[ParsedT]):
             prompt=job.row.asked,
             text="" if result is None else result.text,
             usage=attempts.tokens,
+            cost=self._cost_of(attempts, result),
             seconds=round(time.perf_counter() - start, 6),
             first_text=None if result is None else result.timings.first_text,
             attempts=attempts.count,
             result=result,
             **outcome,
         )
+
+    def _cost_of(self, attempts: _Attempts, result: RunResult | None) -> float | None:
+        """Count what a row cost; None if no money is counted, or it is not known."""
+        if not self._budget.counts_money or (result is None and not attempts.usage):
+            return None
+        cost = cost_of(attempts.usage, self._budget.prices)
+        self._tally.spend(cost)
+        return None if cost.unknown else float(cost.dollars)
 
     def _results_sync(self) -> Generator[RowResult[ParsedT]]:
         """Yield results in a thread without an event loop; the batch runs in another thread."""

@@ -15,6 +15,7 @@ from typing import Literal, TypeAlias
 import anyio
 
 from agui_client._core.ground.field_docs import Record
+from agui_client._core.ground.prices import Prices, check_prices, dollars_in
 from agui_client._core.transport.retry import BUSY_STATUSES, pause_before, retry_after
 from agui_client._core.transport.timeouts import check_number
 from agui_client.errors import HTTPStatusError, IncompleteRunError, RunFailedError, TransportError, UsageError
@@ -98,12 +99,27 @@ class Budget(Record):
     """The number of rows to run, those of the journal not counted; with several agents, each counts."""
     tokens: int | None = None
     """The number of tokens, as far as agents report them."""
+    cost: str | None = None
+    """The money, as "20.00 USD", by `prices` and those of genai-prices (extra `cost`). A row whose cost is not known
+    ends the batch, too, unless `prices` has "*"."""
+    prices: Prices | None = None
+    """The prices of a million tokens by the names of models, as in `ToolLimits(prices=...)`. None counts no money
+    without `cost`; `{}` counts it with the prices of genai-prices, for the results."""
     seconds: float | None = None
     """The time in seconds."""
     failures: int | None = None
     """The number of rows that may fail; the first one more stops the batch. 0 stops it at the first failure."""
 
+    @property
+    def counts_money(self) -> bool:
+        """Whether the money that rows spend is worked out."""
+        return self.cost is not None or self.prices is not None
+
     def __post_init__(self) -> None:
+        if self.cost is not None:
+            dollars_in(self.cost, "Budget.cost")
+        if self.counts_money:
+            check_prices(self.prices, "Budget(prices=...)")
         for name in ("rows", "tokens", "seconds", "failures"):
             if (value := getattr(self, name)) is not None:
                 check_number(f"Budget.{name}", value, least=0, is_whole=name != "seconds")

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from agui_client._core.ground.display import Displayed
 from agui_client._core.ground.field_docs import Record
 from agui_client._core.ground.plain_text import cut_short
+from agui_client._core.ground.prices import dollar_text
 
 if TYPE_CHECKING:
+    from agui_client._core.ground.prices import Cost
     from agui_client.batch._results import RowResult
 
 _RECENT = 200
@@ -64,6 +67,8 @@ class AgentSummary(Record):
     """The number of those without an answer."""
     tokens: int
     """The number of tokens."""
+    cost: float | None
+    """The price of the tokens of rows whose cost is known; None if no row has one."""
     median_seconds: float | None
     """The time that half of the answers took at most; None without an answer."""
     late_seconds: float | None
@@ -86,8 +91,12 @@ class Summary(Displayed, Record):
     """The number of tokens of all finished rows, those of the journal included."""
     seconds: float
     """The seconds that this start took."""
+    cost: float | None = None
+    """The price of these tokens in US dollars, as far as it is known; None if the budget counts no money."""
+    unpriced: Sequence[str] = ()
+    """The models that have no price: in a budget without "*" among its prices, the first of them stops the batch."""
     stopped_by: str | None = None
-    """The budget that stopped the batch: "rows", "tokens", "seconds" or "failures"; None if none did."""
+    """The budget that stopped the batch: "rows", "tokens", "cost", "seconds" or "failures"; None if none did."""
     errors: Mapping[str, int] = field(default_factory=dict[str, int])
     """The number of failed rows by the kind of the error (`RowError.kind`), the most frequent first."""
     agents: Mapping[str, AgentSummary] = field(default_factory=dict[str, AgentSummary])
@@ -113,7 +122,10 @@ class Summary(Displayed, Record):
                 if each.median_seconds is None
                 else f"median {each.median_seconds:.1f} s, 95 % within {each.late_seconds:.1f} s, "
             )
-            lines.append(f"{name or 'answers'}: {took}{each.tokens} tokens, {each.failed} failed")
+            spent = "" if each.cost is None else f", {dollar_text(each.cost)}"
+            lines.append(f"{name or 'answers'}: {took}{each.tokens} tokens{spent}, {each.failed} failed")
+        if self.unpriced:
+            lines.append(f"there is no price of {', '.join(self.unpriced)}; see Budget(prices=...)")
         if self.stopped_by is not None:
             lines.append(
                 f"stopped by the budget of {self.stopped_by}; {self.total - self.finished} {self.noun} are left"
@@ -127,9 +139,10 @@ class Counts:
     Args:
         total: The number of rows.
         agents: The names of the agents in their order.
+        limit: The US dollars that may be spent; None for any.
     """
 
-    def __init__(self, total: int, agents: Iterable[str]) -> None:
+    def __init__(self, total: int, agents: Iterable[str], limit: Decimal | None = None) -> None:
         self.agents: tuple[str, ...] = tuple(agents)
         self.total: int = total
         self.running: int = 0
@@ -145,6 +158,9 @@ class Counts:
         self._errors: Counter[str] = Counter()
         self._failed: Counter[str] = Counter()
         self._tokens: Counter[str] = Counter()
+        self._costs: dict[str, float] = {}
+        self._limit, self._spent = limit, Decimal()
+        self._unknown, self._assumed = dict[str, None](), dict[str, None]()
         self._times: defaultdict[str, list[float]] = defaultdict(list)
         self._rows: Counter[str] = Counter()
 
@@ -161,6 +177,8 @@ class Counts:
         self._finished += 1
         self._rows[done.agent] += 1
         self._tokens[done.agent] += done.tokens
+        if done.cost is not None:
+            self._costs[done.agent] = self._costs.get(done.agent, 0) + done.cost
         if done.error is not None:
             self._errors[done.error.kind] += 1
             self._failed[done.agent] += 1
@@ -182,6 +200,17 @@ class Counts:
         """
         self._errors[why] += 1
         self._failed[agent] += 1
+
+    def spend(self, cost: Cost) -> None:
+        """Count what a row of this start cost."""
+        self._spent += cost.dollars
+        self._unknown |= dict.fromkeys(cost.unknown)
+        self._assumed |= dict.fromkeys(cost.assumed)
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether this start has spent what it may, or nobody knows what it has."""
+        return self._limit is not None and (self._spent >= self._limit or bool(self._unknown))
 
     def progress(self) -> Progress:
         """Return how far the batch is."""
@@ -215,6 +244,8 @@ class Counts:
             failed=self._errors.total(),
             tokens=self._tokens.total(),
             seconds=self._now() - self._started,
+            cost=sum(self._costs.values()) if self._costs else None,
+            unpriced=(*self._unknown, *self._assumed),
             stopped_by=self.stopped_by,
             errors=dict(self._errors.most_common()),
             agents={name: self._of_agent(name) for name in self.agents if self._rows[name]},
@@ -227,6 +258,7 @@ class Counts:
             finished=self._rows[name],
             failed=self._failed[name],
             tokens=self._tokens[name],
+            cost=self._costs.get(name),
             median_seconds=times[(len(times) - 1) // 2] if times else None,
             late_seconds=times[int((len(times) - 1) * _LATE)] if times else None,
         )

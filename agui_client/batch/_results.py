@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Any, Generic, NotRequired
 
 from pydantic import ConfigDict, TypeAdapter, with_config
 from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
@@ -20,6 +20,7 @@ from typing_extensions import TypedDict, TypeVar
 from agui_client._core.ground.display import Displayed
 from agui_client._core.ground.field_docs import Record
 from agui_client._core.ground.plain_text import cut_short, printable, sendable
+from agui_client._core.ground.prices import dollar_text
 from agui_client.errors import ParseError, RunFailedError, UsageError
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ class JournalLine(TypedDict):
     usage: dict[str, int]
     seconds: float | None
     first_text: float | None
+    cost: NotRequired[float]
     attempts: int
     error: _Error | None
 
@@ -112,6 +114,8 @@ class RowResult(Displayed, Record, Generic[ParsedT]):
     """The answer as an object of `parse=`; None without one, and if the row failed."""
     usage: Mapping[str, int] = field(default_factory=dict[str, int])
     """Tokens by kind, such as "input_tokens", of all attempts and models together; without those nobody reported."""
+    cost: float | None = None
+    """The price of these tokens in US dollars; None if the budget counts no money, or it is not known."""
     seconds: float | None = None
     """The time that the last attempt took."""
     first_text: float | None = None
@@ -134,7 +138,9 @@ class RowResult(Displayed, Record, Generic[ParsedT]):
         agent = f" of {self.agent}" if self.agent else ""
         took = "" if self.seconds is None else f", {self.seconds:.1f} s"
         end = repr(self.text) if self.error is None else f"failed, {self.error.kind}"
-        return f"<RowResult {printable(self.key)}{agent}{took}, {self.tokens} tokens: {cut_short(printable(end), 80)}>"
+        spent = "" if self.cost is None else f", {dollar_text(self.cost)}"
+        used = f"{self.tokens} tokens{spent}"
+        return f"<RowResult {printable(self.key)}{agent}{took}, {used}: {cut_short(printable(end), 80)}>"
 
     @property
     def tokens(self) -> int:
@@ -153,6 +159,8 @@ class RowResult(Displayed, Record, Generic[ParsedT]):
             why = f"{type(error).__name__}: {error}"
             raise UsageError(f"the parsed answer has no JSON form ({why})") from error
         line = {**{name: getattr(self, name) for name in JournalLine.__annotations__}, "parsed": parsed}
+        if self.cost is None:
+            del line["cost"]
         try:
             return to_json(line, fallback=repr) + b"\n"
         except PydanticSerializationError:

@@ -17,7 +17,7 @@ from agui_client.errors import UsageError
 if TYPE_CHECKING:
     from agui_client.batch._results import RowResult
 
-_OWN = ("key", "agent", "text", "parsed", "error", "error_code", "attempts", "seconds", "first_text")
+_OWN = ("key", "agent", "text", "parsed", "error", "error_code", "attempts", "cost", "seconds", "first_text")
 _PARSED, _USAGE = "parsed.", "usage."
 
 
@@ -25,8 +25,8 @@ def table(results: Iterable[RowResult]) -> list[dict[str, Any]]:
     """Return results as flat rows, all with the same columns, for `pandas.DataFrame(table(results))`.
 
     The columns of the input come first, then "text", those of the parsed answer as "parsed.NAME", "error",
-    "error_code", "attempts", "seconds", "first_text", and tokens as "usage.NAME". A column of the input with one of
-    these names becomes "input.NAME".
+    "error_code", "attempts", "cost" where money was counted, "seconds", "first_text", and tokens as "usage.NAME". A
+    column of the input with one of these names becomes "input.NAME".
 
     Args:
         results: The results.
@@ -91,7 +91,8 @@ def _flat(done: RowResult) -> dict[str, Any]:
         row["parsed"] = parsed
     row["error"] = None if done.error is None else f"{done.error.type}: {done.error.message}"
     row["error_code"] = None if done.error is None else done.error.code
-    row |= {"attempts": done.attempts, "seconds": done.seconds, "first_text": done.first_text}
+    row |= {"attempts": done.attempts} | ({} if done.cost is None else {"cost": done.cost})
+    row |= {"seconds": done.seconds, "first_text": done.first_text}
     return row | {f"{_USAGE}{name}": count for name, count in done.usage.items()}
 
 

@@ -17,11 +17,11 @@ from agui_client.errors import UsageError
 from agui_client.evaluation._rates import Measures, Rate
 
 if TYPE_CHECKING:
+    from agui_client._core.ground.prices import Prices
     from agui_client.batch._progress import Summary
     from agui_client.batch._results import RowError
     from agui_client.evaluation._scenarios import Scenario
     from agui_client.evaluation._trials import Trial, Verdict
-    from agui_client.inspector._prices import Prices
 
 ALL = "all"
 """The name of the row of all scenarios together."""
@@ -216,7 +216,7 @@ def table_of(evaluation: Evaluation, prices: Prices | None = None) -> list[list[
         "seconds": [_times(each.seconds) for each in measured],
         "first text": [_times(each.first_text) for each in measured],
         "tokens": [str(each.tokens or "") for each in measured],
-        "cost": ["" if each.cost is None else f"{each.cost:.4f}" for each in measured],
+        "cost": [_cost(each) for each in measured],
     }
     rest = [""] * (len(agents) == 2)
     return [*lines, *([name, *cells, *rest] for name, cells in rows.items() if any(cells))]
@@ -225,6 +225,13 @@ def table_of(evaluation: Evaluation, prices: Prices | None = None) -> list[list[
 def _times(both: tuple[float, float] | None) -> str:
     """Say what half of the times are at most, and 95 in 100."""
     return "" if both is None else f"p50 {both[0]:.2f} s, p95 {both[1]:.2f} s"
+
+
+def _cost(measured: Measures) -> str:
+    """Say what tokens cost, and which models have no price."""
+    cost = [] if measured.cost is None else [f"{measured.cost:.4f}"]
+    missing = [f"no price of {', '.join(measured.unpriced)}"] if measured.unpriced else []
+    return "; ".join([*cost, *missing])
 
 
 def _difference(one: Rate, other: Rate, names: Sequence[str]) -> str:

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agui_client._core.ground.field_docs import Record
-from agui_client.inspector._prices import with_cost
+from agui_client._core.ground.prices import cost_of
 
 if TYPE_CHECKING:
+    from agui_client._core.ground.prices import Prices
     from agui_client.evaluation._trials import Trial
-    from agui_client.inspector._prices import Prices
 
 _SURE = 1.959964
 """The number of standard deviations on both sides that have 95 in 100."""
@@ -82,6 +82,8 @@ class Measures(Record):
     """The number of tokens that the agent used."""
     cost: float | None = None
     """The price of these tokens; None without the price of a model that was used."""
+    unpriced: tuple[str, ...] = ()
+    """The models without a price, if there are prices."""
 
     @classmethod
     def of(cls, trials: Sequence[Trial], prices: Prices | None = None) -> Measures:
@@ -89,17 +91,18 @@ class Measures(Record):
 
         Args:
             trials: The conversations.
-            prices: The prices of a million tokens by the names of models; None if they are not known.
+            prices: The prices of a million tokens by the names of models; models that are not in it have those of
+                genai-prices. None counts no money.
         """
-        usage = [each.model_dump(mode="json", by_alias=True) for trial in trials for each in trial.usage]
-        costs = [with_cost(each, prices or {}).get("cost") for each in usage]
-        known = [cost for cost in costs if cost is not None]
+        usage = [each for trial in trials for each in trial.usage]
+        cost = None if prices is None or not usage else cost_of(usage, prices)
         first = [turn.first_text for trial in trials for turn in trial.turns if turn.first_text is not None]
         return cls(
             _usual_and_late(trial.seconds for trial in trials),
             _usual_and_late(first),
             sum(trial.tokens for trial in trials),
-            sum(known) if known and len(known) == len(costs) else None,
+            None if cost is None or cost.unknown else float(cost.dollars),
+            () if cost is None else cost.unknown + cost.assumed,
         )
 
 

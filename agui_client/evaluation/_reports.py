@@ -17,8 +17,8 @@ from agui_client.evaluation._outcomes import Evaluation, Outcome, headline, meas
 from agui_client.inspector._page import page_parts
 
 if TYPE_CHECKING:
+    from agui_client._core.ground.prices import Prices
     from agui_client.evaluation._rates import Rate
-    from agui_client.inspector._prices import Prices
 
 _SCRIPT = """\
 const bytes = text => Uint8Array.from(atob(text), character => character.charCodeAt(0));

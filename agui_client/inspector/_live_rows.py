@@ -12,7 +12,7 @@ from agui_client.recording._reading import read_line
 from agui_client.recording._references import WholeInputs
 
 if TYPE_CHECKING:
-    from agui_client.inspector._prices import Prices
+    from agui_client._core.ground.prices import Prices
 
 
 class LiveRows:

@@ -13,7 +13,7 @@ from agui_client._rendering.views import has_views
 from agui_client.inspector._rows import Inspection
 
 if TYPE_CHECKING:
-    from agui_client.inspector._prices import Prices
+    from agui_client._core.ground.prices import Prices
     from agui_client.recording._reading import Recording
 
 _FOLDER = files("agui_client.inspector") / "page"
@@ -85,7 +85,7 @@ def _parts(
     policy += "; style-src 'unsafe-inline'" if has_views() else f"; style-src {hash_source(style)}"
     policy += "; img-src data:"
     policy += "; connect-src 'self'" if is_live else ""
-    facts = escaped_json({"title": title, "live": is_live, "notes": list(notes), "prices": prices or {}})
+    facts = escaped_json({"title": title, "live": is_live, "notes": list(notes), "prices": prices})
     data = facts.removesuffix(b"}") + b',"rows":[' + b",\n".join(rows) + b"]}"
     # The parts are filled one by one: the recording may have the name of a part in it.
     before, _, after = _file("page.html").partition(b"{{data}}")

@@ -1,35 +1,43 @@
-"""Tokens as money, with prices that the user gave; the package knows no price of any model.
+"""Tokens as money on pages: prices as the command line takes them, and the money beside the tokens of a run.
 
 To change
 
-- the prices of tokens: this module: the user gives them, to `inspect(prices=)` or `--price`, and `with_cost` adds the
-  money to the tokens of a run; no price of a model is stored
+- the prices of the command line, or the money of a recorded run: this module; `_core/ground/prices.py` works out what
+  tokens cost
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
+from ag_ui.core import TokenUsage
+from pydantic import ValidationError
+
+from agui_client._core.ground.prices import Prices, cost_of
 from agui_client.errors import UsageError
 
-Prices: TypeAlias = Mapping[str, tuple[float, float]]
-"""The prices of a million tokens by the names of models: of the tokens that go in, and of those that come out."""
-_MILLION = 1_000_000
+_KNOWN = "known"
 
 
-def read_prices(given: Iterable[str]) -> dict[str, tuple[float, float]]:
+def read_prices(given: Iterable[str]) -> dict[str, tuple[float, float]] | None:
     """Read prices as the command line takes them.
 
     Args:
-        given: Texts such as "gpt-5=1.25/10".
+        given: Texts such as "gpt-5=1.25/10"; "known" stands for the prices of genai-prices.
+
+    Returns:
+        The prices; None if none are given, and so no money is counted.
 
     Raises:
         UsageError: A text is no price.
     """
     prices: dict[str, tuple[float, float]] = {}
-    for text in given:
+    texts = list(given)
+    for text in texts:
+        if text == _KNOWN:
+            continue
         model, _, both = text.rpartition("=")
         try:
             first, second = map(float, both.split("/"))
@@ -38,18 +46,20 @@ def read_prices(given: Iterable[str]) -> dict[str, tuple[float, float]]:
         if not model or not (math.isfinite(first + second) and first >= 0 and second >= 0):
             raise UsageError(f"{text!r} is no price: write model=in/out, as in gpt-5=1.25/10, per million tokens")
         prices[model] = first, second
-    return prices
+    return prices if texts else None
 
 
-def with_cost(usage: Mapping[str, Any], prices: Prices) -> dict[str, Any]:
+def with_cost(usage: Mapping[str, Any], prices: Prices | None) -> dict[str, Any]:
     """Return tokens with their `cost`; without it if the model has no price, or a number of tokens was not reported.
 
     Args:
-        usage: The JSON of a `TokenUsage`. Tokens that were cached have the price of those that go in.
-        prices: The prices.
+        usage: The JSON of a `TokenUsage`.
+        prices: The prices; None for no money.
     """
-    price = prices.get(str(usage.get("model") or usage.get("provider")))
-    first, second = usage.get("inputTokens"), usage.get("outputTokens")
-    if price is None or not isinstance(first, int) or not isinstance(second, int):
+    if prices is None:
         return dict(usage)
-    return {**usage, "cost": (first * price[0] + second * price[1]) / _MILLION}
+    try:
+        cost = cost_of([TokenUsage.model_validate(usage)], prices)
+    except ValidationError:  # recordings of others may have anything
+        return dict(usage)
+    return dict(usage) if cost.unknown else {**usage, "cost": float(cost.dollars)}

@@ -19,6 +19,7 @@ from typing import Any
 
 from ag_ui.core import Interrupt
 
+from agui_client._core.ground.prices import Prices
 from agui_client._core.tools.context import ToolExecution
 from agui_client._core.tools.interrupts import AnsweredInterrupt
 from agui_client._rendering.drawing import call_html
@@ -35,7 +36,7 @@ from agui_client._rendering.story import (
 )
 from agui_client._rendering.views import find_view
 from agui_client.inspector._answer_changes import AnswerChanges
-from agui_client.inspector._prices import Prices, with_cost
+from agui_client.inspector._prices import with_cost
 from agui_client.inspector._surface_rows import SurfaceRows
 from agui_client.recording._format import (
     EndingPart,
@@ -100,7 +101,7 @@ class Inspection:
         """The names of the subagents so far."""
         self.answers: dict[str, InspectedAnswer] = {}
         """The requests with their answers so far, by their keys."""
-        self._prices = prices or {}
+        self._prices = prices
         self._drawn: set[str] = set()
         self._began: float | None = None
         self._offsets: dict[str, float] = {}

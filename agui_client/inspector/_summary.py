@@ -17,9 +17,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from agui_client._core.ground.plain_text import cut_short
+from agui_client._core.ground.prices import Prices
 from agui_client._core.protocol.schema import is_array
 from agui_client._rendering.story import RunStory, Speakers, ToolCallStory, as_text
-from agui_client.inspector._prices import Prices
 from agui_client.inspector._rows import InspectedAnswer, Inspection
 from agui_client.recording._format import EndingPart, EndLine, HeaderLine, Line, ResponseLine, ToolLine
 from agui_client.recording._matching import ABSENT, changed_places, question

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from ag_ui.core import Message
 from pydantic import TypeAdapter
 
+from agui_client._core.ground.prices import Prices
 from agui_client._core.protocol.message_text import content_text
 from agui_client._core.run.result import InspectedRun
 from agui_client._core.tools.context import ToolExecution
@@ -31,7 +32,7 @@ from agui_client._rendering.story import (
 from agui_client.a2ui import Surfaces
 from agui_client.errors import UsageError
 from agui_client.inspector import inspector_page
-from agui_client.inspector._prices import Prices, with_cost
+from agui_client.inspector._prices import with_cost
 from agui_client.inspector._summary import RecordingSummary, RequestSummary, RowSummary, by_calls, summary_of
 from agui_client.notebook._content import beginning, conversation, elements_of, of_this_call, waiting_lines
 from agui_client.notebook._elements import ChatMessage, Code, Details, Element, Line, Table, Tree, page
@@ -69,7 +70,7 @@ def _(shown: InspectedRun) -> list[Element]:
     return of_two(one, of_call(shown.other, "B", shown.prices), shown.prices)
 
 
-def of_call(result: RunResult[Any], title: str, prices: Prices) -> RecordingSummary:
+def of_call(result: RunResult[Any], title: str, prices: Prices | None) -> RecordingSummary:
     """Sum up a call: from its events if they were kept, and else from its result.
 
     Args:
@@ -102,7 +103,7 @@ def of_call(result: RunResult[Any], title: str, prices: Prices) -> RecordingSumm
     return RecordingSummary(title, [request], has_events=False, speakers=speakers)
 
 
-def of_recording(shown: RecordingSummary, prices: Prices) -> list[Element]:
+def of_recording(shown: RecordingSummary, prices: Prices | None) -> list[Element]:
     """Describe a recording.
 
     Args:
@@ -145,7 +146,7 @@ def of_recording(shown: RecordingSummary, prices: Prices) -> list[Element]:
     return elements
 
 
-def of_two(one: RecordingSummary, other: RecordingSummary, prices: Prices) -> list[Element]:
+def of_two(one: RecordingSummary, other: RecordingSummary, prices: Prices | None) -> list[Element]:
     """Describe two recordings side by side, and their differences.
 
     Args:
@@ -189,7 +190,7 @@ def page_of_run(shown: InspectedRun) -> bytes:
     return comparison_page(*recordings, prices=shown.prices)
 
 
-def comparison_page(one: Recording, other: Recording, *, prices: Prices) -> bytes:
+def comparison_page(one: Recording, other: Recording, *, prices: Prices | None) -> bytes:
     """Write two recordings side by side as an HTML page that runs no script and loads nothing.
 
     Args:
@@ -295,7 +296,7 @@ def _value(value: Any) -> Element:
     return Line(_NOTHING) if value is ABSENT else _text(json.dumps(value, ensure_ascii=False))
 
 
-def _token_table(requests: Sequence[RequestSummary], prices: Prices) -> list[Element]:
+def _token_table(requests: Sequence[RequestSummary], prices: Prices | None) -> list[Element]:
     lines: list[list[Element]] = []
     for number, request in enumerate(requests, 1):
         for usage in request.usage:
@@ -305,12 +306,13 @@ def _token_table(requests: Sequence[RequestSummary], prices: Prices) -> list[Ele
     return [Table(["request", "model", "in", "out", "total", "money"], lines), *_price_note(prices, everything)]
 
 
-def _price_note(prices: Prices, usage: Sequence[Mapping[str, Any]]) -> list[Element]:
-    if not prices:
+def _price_note(prices: Prices | None, usage: Sequence[Mapping[str, Any]]) -> list[Element]:
+    if prices is None:
         return [Line("there is no money without prices: give prices= or --price")]
     given = "; ".join(f"{model} {first:g} in, {second:g} out" for model, (first, second) in prices.items())
     missing = sorted({_model(each) for each in usage if "cost" not in each})
-    lines: list[Element] = [Line(f"money: with the prices that you gave, per million tokens: {given}")]
+    own = f"with the prices that you gave, per million tokens: {given}; else " if given else ""
+    lines: list[Element] = [Line(f"money: {own}with those of genai-prices, if it is installed")]
     return [*lines, *([Line(f"without a price or a number of tokens: {', '.join(missing)}", "bad")] if missing else [])]
 
 

@@ -436,6 +436,9 @@ def test_rows_are_spread_over_the_minute() -> None:
     [
         (Budget(rows=2), "rows", 2),
         (Budget(tokens=15), "tokens", 2),
+        (Budget(cost="15 USD", prices={"m": (1e6, 1e6)}), "cost", 2),
+        (Budget(cost="15 USD"), "cost", 1),
+        (Budget(cost="15 USD", prices={"*": (0, 0)}), None, 6),
         (Budget(failures=0), "failures", 1),
         (Budget(seconds=0), "seconds", 0),
         (Budget(rows=6), None, 6),
@@ -454,6 +457,29 @@ def test_a_budget_ends_a_start_and_the_next_one_goes_on(
 
 
 USAGE = [TokenUsage(model="m", input_tokens=6, output_tokens=4)]
+
+
+def test_rows_say_what_they_cost_and_the_summary_which_models_have_no_price(tmp_path: Path) -> None:
+    agents = {
+        "priced": ScriptedAgent(turn(text("x"), usage=USAGE)),
+        "other": ScriptedAgent(turn(text("y"), usage=OTHER)),
+    }
+    journal, budget = tmp_path / "out.jsonl", Budget(prices={"m": (1e6, 1e6)})
+    batch = run_many(agents, ["a", "b"], journal=journal, budget=budget)
+    assert sorted((done.agent, done.cost) for done in batch) == [("other", None)] * 2 + [("priced", 10.0)] * 2
+    assert (batch.summary.cost, batch.summary.unpriced) == (20.0, ("n",))
+    assert "priced: " in str(batch.summary)
+    assert "20 tokens, 20.00 USD, 0 failed" in str(batch.summary)
+    assert "there is no price of n; see Budget(prices=...)" in str(batch.summary)
+    # The journal knows it without prices.
+    again = run_many(agents, ["a", "b"], journal=journal)
+    rows = table(again)
+    assert [row["cost"] for row in rows if row["agent"] == "priced"] == [10.0, 10.0]
+    assert again.summary.cost == 20.0
+    assert "cost" not in table(run_many(agents["priced"], ["a"]))[0]
+
+
+OTHER = [TokenUsage(model="n", input_tokens=6, output_tokens=4)]
 
 
 def test_several_agents_answer_the_same_rows(tmp_path: Path) -> None:

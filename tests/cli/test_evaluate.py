@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -208,6 +209,7 @@ def test_reports_have_rates_times_tokens_and_cost_and_open_in_the_inspector(
     done = agui("evaluate", scenarios, server.url, *options)
     rows = [line.split("  ")[0] for line in done.stdout.splitlines()[1:8]]
     assert rows == ["scenario", "ferry", "plan", "all", "seconds", "first text", "tokens"]
+    assert "cost        no price of demo-script" in done.stdout
     report = json.loads(as_json.read_text("utf-8"))
     assert report["agents"][""] | {"seconds": 0, "first_text": 0} == {
         "passed": 1,
@@ -217,7 +219,8 @@ def test_reports_have_rates_times_tokens_and_cost_and_open_in_the_inspector(
         "seconds": 0,
         "first_text": 0,
         "tokens": sum(each["tokens"] for each in report["conversations"]),
-        "cost": report["agents"][""]["cost"],
+        "cost": None,
+        "unpriced": ["demo-script"],
     }
     assert [(each["scenario"], each["passed"]) for each in report["conversations"]] == [
         ("plan", True),
@@ -241,5 +244,9 @@ def test_only_some_scenarios_are_held_and_a_budget_ends_the_evaluation(
         2,
         True,
     )
+    prices = ("--price", "demo-script=1000/2000", "--price", "known")
+    done = agui("evaluate", scenarios, server.url, *prices, "--max-cost", "0.01 USD", "--at-once", "1")
+    assert (done.returncode, done.stdout.splitlines()[0]) == (4, "1 of 1 conversations passed; 1 of 2 not held")
+    assert re.search(r"^cost +\d\.\d{4}$", done.stdout, re.MULTILINE)
     done = agui("evaluate", scenarios, server.url, "--max-tokens", "1", "--at-once", "1")
     assert (done.returncode, done.stdout.splitlines()[0]) == (4, "1 of 1 conversations passed; 1 of 2 not held")

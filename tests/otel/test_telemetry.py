@@ -24,6 +24,7 @@ from agui_client import (
     RunFailedError,
     Subscriber,
     Timeouts,
+    ToolLimits,
     tool,
 )
 from agui_client._otel import SpanObserver, span_observer
@@ -178,6 +179,17 @@ def local_agent(url: str) -> ScriptedAgent:
 
 def team(url: str) -> SequentialAgent:
     return SequentialAgent(ScriptedAgent(HELLO, agent_id="one"))
+
+
+def test_the_money_of_a_call_is_measured_where_it_is_counted(spans: InMemorySpanExporter, measured: Measured) -> None:
+    usage = [TokenUsage(model="own", input_tokens=500_000, output_tokens=1), TokenUsage(model="new", output_tokens=1)]
+    for prices in ({"own": (3, 0)}, None):
+        limits = ToolLimits(prices=prices)
+        ScriptedAgent(turn(text("Hi."), usage=usage), agent_id="shop", tool_limits=limits).run_agent_sync("Hi")
+    [point] = measured.read()["operation.cost"]
+    assert (point.count, point.sum, point.attributes["gen_ai.agent.name"]) == (1, 1.5, "shop")
+    calls = [attributes(span) for span in spans.get_finished_spans() if span.name == "invoke_agent shop"]
+    assert [each.get("operation.cost") for each in calls] == [1.5, None]
 
 
 @pytest.mark.parametrize(

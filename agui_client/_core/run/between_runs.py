@@ -20,6 +20,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
+from ag_ui.core import TokenUsage
+
 from agui_client._core.conversation.ledger import CallStatus
 from agui_client._core.conversation.pending import answered_question, decision_about, note_execution, open_questions
 from agui_client._core.protocol.open_items import quoted
@@ -145,12 +147,16 @@ class Between:
             return
         try:
             # Before a person is asked: an answer must not be lost to a limit.
-            usage = [each for run in call.rounds for each in usage_of(run.outcome, run.tool_events)]
             work = step if isinstance(step, Work) else next_step(call.conversation, self._able(can_answer=False))
-            call.limits.check(_by_speaker(call, work.calls if isinstance(work, Work) else ()), usage)
+            call.limits.check(_by_speaker(call, work.calls if isinstance(work, Work) else ()), self._usage())
         except ToolRoundsExceededError:
             await self._saving.save(is_at_end=True)
             raise
+
+    def _usage(self) -> list[TokenUsage]:
+        """Return the tokens that the call has used so far, with an empty entry for a run that reported none."""
+        unreported = [TokenUsage()]
+        return [each for run in self._call.rounds for each in usage_of(run.outcome, run.tool_events) or unreported]
 
     def _warn(self) -> None:
         """Warn of calls of the run that are left out, or are executed against expectations (TOOL-11)."""
@@ -272,6 +278,9 @@ class Between:
 
         Returns:
             The input of the next run, its tools left out; None if no run follows.
+
+        Raises:
+            ToolRoundsExceededError: The call has spent what it may.
         """
         call = self._call
         # A message that came between the question and what follows from it would be accepted, and never sent.
@@ -282,6 +291,9 @@ class Between:
             if call.state.is_stopped or not follows:
                 call.steering.close()
                 return None
+            if messages and call.limits.limits.cost is not None:
+                # No round of tools may have come before this run.
+                call.limits.check_cost(self._usage())
             call.steering.clear()
         if messages:
             call.conversation.add_messages(messages)

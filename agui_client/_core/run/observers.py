@@ -29,6 +29,7 @@ from agui_client._core.run.hooks import HookContext, Subscriber, check_hooks, ov
 if TYPE_CHECKING:
     from ag_ui.core import Event, RunAgentInput, TokenUsage
 
+    from agui_client._core.ground.prices import Cost
     from agui_client._core.protocol.events import WireEvent
     from agui_client._core.protocol.reduce import Change
     from agui_client._core.run.scope import RunScope
@@ -87,6 +88,8 @@ class CallEnd(RunEnd):
     """The number of runs."""
     tool_executions: Sequence[ToolExecution] = field(default=())
     """The tools that were executed here, in the order they were begun."""
+    cost: Cost | None = None
+    """The price of the tokens; None without `ToolLimits(cost=...)` or `ToolLimits(prices=...)`."""
 
 
 class RunObserver:

@@ -17,6 +17,7 @@ from agui_client._core.ground.display import Displayed
 from agui_client._core.ground.field_docs import Record
 from agui_client._core.ground.files import write_private
 from agui_client._core.ground.plain_text import cut_short, failure_text
+from agui_client._core.ground.prices import check_prices, cost_of
 from agui_client._core.ground.run_content import RunContent
 from agui_client._core.ground.secrets import hidden_json, without_opaque
 from agui_client._core.plugs import PAGES
@@ -29,12 +30,13 @@ from agui_client._core.tools.interrupts import shown_payload
 from agui_client.errors import AGUIError, ParseError, TransportError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from typing import Self
 
     from ag_ui.core import CustomEvent, Event, Message
 
     from agui_client._core.conversation.conversation import Conversation
+    from agui_client._core.ground.prices import Cost, Prices
     from agui_client._core.ground.sent_secrets import SentSecrets
     from agui_client._core.protocol.warnings import ProtocolWarning
     from agui_client._core.tools.interrupts import AnsweredInterrupt
@@ -51,8 +53,8 @@ class InspectedRun(Record, Displayed):
     """The result of the turn."""
     other: RunResult[Any] | None
     """The result of the turn that it is compared with; None if it is shown alone."""
-    prices: Mapping[str, tuple[float, float]]
-    """The prices of a million tokens by the names of models; empty if there is no money."""
+    prices: Prices | None
+    """The prices of a million tokens by the names of models; None if there is no money."""
 
     def __repr__(self) -> str:
         # As text, because a Python prompt shows the representation.
@@ -117,7 +119,7 @@ class Inspectable(TypedState[StateT]):
     """The base of the results of turns, of which observers may have kept every event."""
 
     # No fields, as above: a copy or a pickle has no events.
-    __slots__ = ("_before", "_failure", "_kept", "_later", "_sent", "_thread")
+    __slots__ = ("_before", "_failure", "_kept", "_later", "_prices", "_sent", "_thread")
 
     if not TYPE_CHECKING:
 
@@ -132,6 +134,7 @@ class Inspectable(TypedState[StateT]):
         _before: Sequence[Message]
         _failure: str
         _thread: Conversation
+        _prices: Prices
         _kept: Sequence[Callable[[], Sequence[Any]]]
         _sent: SentSecrets
 
@@ -162,6 +165,11 @@ class Inspectable(TypedState[StateT]):
         """Take the conversation, whose surfaces are live, and its messages before the turn."""
         object.__setattr__(self, "_thread", thread)
         object.__setattr__(self, "_before", before)
+        return self
+
+    def price_with(self, prices: Prices) -> Self:
+        """Take the prices that the turn was limited with."""
+        object.__setattr__(self, "_prices", prices)
         return self
 
     def keep(self, kept: Sequence[Callable[[], Sequence[Any]]], sent: SentSecrets) -> Self:
@@ -279,6 +287,21 @@ class RunResult(Inspectable[StateT], RunContent, Displayed):
         """The number of times that a cut stream was resumed; see `agui_client.reconnect`."""
         return reconnects_in(self.attempts)
 
+    def cost(self, prices: Prices | None = None) -> Cost:
+        """Work out what the tokens of the turn cost, as far as the agent reported them.
+
+        Args:
+            prices: The prices of a million tokens in US dollars, by the names of models, as `{"gpt-5": (1.25, 10)}`: of
+                those that go in, and of those that come out; "*" is for models without a price. None for those of
+                `ToolLimits(prices=...)`. Models that are not in it have the prices of genai-prices (extra `cost`).
+
+        Raises:
+            UsageError: The prices are none, or there are none and genai-prices is not installed.
+        """
+        used = getattr(self, "_prices", None) if prices is None else prices
+        check_prices(used, "prices=")
+        return cost_of(self.usage, used)
+
     @overload
     def parse(self, shape: type[T]) -> T: ...
     @overload
@@ -306,9 +329,7 @@ class RunResult(Inspectable[StateT], RunContent, Displayed):
             annotate(error, self)
             raise
 
-    def inspect(
-        self, other: RunResult[Any] | None = None, *, prices: Mapping[str, tuple[float, float]] | None = None
-    ) -> InspectedRun:
+    def inspect(self, other: RunResult[Any] | None = None, *, prices: Prices | None = None) -> InspectedRun:
         """Look at everything that happened in the turn, and when; or at the differences from another one.
 
         A cell that ends with it displays a timeline, the events, messages, changes of the state, tool calls, tokens and
@@ -318,9 +339,10 @@ class RunResult(Inspectable[StateT], RunContent, Displayed):
         Args:
             other: The result of another turn, to stand beside this one.
             prices: The prices of a million tokens by the names of models, as `{"gpt-5": (1.25, 10)}`: of those that go
-                in, and of those that come out. Without them there is no money.
+                in, and of those that come out. Other models have the prices of genai-prices, if it is installed (extra
+                `cost`); `{}` takes those alone. Without `prices` there is no money.
         """
-        return InspectedRun(self, other, prices or {})
+        return InspectedRun(self, other, prices)
 
     def to_json(self, *, indent: int | None = None) -> str:
         """Return the result as one JSON object with a member for each field, protocol objects by their wire names.

@@ -86,6 +86,8 @@ def build_result(call: Call, *, is_over: bool = False) -> RunResult:
     if not is_over:
         result.defer(**later)
     kept = [each.kept(call.rounds[0]) for each in call.observers.keepers]
+    if (prices := call.limits.limits.prices) is not None:
+        result.price_with(prices)
     result.read_with(call.read_state).of_thread(conversation, call.messages_before)
     return result.keep(kept, call.warnings.secrets)
 
@@ -142,6 +144,7 @@ def call_end(call: Call, result: RunResult) -> CallEnd:
         warnings=len(result.warnings),
         runs=len(ends),
         tool_executions=result.tool_executions,
+        cost=result.cost() if call.limits.limits.counts_money else None,
     )
 
 

@@ -307,10 +307,12 @@ function tokenTable(recording, prices, choose) {
   });
   const heads = ["request", "call", "model", "in", "out", "total", "money"].map((each) => h("th", {}, each));
   const sums = h("tr.sum", {}, h("td", { colspan: 3 }, "all"), cells(summed(usage)));
-  const given = Object.entries(prices).map(([model, [input, output]]) => `${model} ${input} in, ${output} out`);
+  const given = Object.entries(prices ?? {}).map(([model, [input, output]]) => `${model} ${input} in, ${output} out`);
   const missing = usage.some((each) => each.cost === undefined) ? " What has no price, or reported no tokens, is not in the sum." : "";
-  const note = given.length
-    ? `Money is tokens times the prices that you gave, per million tokens: ${given.join("; ")}.${missing}`
+  const others = " Models for which you gave no price have that of genai-prices, if it is installed.";
+  const own = given.length ? `Money is tokens times the prices that you gave, per million tokens: ${given.join("; ")}.` : "";
+  const note = prices
+    ? `${own}${missing}${others}`
     : "There is no money without prices: agui inspect --price model=in/out, per million tokens.";
   return [h("table.tokens", {}, h("tr", {}, heads), lines, sums), h("p.facts", {}, note)];
 }

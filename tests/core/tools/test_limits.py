@@ -1,4 +1,4 @@
-"""Where the tool loop stops: rounds, seconds, tokens, the same call again and again; and each tool's own time."""
+"""Where the tool loop stops: rounds, seconds, tokens, money, one call again and again; and each tool's own time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import anyio
 import pytest
 from ag_ui.core import RunAgentInput, TokenUsage
 
-from agui_client import AbstractAgent, ToolLimits, ToolRoundsExceededError, UsageError, tool
+from agui_client import AbstractAgent, RunResult, ToolLimits, ToolRoundsExceededError, UsageError, tool
 from agui_client.testing import ScriptedAgent, Step, interrupt, text, tool_call, turn
 from support.tool_rounds import Ran, results_in, results_sent
 from support.verbs import Verb, every_kind_of_verb, every_result_verb
@@ -136,6 +136,56 @@ def test_a_reported_total_counts_as_it_is() -> None:
     agent = ScriptedAgent(turn(tool_call("look"), usage=used), tools=Ran().tools, tool_limits=ToolLimits(tokens=80))
     with pytest.raises(ToolRoundsExceededError, match="used 80 tokens"):
         agent.run_agent_sync("Hi")
+
+
+@every_kind_of_verb
+def test_the_rounds_end_when_their_money_is_spent(verb: Verb) -> None:
+    ran = Ran()
+    limits = ToolLimits(cost="0.08 USD", prices={"m": (1_000, 1_000)})  # 0.04 USD a run
+    agent = ScriptedAgent(_asking_anew, tools=ran.tools, tool_limits=limits)
+    error = stopped(verb, agent)
+    assert str(error) == (
+        "the runs cost 0.0800 USD; ToolLimits.cost is 0.08 USD; calls without a result are on partial"
+    )
+    assert (error.rounds, ran.calls, len(agent.inputs)) == (1, ["look place 0"], 2)
+    assert error.partial is not None
+    assert [call.id for call in error.partial.pending_tool_calls] == ["call-2"]
+
+
+@pytest.mark.parametrize(
+    ("usage", "named"),
+    [([TokenUsage(model="own", input_tokens=1, output_tokens=1)], "'own'"), ([], "'tokens that were not reported'")],
+    ids=["a model without a price", "no tokens"],
+)
+@every_result_verb
+def test_a_run_whose_price_nobody_knows_ends_the_rounds_unless_the_caller_gives_one(
+    verb: Verb, usage: list[TokenUsage], named: str
+) -> None:
+    turns = turn(tool_call("look"), usage=usage), turn(text("Done."), usage=usage)
+    ran = Ran()
+    error = stopped(verb, ScriptedAgent(*turns, tools=ran.tools, tool_limits=ToolLimits(cost="2.00 USD")))
+    assert str(error).startswith(f"nobody knows what the runs cost: there is no price of {named}; give ToolLimits(")
+    assert ran.calls == []
+    for price in ((0, 0), (5, 25)):
+        limits = ToolLimits(cost="2.00 USD", prices={"*": price})
+        ending = verb(ScriptedAgent(*turns, tools=ran.tools, tool_limits=limits), "Hi")
+        assert ending.result is not None
+        assert ending.result.text == "Done."
+        assert (str(ending.result.cost()).partition(" at the ")[0]).endswith(named.strip("'"))
+
+
+def test_a_limit_of_money_holds_for_runs_that_the_user_steers_too() -> None:
+    async def answering(input: RunAgentInput) -> AsyncIterator[Step]:
+        agent.steer("And then?")
+        yield turn(text("So."), usage=[TokenUsage(model="m", input_tokens=1_000_000, output_tokens=0)])
+
+    agent = ScriptedAgent(answering, tool_limits=ToolLimits(cost="2.5 USD", prices={"m": (1, 1)}))
+    with pytest.raises(ToolRoundsExceededError, match=r"the runs cost 3\.00 USD") as raised:
+        agent.run_agent_sync("Hi")
+    assert len(agent.inputs) == 3
+    partial: RunResult[Any] | None = getattr(raised.value, "partial", None)
+    assert partial is not None
+    assert [each.content for each in partial.unsent_messages] == ["And then?"]
 
 
 def test_a_limit_is_looked_at_before_anybody_is_asked() -> None:
