@@ -21,8 +21,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agui_client import ThreadStoreError
-from agui_client._core.conversation.ledger import AnsweredBy, CallStatus, ToolCallRecord
-from agui_client._core.conversation.log import Members, add_up, as_text, empty_members, entry_of
+from agui_client._core.conversation.ledger import AnsweredBy, CallStatus, Ledger, ToolCallRecord
+from agui_client._core.conversation.log import Log, Members, add_up, as_text, empty_members, entry_of, log_of
+from agui_client._core.protocol.begun_messages import BegunMessages
 from agui_client._core.protocol.patch import is_same_json
 from support.json_patches import value
 
@@ -119,6 +120,46 @@ def test_entries_add_up_to_the_conversation_after_each_of_them(data: st.DataObje
         entries += [] if entry is None else [entry]
         assert is_same_json(_plain(add_up(entries)), _plain(after))
         members = after
+
+
+def _found(begun: BegunMessages) -> Any:
+    """Return what is found in messages by each name."""
+    found = [(begun.find(name), begun.find_call(name), begun.find_result(name)) for name in ("a", "b", "c", "d")]
+    return found, begun.has_namesakes, begun.is_answered
+
+
+def _expected(messages: list[Message]) -> Any:
+    """Return the same, looked for in the list."""
+    calls = [(each, call) for each in messages if each.role == "assistant" for call in each.tool_calls or ()]
+    results = [each for each in messages if each.role == "tool"]
+    found = [
+        (
+            next((each for each in messages if each.id == name), None),
+            next((each for each in calls if each[1].id == name), None),
+            next((each for each in results if each.tool_call_id == name), None),
+        )
+        for name in ("a", "b", "c", "d")
+    ]
+    call_ids = {call.id for _, call in calls}
+    return found, len(call_ids) < len(calls), call_ids <= {each.tool_call_id for each in results}
+
+
+@given(st.data())
+def test_messages_and_records_of_logs_that_grow_from_each_other_are_found_as_in_lists(data: st.DataObject) -> None:
+    logs, begun = [Log()], list[Members]()
+    for _ in range(data.draw(st.integers(1, 6))):
+        log = data.draw(st.sampled_from(logs[-2:]))
+        entry = entry_of(log.members, _changed(data, log.members), log.count + 1)
+        logs.append(log_of([] if entry is None else [entry], log))
+        begun.append(logs[-1].begun)
+        if data.draw(st.booleans()):  # a turn may look for nothing, and an earlier one later
+            _found(data.draw(st.sampled_from(begun))["messages"])
+    for log, members in zip(logs[1:], begun, strict=True):
+        assert [*members["messages"]] == log.members["messages"]
+        assert _found(members["messages"]) == _expected(log.members["messages"])
+        records = log.members["tool_calls"]
+        assert [*members["tool_calls"]] == records
+        assert members["tool_calls"].ledger.unsettled == Ledger(records).unsettled
 
 
 @pytest.mark.parametrize("kind", ["the text of a message", "the arguments of a call"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, cast
 from uuid import uuid4
 
@@ -17,13 +17,14 @@ from agui_client._core.conversation.changes import (
     ResultsAdded,
     StateReplaced,
 )
-from agui_client._core.conversation.ledger import Ledger, ToolCallRecord, further
+from agui_client._core.conversation.ledger import Ledger, LedgerRecords, ToolCallRecord, further
 from agui_client._core.conversation.listeners import Listeners
 from agui_client._core.conversation.message_list import MessageList
 from agui_client._core.conversation.reconciling import reconcile
 from agui_client._core.conversation.snapshot import ConversationSnapshot, document_of, open_interrupts
 from agui_client._core.conversation.state_json import state_as_json
 from agui_client._core.conversation.turns import Turns
+from agui_client._core.protocol.begun_messages import BegunMessages
 from agui_client._core.protocol.patch import copied, is_same_json
 from agui_client._core.protocol.placeholders import is_placeholder
 from agui_client._core.protocol.prompts import MessageLike, as_messages
@@ -436,14 +437,35 @@ class Conversation:
         self.state_base = document.state_base
         self.approved_tools = set(document.approved_tools)
         self.incomplete_ids = dict.fromkeys(document.incomplete_ids)
-        records = [further(each, now.get(each.tool_call_id)) for each in document.tool_calls]
-        # `latest` is not in documents: a change is one only after what was restored.
-        self.ledger = Ledger(each if each.is_settled else each.become(latest=self._latest(each)) for each in records)
-        reconcile(self)
+        self.ledger = self._restored_ledger(document.tool_calls, now)
+        self._reconcile_restored(document.messages)
         self.listeners.notify(change)
 
-    def _latest(self, record: ToolCallRecord) -> ToolCall | None:
-        return self.tool_call(record.tool_call_id) if record.is_whole else None
+    def _restored_ledger(self, records: Sequence[ToolCallRecord], now: Mapping[str, ToolCallRecord | None]) -> Ledger:
+        """Return the ledger of a document.
+
+        Args:
+            records: The records that the document has.
+            now: What this conversation knows of their calls.
+        """
+        if isinstance(records, LedgerRecords) and not now:
+            ledger = records.ledger.copy()
+        else:
+            ledger = Ledger(further(each, now.get(each.tool_call_id)) for each in records)
+        for each in ledger.unsettled:
+            # `latest` is not in documents: a change is one only after what was restored.
+            ledger.note_latest(each, self.tool_call(each.tool_call_id) if each.is_whole else None)
+        return ledger
+
+    def _reconcile_restored(self, messages: Sequence[Message]) -> None:
+        """Bring the restored records in line with the messages; those of a log that have once been need not again."""
+        begun = messages if isinstance(messages, BegunMessages) else None
+        if begun is not None and begun.has_reconciled:
+            self.ledger.reconciled_with = self.losses
+        settled = self.ledger.settled_count
+        reconcile(self)
+        if begun is not None:
+            begun.has_reconciled = settled == self.ledger.settled_count
 
     def _current_record(self, record: ToolCallRecord) -> ToolCallRecord | None:
         """Return what the conversation knows of a call in a document of its thread; None if it knows nothing."""

@@ -191,6 +191,11 @@ class Ledger:
         return other
 
     @property
+    def settled_count(self) -> int:
+        """The number of records of which nothing more becomes."""
+        return len(self._records) - len(self._unsettled)
+
+    @property
     def unsettled(self) -> list[ToolCallRecord]:
         """The records of which more may become, in their order: few, where a long conversation has many others."""
         return list(self._unsettled.values())
@@ -248,6 +253,15 @@ class Ledger:
         record = self._records.get(tool_call_id)
         if record is not None and not record.is_begun and not record.is_asked:
             self._change(tool_call_id, decision=None)
+
+    def append(self, record: ToolCallRecord) -> None:
+        """Store a record behind all others, as the log of a thread has those that have changed."""
+        self.drop(record.tool_call_id)
+        self._put(record)
+
+    def note_latest(self, record: ToolCallRecord, latest: ToolCall | None) -> None:
+        """Note what a call is now, whose record was restored."""
+        self._put(record.become(latest=latest))
 
     def drop(self, tool_call_id: str) -> None:
         """Forget a call."""
@@ -311,6 +325,19 @@ class Ledger:
                 "please report this"
             )
         self._put(record)
+
+
+class LedgerRecords(list[ToolCallRecord]):
+    """The records of a ledger as a document has them, which does not change, and need not be made again of them.
+
+    Args:
+        ledger: The ledger.
+    """
+
+    def __init__(self, ledger: Ledger) -> None:
+        super().__init__(ledger)
+        self.ledger: Ledger = ledger
+        """The ledger; a conversation takes a copy."""
 
 
 def further(one: ToolCallRecord, other: ToolCallRecord | None) -> ToolCallRecord:

@@ -33,9 +33,10 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
 from pydantic_core import PydanticSerializationError, from_json, to_json
 from typing_extensions import TypedDict
 
-from agui_client._core.conversation.ledger import ToolCallRecord
+from agui_client._core.conversation.ledger import Ledger, LedgerRecords, ToolCallRecord
 from agui_client._core.conversation.snapshot import ANOTHER_VERSION, ConversationSnapshot
 from agui_client._core.ground.concurrency import no_collection
+from agui_client._core.protocol.begun_messages import BegunMessages
 from agui_client._core.protocol.json_difference import difference
 from agui_client._core.protocol.patch import Document, PatchFailed, is_same_json
 from agui_client._core.protocol.schema import successor
@@ -329,14 +330,14 @@ class Log:
         self.count: int = 0
         """The number of entries."""
         self._members: Members = empty_members()
-        # By id, as a list would be searched for each entry.
-        self._calls: dict[str, ToolCallRecord] = {}
+        # The messages as they were at the last look; none once other than the last of them were added or removed.
+        self._begun = BegunMessages()
+        self._calls = Ledger()
 
     @property
     def members(self) -> Members:
         """The conversation so far, as members of their own."""
-        own = {"messages": list(self._members["messages"]), "tool_calls": list(self._calls.values())}
-        return {**self._members, **own}
+        return {**self._members, "messages": list(self._members["messages"]), "tool_calls": list(self._calls)}
 
     def copy(self) -> Log:
         """Return a log that goes on by itself."""
@@ -344,8 +345,17 @@ class Log:
         other.past, other.count = self.past.copy(), self.count
         # Only lists of messages and records are changed in place.
         other._members = {**self._members, "messages": list(self._members["messages"])}
-        other._calls = self._calls.copy()
+        other._calls, other._begun = self._calls.copy(), self._begun
         return other
+
+    @property
+    def begun(self) -> Members:
+        """The conversation so far, to begin a turn with: what its messages and records are found by lasts for the next.
+
+        It is to be read only.
+        """
+        self._begun = self._begun.grown(self._members["messages"])
+        return {**self._members, "messages": self._begun, "tool_calls": LedgerRecords(self._calls)}
 
     @property
     def latest(self) -> Mapping[str, Any]:
@@ -364,6 +374,8 @@ class Log:
         Raises:
             ThreadStoreError: It does not fit the conversation.
         """
+        if "messages" in entry and entry["messages"][:2] != (len(self.messages), 0):
+            self._begun = BegunMessages()
         try:
             _apply(self._members, self._calls, entry)
         except (IndexError, PatchFailed, ValueError) as error:
@@ -484,7 +496,7 @@ def _has_changed(old: Any, new: Any) -> bool:
 # --- application
 
 
-def _apply(members: Members, calls: dict[str, ToolCallRecord], entry: Entry) -> None:
+def _apply(members: Members, calls: Ledger, entry: Entry) -> None:
     # In place: a copy for each entry would cost the square of the length of the thread.
     change_messages(members["messages"], entry)
     if "state" in entry:
@@ -492,9 +504,10 @@ def _apply(members: Members, calls: dict[str, ToolCallRecord], entry: Entry) -> 
     elif "patch" in entry:
         members["state"] = _patched(members["state"], entry["patch"])
     for tool_call_id, record in entry.get("calls", {}).items():
-        calls.pop(tool_call_id, None)
-        if record is not None:
-            calls[tool_call_id] = record
+        if record is None:
+            calls.drop(tool_call_id)
+        else:
+            calls.append(record)
     if "results" in entry:
         keep, added = entry["results"]
         members["results"] = [*members["results"][:keep], *added]

@@ -120,8 +120,8 @@ def is_of_another_version(error: ValidationError) -> bool:
 
 
 def document_of(members: Mapping[str, Any]) -> ConversationSnapshot:
-    """Return a document with members that are validated apart from the messages, of which there may be thousands."""
-    checked: dict[str, Any] = {**members, "messages": []}
+    """Return a document with members that are validated apart from those of which there may be thousands."""
+    checked: dict[str, Any] = {**members, "messages": [], "tool_calls": []}
     document = ConversationSnapshot(**checked)
-    document.messages = members["messages"]
+    document.messages, document.tool_calls = members["messages"], members["tool_calls"]
     return document

@@ -19,6 +19,7 @@ from ag_ui import core
 from ag_ui.core import Event, Message, ToolCall
 from pydantic_core import PydanticUndefined
 
+from agui_client._core.protocol.begun_messages import BegunMessages
 from agui_client._core.protocol.message_text import content_text
 from agui_client._core.protocol.open_items import quoted
 from agui_client._core.protocol.patch import PatchFailed, copied
@@ -584,7 +585,7 @@ class Reducer:
 
 
 def _checked(messages: Iterable[Message]) -> list[Message]:
-    checked = list(messages)
+    checked = messages if isinstance(messages, BegunMessages) else list(messages)
     if _MESSAGE_TYPES.issuperset(map(type, checked)):
         return checked
     for message in checked:

@@ -6,7 +6,9 @@ have the same objects. It gets a copy of each message that it looks at, as it ma
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import compress
+from operator import not_
 from typing import TYPE_CHECKING, Any, SupportsIndex, cast
 from weakref import ref
 
@@ -101,9 +103,10 @@ _known: dict[int, _Known] = {}
 """The messages that were found to conform, by their identities: a model cannot say so itself."""
 
 
-def unknown_messages(messages: Iterable[Message]) -> list[Message]:
+def unknown_messages(messages: Sequence[Message]) -> list[Message]:
     """Return the messages of which it is not known whether they conform."""
-    return [each for each in messages if id(each) not in _known]
+    # Without a loop of Python, as nearly all messages of a long thread are known.
+    return list(compress(messages, map(not_, map(_known.__contains__, map(id, messages)))))
 
 
 def note_conforming(messages: Iterable[Message]) -> None:

@@ -248,7 +248,7 @@ class MessageSlot:
         return calls
 
 
-_NOTHING = BegunMessages(())
+_NOTHING = BegunMessages()
 
 
 class _AnsweredIds(Collection[str]):
@@ -258,7 +258,7 @@ class _AnsweredIds(Collection[str]):
         self._thread = thread
 
     def __contains__(self, tool_call_id: object) -> bool:
-        return self._thread.has_result(tool_call_id)
+        return isinstance(tool_call_id, str) and self._thread.has_result(tool_call_id)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._thread.results)
@@ -340,10 +340,13 @@ class Thread:
         self._numbered.clear()
         self._last = self._head
         self._last.next = None
-        self._store(beginning := list(messages))
-        self._beginning = BegunMessages(beginning) if beginning else _NOTHING
+        beginning = messages if isinstance(messages, BegunMessages) else list(messages)
+        self._store(beginning)
+        self._beginning = _NOTHING
         if len(beginning) < _FEW:
-            self._index_all()
+            self._last = self._add_slots(beginning, 0, self._head)
+        else:
+            self._beginning = beginning if isinstance(beginning, BegunMessages) else BegunMessages(beginning)
 
     def _store(self, messages: Sequence[Message]) -> None:
         """Put the models of messages at the end."""
@@ -389,13 +392,13 @@ class Thread:
     def _index_if_about(self, messages: Iterable[Message]) -> None:
         """Make all slots if a new message has an id, or a call, that one without a slot has."""
         beginning = self._beginning
-        if beginning is not _NOTHING and any(map(beginning.is_about, messages)):
+        if beginning and any(map(beginning.is_about, messages)):
             self._index_all()
 
     def _index_all(self) -> None:
         """Make slots for the messages with which the thread began; nothing else is about one of them so far."""
         beginning = self._beginning
-        if not beginning.messages:
+        if not beginning:
             return
         self._beginning = _NOTHING
         found: list[Any] = [self.indexed, self.indexed_calls, self._results, *self._by_role.values()]
@@ -403,7 +406,7 @@ class Thread:
         for each in found:
             each.clear()
         following = self._head.next
-        last = self._add_slots(beginning.messages, 0, self._head)
+        last = self._add_slots(beginning, 0, self._head)
         last.next = following
         if following is None:
             self._last = last
@@ -436,43 +439,43 @@ class Thread:
         self._index_all()
         return self._results
 
-    def has_result(self, tool_call_id: object) -> bool:
+    def has_result(self, tool_call_id: str) -> bool:
         """Return whether there is a result of a call with an id."""
-        if self._beginning is _NOTHING:
-            return tool_call_id in self._results
-        return tool_call_id in self._results or tool_call_id in self._known_calls.results
+        if tool_call_id in self._results:
+            return True
+        return bool(self._beginning) and self._known_calls.find_result(tool_call_id) is not None
 
     def slots_of(self, message_ids: Collection[str]) -> Mapping[str, MessageSlot]:
         """Return messages by their ids, those of some ids among them if they are there."""
-        if not self._beginning.by_id.keys().isdisjoint(message_ids):
+        if self._beginning and self._beginning.may_have(message_ids):
             self._index_all()
         return self.indexed
 
     def calls_of(self, tool_call_ids: Collection[str]) -> Mapping[str, CallSlot]:
         """Return tool calls by their ids, those of some ids among them if they are there."""
-        if not self._known_calls.calls.keys().isdisjoint(tool_call_ids):
+        if self._beginning and self._known_calls.may_have_calls(tool_call_ids):
             self._index_all()
         return self.indexed_calls
 
     def has(self, message_id: str) -> bool:
         """Return whether there is a message with an id."""
-        return message_id in self.indexed or message_id in self._beginning.by_id
+        return message_id in self.indexed or (bool(self._beginning) and self._beginning.find(message_id) is not None)
 
     def slot(self, message_id: str) -> MessageSlot | None:
         """Return a message; None if there is none with this id."""
-        if message_id in self._beginning.by_id:
+        if self._beginning and self._beginning.find(message_id) is not None:
             self._index_all()
         return self.indexed.get(message_id)
 
     def call(self, tool_call_id: str) -> CallSlot | None:
         """Return a tool call; None if there is none with this id."""
-        if self._beginning is not _NOTHING and tool_call_id in self._known_calls.calls:
+        if self._beginning and self._known_calls.find_call(tool_call_id) is not None:
             self._index_all()
         return self.indexed_calls.get(tool_call_id)
 
     def result(self, tool_call_id: str) -> MessageSlot | None:
         """Return the result of a call; None if it has none."""
-        if self._beginning is not _NOTHING and tool_call_id in self._known_calls.results:
+        if self._beginning and self._known_calls.find_result(tool_call_id) is not None:
             self._index_all()
         return self._results.get(tool_call_id)
 
@@ -488,11 +491,11 @@ class Thread:
     def read(self, message_id: str) -> Message | None:
         """Return a message as it is now; None if there is none with this id."""
         slot = self.indexed.get(message_id)
-        return self._beginning.by_id.get(message_id) if slot is None else self.message(slot)
+        return self._beginning.find(message_id) if slot is None else self.message(slot)
 
     def read_call(self, tool_call_id: str) -> tuple[Message, ToolCall, int] | None:
         """Return the latest call of an id with its message, and its number among those; None if there is none."""
-        found = self._known_calls.calls.get(tool_call_id)
+        found = self._known_calls.find_call(tool_call_id)
         if (call := self.indexed_calls.get(tool_call_id)) is not None:
             return self.message(call.owner), call.build(), call.ordinal
         return None if found is None else (*found, 1)
@@ -502,12 +505,13 @@ class Thread:
         beginning = self._known_calls
         if (call := self.indexed_calls.get(tool_call_id)) is not None:
             return call.owner.model.id == message_id and tool_call_id in self._results
-        found = beginning.calls.get(tool_call_id)
-        return found is not None and found[0].id == message_id and tool_call_id in beginning.results
+        found = beginning.find_call(tool_call_id)
+        is_there = found is not None and found[0].id == message_id
+        return is_there and beginning.find_result(tool_call_id) is not None
 
     def has_placeholder(self, tool_call_id: str) -> bool:
         """Return whether the result of a call is a placeholder."""
-        known = self._known_calls.results.get(tool_call_id)
+        known = self._known_calls.find_result(tool_call_id)
         slot = self._results.get(tool_call_id)
         result = known if slot is None else self.message(slot)
         return result is not None and result.role == "tool" and is_placeholder(result)
@@ -516,15 +520,16 @@ class Thread:
     def answered_ids(self) -> Collection[str]:
         """The ids of the calls that have a result."""
         # Of a long run, a view of a dictionary is looked through without a call for each id.
-        return _AnsweredIds(self) if self._beginning.messages else self._results.keys()
+        return _AnsweredIds(self) if self._beginning else self._results.keys()
 
     @property
     def open_ids(self) -> list[str]:
         """The ids of the calls that have no result, in the order of the messages."""
         if not self._known_calls.is_answered:
             self._index_all()
-        calls = self.indexed_calls
-        open_ids = calls.keys() - self._results.keys() - self._beginning.results.keys()
+        calls, open_ids = self.indexed_calls, self.indexed_calls.keys() - self._results.keys()
+        if self._beginning:
+            open_ids = {each for each in open_ids if self._beginning.find_result(each) is None}
         return sorted(open_ids, key=lambda each: (calls[each].owner.key, calls[each].position))
 
     # --- changing

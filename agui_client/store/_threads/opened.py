@@ -425,7 +425,7 @@ class OpenThread(Generic[AgentT]):
                 if (found := await (self._read() if self._reads_only else self._take())) is None:
                     return None
                 self.info, log = found
-                self._members, self._past, self._entries = log.members, log.past.copy(), log.count
+                self._members, self._past, self._entries = log.begun, log.past.copy(), log.count
                 if (run := self._members["run"]) is not None:
                     self.cut_off = UnfinishedRun(run["run_id"], run["resume"])
                 document, self._members = document_and_members(self.thread_id, self._members)

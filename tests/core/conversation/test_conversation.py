@@ -13,6 +13,7 @@ import pytest
 from ag_ui.core import (
     AssistantMessage,
     Event,
+    FunctionCall,
     Interrupt,
     Message,
     ResumeEntry,
@@ -23,6 +24,7 @@ from ag_ui.core import (
     TextMessageContentEvent,
     TextMessageEndEvent,
     TextMessageStartEvent,
+    ToolCall,
     ToolCallResultEvent,
     UserMessage,
 )
@@ -42,8 +44,12 @@ from agui_client import (
     tool,
 )
 from agui_client._core.conversation.conversation import Conversation
+from agui_client._core.conversation.ledger import AnsweredBy, CallStatus, ToolCallRecord
+from agui_client._core.conversation.log import empty_members, entry_of, log_of
+from agui_client._core.conversation.pending import unknown_tool_calls
 from agui_client._core.protocol.events import WireEvent
 from agui_client._core.run import engine, saving
+from agui_client.store._threads.entries import checkpoint_of
 from agui_client.testing import ScriptedAgent, interrupt, state, text, tool_call, turn
 from agui_client.types import Checkpoint
 from support import scenario
@@ -436,3 +442,21 @@ def test_an_interrupt_whose_answer_is_kept_waits_for_no_other() -> None:
         assert [each.id for each in conversation.snapshot().open_interrupts] == waiting
     conversation.kept_answers = []  # the run that carried them has failed
     assert [each.id for each in conversation.open_interrupts] == ["a", "b"]
+
+
+def test_a_settled_record_without_its_result_is_unknown_at_each_opening_of_its_log_until_that_is_saved() -> None:
+    called = AssistantMessage(id="m", tool_calls=[ToolCall(id="c", function=FunctionCall(name="pay", arguments="{}"))])
+    record = ToolCallRecord(
+        tool_call_id="c",
+        message_id="m",
+        status=CallStatus.ANSWERED,
+        answered_by=AnsweredBy.APPLICATION,
+        is_reported=True,
+    )
+    damaged = {**empty_members(), "messages": [called], "tool_calls": [record]}
+    log = log_of([entry_of(empty_members(), damaged, 1) or ""])
+    for _ in range(2):
+        conversation = Conversation("t")
+        conversation.restore(checkpoint_of("t", log.begun).snapshot())
+        assert [call.id for call in unknown_tool_calls(conversation)] == ["c"]
+        log = log_of([], log)
