@@ -26,7 +26,7 @@ from support.tool_rounds import results_in, tools_sent
 pytestmark = pytest.mark.anyio
 
 on_asyncio = pytest.mark.parametrize("anyio_backend", ["asyncio"])
-SECONDS = 2.0
+SECONDS = 10.0
 """More than a call may take on a slow machine, and less than a pattern that backtracks."""
 CANNOT_BE_USED = "The tool server lister sent a result that cannot be used; the effect of the call is unknown."
 BACKTRACKING = "^(a+)+$"

@@ -73,8 +73,9 @@ async def test_a_message_of_marimo_may_come_in_parts() -> None:
 async def test_a_chat_of_panel_gets_the_answer_so_far_as_html() -> None:
     answers = [answer._repr_html_() async for answer in panel_chat(adding())("What is 1 and 2?", "User", None)]
     assert all("What is 1 and 2?" not in each for each in answers)
-    assert "thought: Numbers." in answers[0]
-    assert "<strong>3</strong>" not in answers[0]
+    # One may be drawn before anything has come, where a machine is busy.
+    first = next(each for each in answers if "thought: Numbers." in each)
+    assert "<strong>3</strong>" not in first
     assert "<strong>3</strong>" in answers[-1]
     assert "→ succeeded" in answers[-1]
     assert "waits for an answer: Book &lt;it&gt;?" in answers[-1]

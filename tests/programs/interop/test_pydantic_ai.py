@@ -543,7 +543,7 @@ def test_a_run_that_the_server_cancels_finishes_as_cancelled() -> None:
         yield "Well,"
         await anyio.sleep_forever()
 
-    with served(Agent(FunctionModel(stream_function=model)), timeout=0.1) as url:
+    with served(Agent(FunctionModel(stream_function=model)), timeout=1) as url:
         result = HttpAgent(url).run_agent_sync("Hello")
     assert (result.text, result.outcome) == ("Well,", RunFinishedCancelledOutcome())
     assert (result.aborted, result.warnings) == (False, [])

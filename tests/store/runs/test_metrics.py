@@ -117,11 +117,13 @@ async def test_a_loop_that_does_not_turn_misses_renewals_of_the_lease_and_loses_
     with anyio.fail_after(_SECONDS):
         async with _store(database_url, turn(text("One."), Gate()), lease=0.5, hung_after=0.1) as store:
             await store.runs.start("helper", "Hi", run_id="r")
+            # A start on a busy machine may take longer than such a lease.
+            before = metrics.read("lease.losses")
             # This blocks the loop, and no other thread.
             until_sync(lambda: metrics.read("lease.missed_renewals", "event_loop") > 5)
-            assert metrics.read("lease.losses") == 0
+            assert metrics.read("lease.losses") == before
             _let_take_over(database_url)
-            await until(lambda: metrics.read("lease.losses") == 1)
+            await until(lambda: metrics.read("lease.losses") == before + 1)
             await until(lambda: signs.are_in(caplog.records))
             assert (signs.metrics, await store.ready()) == (["lease.losses"], signs.is_ready)
 
