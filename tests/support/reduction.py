@@ -94,7 +94,7 @@ def calls_of(work: Callable[[], object]) -> int:
         nonlocal calls
         calls += what == "call"
 
-    # A collection would call what earlier tests have left to be collected, and one before takes seconds in a long session.
+    # A collection would call what earlier tests have left; one before takes seconds in a long session.
     collects = gc.isenabled()
     gc.disable()
     sys.setprofile(count)
