@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache, lru_cache
 from importlib import import_module
 from typing import Any
@@ -63,6 +64,26 @@ def without_styles(html: str) -> str:
         html: The HTML.
     """
     return _ALIGNMENT.sub(r' class="agui-\1"', html)
+
+
+def words_of(text: str) -> str:
+    """Return Markdown as one line without its markup; without the library for it, as it was written.
+
+    Args:
+        text: The Markdown, or its beginning.
+    """
+    parser = _markdown_parser(has_math=False)
+    if parser is not None and len(text) <= _LONGEST_TEXT:
+        with suppress(RecursionError):
+            return " ".join(" ".join(map(_words, parser.parse(text))).split())
+    return " ".join(text.split())
+
+
+def _words(token: Any) -> str:
+    """Return the text in a token of Markdown; what nests too deeply to be read is left out of a line anyway."""
+    if token.type != "inline":
+        return str(token.content)
+    return "".join(" " if each.type.endswith("break") else each.content for each in token.children or ())
 
 
 def cut(text: str) -> str:

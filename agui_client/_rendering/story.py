@@ -38,9 +38,10 @@ from agui_client._core.ground.plain_text import cut_short
 from agui_client._core.ground.secrets import hidden_json
 from agui_client._core.protocol.message_text import Picture, content_text, split_pictures, tool_calls_in
 from agui_client._core.tools.approval import ToolDecision
-from agui_client._core.tools.context import ToolStatus
+from agui_client._core.tools.context import FailureName, ToolStatus
 from agui_client._core.tools.decisions import shown_decision
 from agui_client._core.tools.interrupts import shown_payload
+from agui_client._core.tools.toolset import FAILED
 
 if TYPE_CHECKING:
     from ag_ui.core import Event, Interrupt, TokenUsage
@@ -135,6 +136,8 @@ class ToolCallStory:
     """The time that a tool here ran; None for others, and before its end."""
     decision: ToolDecision | None = None
     """The decision about the call; None if it wanted none."""
+    exception: str = ""
+    """The class of the exception that failed a tool here, with its text; empty if none did, or it is not known."""
 
     @property
     def asked(self) -> str:
@@ -164,6 +167,14 @@ class ToolCallStory:
         return ", ".join(filter(None, [f"{self.status}{took}", self.decided]))
 
     @property
+    def cause(self) -> str:
+        """The reason why the call failed, in a line: its author's words, or else the exception; empty if none."""
+        if self.status != "failed":
+            return ""
+        is_silent = self.result == FAILED and self.exception
+        return " ".join(((self.exception if is_silent else self.error) or "").split())
+
+    @property
     def title(self) -> str:
         """The tool, with the subagent that calls it."""
         return f"{self.author}: tool {self.name}" if self.author else f"tool {self.name}"
@@ -191,6 +202,8 @@ class ToolCallStory:
         """Take in the execution as it is now."""
         self.status, self.seconds, self.progress = execution.status, execution.seconds, execution.progress
         self.decision = execution.decision or self.decision
+        if isinstance(name := execution.error, FailureName):
+            self.exception = f"{name}: {name.text}" if name.text else name
         if execution.message is not None:
             self.answer(execution.message)
 

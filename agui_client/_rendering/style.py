@@ -4,11 +4,11 @@ from __future__ import annotations
 
 _LIGHT = """--agui-fg:#1f2328;--agui-dim:#59636e;--agui-line:#d1d9e0;--agui-edge:#7a8490;
 --agui-soft:#f3f5f7;--agui-user:#dbeafe;
---agui-agent:#eef1f4;--agui-good:#1a7f37;--agui-bad:#ad5600;--agui-key:#0550ae;--agui-string:#0a5c36;--agui-on:#fff;--agui-mark:#ffe58f;--agui-f-text:#2a6dca;
+--agui-agent:#eef1f4;--agui-good:#1a7f37;--agui-bad:#ad5600;--agui-key:#0550ae;--agui-string:#0a5c36;--agui-on:#fff;--agui-mark:#ffe58f;--agui-less:#ffd7d5;--agui-more:#c8f0d0;--agui-f-text:#2a6dca;
 --agui-f-reasoning:#8456c7;--agui-f-tool:#9f5e22;--agui-f-state:#227c57;--agui-f-subagent:#bb3d88;--agui-f-run:#646f7c;--agui-f-waiting:#09748c;--agui-f-fault:#d12a34;color-scheme:light"""
 _DARK = """--agui-fg:#e6edf3;--agui-dim:#9da7b3;--agui-line:#3d444d;--agui-edge:#7d8590;
 --agui-soft:#20262d;--agui-user:#1d3a5f;
---agui-agent:#272e36;--agui-good:#4ac26b;--agui-bad:#f0a050;--agui-key:#79c0ff;--agui-string:#8ddb8c;--agui-on:#0d1117;--agui-mark:#5c4a00;--agui-f-text:#578fdc;
+--agui-agent:#272e36;--agui-good:#4ac26b;--agui-bad:#f0a050;--agui-key:#79c0ff;--agui-string:#8ddb8c;--agui-on:#0d1117;--agui-mark:#5c4a00;--agui-less:#5c2224;--agui-more:#1d4a2c;--agui-f-text:#578fdc;
 --agui-f-reasoning:#a07dd4;--agui-f-tool:#ce7a2c;--agui-f-state:#2ca171;--agui-f-subagent:#d06ea8;--agui-f-run:#858f9c;--agui-f-waiting:#5cc8e8;--agui-f-fault:#e16870;color-scheme:dark"""
 _THEMES = f"""
 .agui{{{_LIGHT}}}
@@ -124,7 +124,31 @@ margin:4px 0;overflow:hidden}
 .agui.agui .agui-rows>table>thead>tr>th,.agui.agui .agui-rows>table>tbody>tr>td{
 border-bottom:1px solid var(--agui-line);padding:3px 10px 3px 0;text-align:start;vertical-align:top;min-width:60px}
 .agui.agui .agui-rows tr{background:none}
+.agui:has(>.agui-sheet){max-width:none}
+.agui.agui .agui-sheet>table{display:table;width:100%}
+.agui.agui .agui-sheet>table>thead>tr>th{border-bottom:2px solid var(--agui-edge);white-space:nowrap}
+.agui.agui .agui-rows>table>:is(thead,tbody)>tr>.agui-number{font-variant-numeric:tabular-nums;text-align:end;
+white-space:nowrap}
+.agui .agui-record>tr:not(.agui-below)>td:not(:first-child,:last-child,.agui-number){min-width:150px}
+.agui-size{display:flex;height:3px;justify-content:flex-end;margin:0 0 3px;min-width:60px}
+.agui-part-dim{background:var(--agui-edge)}
+.agui-opener{margin:3px 0}
+@supports selector(:has(a)){.agui-below{display:none}}
+.agui-record:has(>tr>td>.agui-opener[open])>.agui-below{display:table-row}
+.agui.agui .agui-record>.agui-below>td{padding:2px 0 12px 16px}
+.agui-below>td>:not(.agui-wide){max-width:760px}
+.agui-below>td>.agui-user{margin-right:max(0px,calc(100% - 760px))}
+.agui-compared{font-size:13px;text-align:start;unicode-bidi:plaintext;white-space:pre-wrap}
+.agui mark{border-radius:2px;color:inherit}
+.agui .agui-before{background:var(--agui-less);text-decoration:line-through}
+.agui .agui-after{background:var(--agui-more);font-weight:600}
+.agui-charts{display:flex;flex-wrap:wrap;gap:6px 28px;margin:8px 0 14px}
+.agui-chart-row{display:grid;gap:6px}
+.agui-chart{align-items:flex-end;border-bottom:1px solid var(--agui-edge);display:flex;gap:1px;height:36px;width:240px}
+.agui-chart span{flex:1 1 0;max-width:12px;min-height:1px}
 .agui-sort{all:unset;cursor:pointer}
+.agui-sort:hover{text-decoration:underline}
+.agui th:not([aria-sort]) .agui-sort::after{color:var(--agui-dim);content:" ⇅"/"";font-weight:400}
 .agui-sort:focus-visible{outline:2px solid var(--agui-key)}
 .agui th[aria-sort=ascending] .agui-sort::after{content:" ▲"/""}
 .agui th[aria-sort=descending] .agui-sort::after{content:" ▼"/""}

@@ -15,7 +15,8 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import singledispatch
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, get_args
+from inspect import signature
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 from ag_ui.core import (
     ActivityMessage,
@@ -31,6 +32,7 @@ from pydantic_core import to_jsonable_python
 
 from agui_client._core.agent.agent import AbstractAgent
 from agui_client._core.conversation.snapshot import ConversationSnapshot
+from agui_client._core.ground.prices import Prices
 from agui_client._core.ground.secrets import hidden_json
 from agui_client._core.protocol.message_text import content_text, split_pictures
 from agui_client._core.protocol.reduce import OWN_ACTIVITIES
@@ -40,6 +42,7 @@ from agui_client._core.run.subagents import SubagentResult
 from agui_client._core.tools.context import ToolExecution
 from agui_client._rendering.app_text import app_text
 from agui_client._rendering.drawing import Drawing, Drawings
+from agui_client._rendering.markdown import words_of
 from agui_client._rendering.story import (
     Calls,
     RunStory,
@@ -69,8 +72,16 @@ if TYPE_CHECKING:
 
 
 _MOST_MESSAGES = 100
+_PREVIEWED = 400
+_LONGEST_LINE = 80
 _MOST_CUSTOM = 20
 """The number of values of custom events of a name that are shown without a view."""
+_DESCRIBED_ELSEWHERE = {
+    "agui_client.batch.": ("_batch_tables", "_row_tables"),
+    "agui_client.evaluation.": ("_evaluation_tables",),
+    InspectedRun.__module__: ("_recording_elements",),
+}
+"""The modules that describe the classes of a module or package, which are loaded when one of them is shown."""
 _MESSAGES: tuple[type, ...] = get_args(get_args(Message)[0])
 
 
@@ -90,19 +101,43 @@ def elements_of(shown: object) -> list[Element]:
     Raises:
         UsageError: There is no display of such an object.
     """
-    if type(shown).__module__.startswith("agui_client.batch.") and type(shown) not in elements_of.registry:
-        import_module("agui_client.notebook._batch_tables")  # which registers what it describes
-        return elements_of(shown)
-    if type(shown).__module__.startswith("agui_client.evaluation.") and type(shown) not in elements_of.registry:
-        import_module("agui_client.notebook._evaluation_tables")
-        return elements_of(shown)
-    if isinstance(shown, InspectedRun) and type(shown) not in elements_of.registry:
-        import_module("agui_client.notebook._recording_elements")
-        return elements_of(shown)
+    if (describe := _describer(type(shown))) is not elements_of.registry[object]:
+        return describe(shown)
     known = (
         "a run, a result, an agent, messages, warnings, subagents, tool executions, batches or their rows, evaluations"
     )
     raise UsageError(f"show() takes {known}, not {type(shown).__name__}")
+
+
+def _describer(kind: type) -> Callable[..., list[Element]]:
+    """Return the function that describes objects of a class, of which some are in modules that are loaded here."""
+    for place, modules in _DESCRIBED_ELSEWHERE.items():
+        if kind.__module__.startswith(place):
+            for name in modules:
+                import_module(f"agui_client.notebook.{name}")
+    return elements_of.dispatch(kind)
+
+
+def with_prices(shown: object, prices: Prices) -> list[Element]:
+    """Describe an object with the cost of its tokens.
+
+    Args:
+        shown: Rows of a batch, a comparison of two batches, or an evaluation.
+        prices: The prices of a million tokens by the names of models.
+
+    Raises:
+        UsageError: It is none of these.
+    """
+    rows = cast("Sequence[Any]", shown) if isinstance(shown, list | tuple) else [None]
+    if all(isinstance(each, RowResult) for each in rows):
+        describe = import_module("agui_client.notebook._row_tables").table_of_rows
+    else:
+        describe = _describer(shown.__class__)
+    if "prices" not in signature(describe).parameters:
+        takes = "rows of a batch, compare() and evaluations"
+        raise UsageError(f"prices= is for {takes}, not for {shown.__class__.__name__}; a result has inspect(prices=)")
+    elements: list[Element] = describe(shown, prices=prices)
+    return elements
 
 
 @elements_of.register(list)
@@ -111,7 +146,7 @@ def _(shown: Sequence[Any]) -> list[Element]:
     if all(isinstance(each, _MESSAGES) for each in shown):
         return [*conversation(shown), *elements_of(Surfaces(shown))]
     if all(isinstance(each, RowResult) for each in shown):
-        table: list[Element] = import_module("agui_client.notebook._batch_tables").table_of_rows(shown)
+        table: list[Element] = import_module("agui_client.notebook._row_tables").table_of_rows(shown)
         return table
     return [element for each in shown for element in elements_of(each)]
 
@@ -269,7 +304,7 @@ def _call(call: ToolCallStory, drawings: Drawings, is_live: bool) -> Element:
     if find_view(("tool", call.name)) is not None:
         drawing = drawings.of(("tool", call.name), call.tool_call_id, shown_call(call))
         if drawing is not None:
-            return Details(f"{owner}{call.name} → {call.facts}", [_drawn(drawing)], is_open=True)
+            return Details(f"{owner}{call.name} → {_ending(call)}", [_drawn(drawing)], is_open=True)
     content: list[Element] = [_value(arguments)]
     if is_live and call.status == "arriving":
         partial = shown_call(call).partial_arguments
@@ -281,9 +316,14 @@ def _call(call: ToolCallStory, drawings: Drawings, is_live: bool) -> Element:
         content += [Line("result"), *([_text(call.result)] if call.result or not call.pictures else [])]
         content += [Image(*each) for each in call.pictures]
         content += [Line(call.error, "bad")] if call.error and call.error != call.result else []
-    summary = f"{owner}{call.name} {beginning(as_text(arguments))} → {call.facts}"
+    summary = f"{owner}{call.name} {beginning(as_text(arguments))} → {_ending(call)}"
     is_good = call.status in ("succeeded", "answered")
     return Details(summary, content, "good" if is_good else "bad", is_open=bool(call.pictures))
+
+
+def _ending(call: ToolCallStory) -> str:
+    """Say what became of a call, and of one that failed, why."""
+    return f"{call.facts}: {beginning(call.cause)}" if call.cause else call.facts
 
 
 def _subagent(shown: SubagentResult, name: str) -> Line:
@@ -328,7 +368,7 @@ def _message(message: Message, speakers: Speakers, drawings: Drawings, is_though
     owner, author = f"{name}: " if name else "", speakers.author(message)
     match message:
         case ReasoningMessage():
-            summary = f"{owner}thought: {beginning(message.content)}"
+            summary = f"{owner}thought: {preview(message.content)}"
             return [Details(summary, [ChatMessage("system", "reasoning", message.content)], is_open=is_thought)]
         case ActivityMessage(activity_type=kind) if kind == ACTIVITY_TYPE or kind.startswith(OWN_ACTIVITIES):
             # Surfaces stand below the chat, whole, however many messages they are made of.
@@ -376,5 +416,13 @@ def _value(value: Any) -> Element:
 
 def beginning(text: str) -> str:
     """Return the beginning of a text as one line."""
-    line = " ".join(text[:200].split())
-    return line if len(line) <= 80 else f"{line[:79]}…"
+    return _one_line(" ".join(text[:_PREVIEWED].split()))
+
+
+def preview(text: str) -> str:
+    """Return the beginning of Markdown as one line, without its markup."""
+    return _one_line(words_of(text[:_PREVIEWED]))
+
+
+def _one_line(line: str) -> str:
+    return line if len(line) <= _LONGEST_LINE else f"{line[: _LONGEST_LINE - 1]}…"

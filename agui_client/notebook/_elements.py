@@ -18,6 +18,7 @@ from agui_client._rendering.escaping import exact, sentence
 from agui_client._rendering.markdown import code_block, cut, literal, passage, prose
 from agui_client._rendering.story import as_json
 from agui_client._rendering.style import STYLE
+from agui_client.notebook._style_sheet import sheet_for_output
 
 Tone = Literal["dim", "good", "bad", "unfinished"]
 
@@ -269,7 +270,7 @@ def bundle(elements: Sequence[Element], *, element_id: str = "") -> dict[str, st
         elements: The elements.
         element_id: The id of the HTML element around them; empty for none.
     """
-    shown = page(elements, element_id)
+    shown = sheet_for_output() + _root(elements, element_id)
     return {
         "text/html": shown + COPYING if "<pre><code" in shown else shown,
         "text/markdown": "\n\n".join(each.markdown() for each in elements),
@@ -279,9 +280,13 @@ def bundle(elements: Sequence[Element], *, element_id: str = "") -> dict[str, st
 
 def page(elements: Sequence[Element], element_id: str = "") -> str:
     """Write elements as HTML, with the style sheet that they need; see `bundle`."""
+    return f"<style>{STYLE}</style>{_root(elements, element_id)}"
+
+
+def _root(elements: Sequence[Element], element_id: str) -> str:
     inside = "".join(each.html() for each in elements)
     named = f' id="{element_id}"' if element_id else ""
-    return f'<style>{STYLE}</style><div{named} class="{ROOT_CLASSES}" role="group" aria-label="Agent">{inside}</div>'
+    return f'<div{named} class="{ROOT_CLASSES}" role="group" aria-label="Agent">{inside}</div>'
 
 
 def typeset(elements: Sequence[Element]) -> list[Element]:

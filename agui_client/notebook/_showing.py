@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Coroutine, Generator, Sequence
+from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, overload
@@ -12,7 +12,7 @@ from agui_client._core.ground.display import in_notebook
 from agui_client._core.verbs.async_run import AgentRun
 from agui_client._core.verbs.sync_run import SyncAgentRun
 from agui_client._rendering.views import warn_of_unknown
-from agui_client.notebook._content import bundle_of, closing_lines, elements_of
+from agui_client.notebook._content import bundle_of, closing_lines, elements_of, with_prices
 from agui_client.notebook._elements import bundle, typeset
 
 if TYPE_CHECKING:
@@ -33,9 +33,11 @@ def show(shown: AgentRun[StateT], *, math: bool = False) -> Coroutine[Any, Any, 
 @overload
 def show(shown: SyncAgentRun[StateT], *, math: bool = False) -> RunResult[StateT]: ...
 @overload
-def show(shown: Shown | Sequence[Shown], *, math: bool = False) -> None: ...
 def show(
-    shown: Run | Shown | Sequence[Shown], *, math: bool = False
+    shown: Shown | Sequence[Shown], *, math: bool = False, prices: Mapping[str, tuple[float, float]] | None = None
+) -> None: ...
+def show(
+    shown: Run | Shown | Sequence[Shown], *, math: bool = False, prices: Mapping[str, tuple[float, float]] | None = None
 ) -> Coroutine[Any, Any, RunResult] | RunResult | None:
     """Show a run while it goes on: `await show(agent.stream("..."))`, or `show(agent.stream_sync("..."))`.
 
@@ -46,19 +48,21 @@ def show(
             snapshot, warnings, subagents or tool executions, which are shown at once.
         math: Whether the notebook draws the TeX in the agent's answers: between dollar signs, or in brackets with
             a backslash each.
+        prices: The prices of a million tokens by the names of models, as `{"gpt-5": (1.25, 10)}`: of those that go in,
+            and of those that come out. Rows of a batch, comparisons and evaluations have the cost then.
 
     Returns:
         Of a run the result, to be awaited where the run is asynchronous; else None.
 
     Raises:
         AGUIError: As `run_agent`; what arrived before is shown.
-        UsageError: There is no display of such an object.
+        UsageError: There is no display of such an object, or it has no cost.
     """
     if isinstance(shown, AgentRun):
         return _show_run(shown, math)
     if isinstance(shown, SyncAgentRun):
         return _show_sync_run(shown, math)
-    elements = elements_of(shown)
+    elements = elements_of(shown) if prices is None else with_prices(shown, prices)
     content = bundle(typeset(elements) if math else elements)
     if in_notebook():
         import_module("IPython.display").display(content, raw=True)

@@ -350,7 +350,7 @@ def test_a_notebook_shows_the_table_and_the_chats_of_failures() -> None:
     shown = evaluate_sync({"old": FunctionAgent(_no), "new": FunctionAgent(_yes)}, scenario)._repr_mimebundle_()
     for part in (
         "1 of 2 conversations passed",
-        "<th>old</th>",
+        ">old</button>",
         "x #1 (old) failed",
         "&lt;Hi&gt;",
         "1/1 100 % (21-100)",

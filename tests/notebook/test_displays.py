@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import json
 import os
+import pickle
 import re
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
@@ -38,11 +40,11 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from nbclient import NotebookClient
 
-from agui_client import ProtocolWarning, RunFailedError, ToolExecution, UsageError, tool
+from agui_client import ProtocolWarning, RunFailedError, ToolError, ToolExecution, UsageError, tool
 from agui_client._core.conversation.conversation import Conversation
 from agui_client._core.run.subagents import SubagentResult
 from agui_client._rendering.escaping import exact, sentence
-from agui_client.notebook import html_page, show
+from agui_client.notebook import _style_sheet, html_page, show
 from agui_client.notebook._content import bundle_of
 from agui_client.notebook._elements import COPYING
 from agui_client.notebook._inert_markdown import InertMarkdown
@@ -192,6 +194,29 @@ def test_notebooks_show_no_frame_of_the_package_in_tracebacks() -> None:
     assert not any(", in run_agent_sync" in line for line in shown)
 
 
+def test_a_call_that_failed_says_why_in_its_line(caplog: pytest.LogCaptureFixture) -> None:
+    """An exception's text is for the person who looks; the JSON of a result, and the log, have its class alone."""
+
+    @tool
+    def look_up(city: str) -> str:
+        raise LookupError(f"no {city} in\n<the list>; password=hunter2")
+
+    @tool
+    def book(city: str) -> str:
+        raise ToolError("There is no room left.")
+
+    calls = turn(tool_call("look_up", {"city": "Oslo"}), tool_call("book", {"city": "Oslo"}))
+    result = ScriptedAgent(calls, turn(text("Sorry.")), tools=[look_up, book]).run_agent_sync("Hi")
+    lines = [re.sub(r" in \d+ ms", "", line) for line in bundle_of(result)["text/plain"].splitlines()]
+    why = "LookupError: no Oslo in <the list>; password=[redacted]"
+    assert f'look_up {{"city": "Oslo"}} → failed: {why}' in lines
+    assert 'book {"city": "Oslo"} → failed: There is no room left.' in lines
+    assert [each.error for each in result.tool_executions] == ["LookupError", "ToolError"]
+    kept = [pickle.loads(pickle.dumps(result.tool_executions[0])), copy.deepcopy(result.tool_executions[0])]
+    assert all(why in bundle_of(each)["text/plain"] for each in kept)
+    assert "the list" not in f"{result.to_json()}{result.tool_executions[0]!r}{caplog.text}"
+
+
 def test_what_an_agent_waits_for_is_shown() -> None:
     agent = ScriptedAgent(turn(text("Hm."), outcome=interrupt("Book it?")))
     result = agent.run_agent_sync("Book")
@@ -337,7 +362,7 @@ async def test_what_subagents_do_is_shown_under_their_names(cell: Cell) -> None:
 def test_of_a_very_long_text_the_beginning_and_the_end_are_shown() -> None:
     shown = bundle_of(AssistantMessage(id="a", content="first " + "x" * 100_000 + " last"))
     for content in shown.values():
-        assert len(content) < 60_000
+        assert len(content) < 64_000
         assert "first x" in content
         assert "x last" in content
 
@@ -467,6 +492,52 @@ result = await show(SequentialAgent(*team).stream("Hi"))
 ---
 result.subagents[0]
 """
+
+
+class Shell:
+    """A shell whose front end says of each execution which cell it is of, and which cells were deleted."""
+
+    def __init__(self) -> None:
+        self.events, self.before = self, list[Any]()
+        self.parent: dict[str, Any] = {}
+
+    def register(self, event: str, callback: Any) -> None:
+        assert event == "pre_run_cell"
+        self.before.append(callback)
+
+    def get_parent(self) -> dict[str, Any]:
+        return self.parent
+
+    def run(self, cell_id: str, *shown: object, deleted: tuple[str, ...] = ()) -> list[str]:
+        """Execute a cell; return the HTML of its outputs."""
+        self.parent = {"metadata": {"cellId": cell_id, "deletedCells": [*deleted]}}
+        for each in self.before:
+            each(None)
+        return [bundle_of(each)["text/html"] for each in shown]
+
+
+def test_the_style_sheet_is_in_one_cell_of_a_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It comes again as soon as that cell is executed anew or deleted, and in each output where nobody says so."""
+    shell, result = Shell(), ScriptedAgent(turn(text("Hi"))).run_agent_sync("Hi")
+    (alone,) = shell.run("none", result)
+    monkeypatch.setattr("IPython.get_ipython", lambda: shell)
+    monkeypatch.setattr("agui_client.notebook._style_sheet._HOLDER", _style_sheet.Holder())
+
+    def styled(cell_id: str, *shown: object, deleted: tuple[str, ...] = ()) -> list[bool]:
+        return ["<style" in each for each in shell.run(cell_id, *shown, deleted=deleted)]
+
+    assert styled("a", result, result) == [True, True]
+    assert styled("b", result) == [False]
+    assert styled("a", result) == [True]
+    assert styled("a") == []
+    assert [styled("b", result), styled("c", result)] == [[True], [False]]
+    assert styled("d", deleted=("b",)) == []
+    assert [styled("c", result), styled("b", result)] == [[True], [False]]
+    outputs = [html for number in range(20) for html in shell.run(f"cell {number}", result)]
+    assert sum(map(len, outputs)) < 20 * len(alone) / 8
+    assert len(html_page(result)) > len(alone), "what leaves the notebook has it"
+    shell.parent = {"metadata": {}}
+    assert bundle_of(result)["text/html"] == alone
 
 
 def test_a_notebook_displays_everything() -> None:

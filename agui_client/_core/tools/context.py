@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, TypeVar, overload
@@ -18,6 +19,8 @@ from pydantic_core import to_json
 from agui_client._core.ground.concurrency import LoopThread
 from agui_client._core.ground.display import Displayed
 from agui_client._core.ground.field_docs import Record
+from agui_client._core.ground.plain_text import printable
+from agui_client._core.ground.secrets import hidden_text
 from agui_client._core.ground.type_adapters import type_adapter
 from agui_client._core.protocol.schema import is_object
 from agui_client._core.tools.approval import ToolDecision
@@ -45,6 +48,25 @@ class BoundCall(Record):
     """The arguments as JSON by their wire names, as the tool gets them: rules and approvers see these."""
     values: Any = field(default=None, repr=False)
     """Anything that the toolset wants to find here when the call is executed."""
+
+
+class FailureName(str):
+    """The class of the exception that failed a call, as a text.
+
+    Displays say why the call failed by the exception's own text beside it, which no JSON, log or `repr` has: it may be
+    what the tool was called with, or what a database has answered it.
+    """
+
+    text: str = ""
+    """The exception's text, in one line and without secrets."""
+
+    @classmethod
+    def of(cls, error: BaseException) -> FailureName:
+        """Name an exception."""
+        name = cls(type(error).__qualname__)
+        with suppress(Exception):  # of the application's own classes, whose texts may fail
+            name.text = printable(hidden_text(str(error)))
+        return name
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,15 @@ from agui_client._core.tools.approval import (
     Deny,
     ToolDecision,
 )
-from agui_client._core.tools.context import MOST_REPORTS, BoundCall, ToolContext, ToolExecution, ToolStatus, log_failure
+from agui_client._core.tools.context import (
+    MOST_REPORTS,
+    BoundCall,
+    FailureName,
+    ToolContext,
+    ToolExecution,
+    ToolStatus,
+    log_failure,
+)
 from agui_client._core.tools.function import LEFT_IN_THREAD, call_function
 from agui_client._core.tools.json_schema import as_object
 from agui_client._core.tools.leaving import Leaving
@@ -176,7 +184,7 @@ class ToolCallTask:
         try:
             ending = await self._execute()
         except ToolError as error:
-            ending = "failed", error.message, type(error.__cause__ or error).__qualname__
+            ending = "failed", error.message, FailureName.of(error.__cause__ or error)
         except BaseException:
             if self._execution.status == "running":
                 name, call = quoted(self._call.function.name), quoted(self._call.id)
