@@ -16,7 +16,7 @@ from ag_ui.core import ActivityMessage, AssistantMessage, Message, ToolCall, Too
 from pydantic_core import from_json
 
 from agui_client._core.protocol.schema import is_array, is_object
-from agui_client.a2ui._operations import of_render_call
+from agui_client.a2ui._operations import limited, of_render_call
 from agui_client.a2ui._words import ACTIVITY_TYPE, EXHAUSTED, KINDS, OPERATIONS, RENDER_TOOL, TYPED_ACTIVITY_TYPE
 
 _NAME_OF_CALL = attrgetter("function.name")
@@ -79,9 +79,7 @@ def entered_in(messages: Sequence[Message]) -> Iterator[tuple[str, Mapping[str, 
 def _of_activity(activity: ActivityMessage) -> Carried:
     content: Mapping[str, Any] = activity.content
     if OPERATIONS in content:
-        given = content[OPERATIONS]
-        # What is not an array is one operation that is refused, so that the problem is shown.
-        return Carried(activity.id, activity.id, given if is_array(given) else [given])
+        return Carried(activity.id, activity.id, limited(content[OPERATIONS]))
     return Carried(activity.id, activity.id, lifecycle=content)
 
 
@@ -120,7 +118,7 @@ def _of_result(message_id: str, text: str, drawn: set[str]) -> Iterator[Carried]
     if not is_object(result):
         return
     if is_array(given := result.get(OPERATIONS)):
-        yield Carried(message_id, message_id, [each for each in given if _surface_of(each) not in drawn])
+        yield Carried(message_id, message_id, limited([each for each in given if _surface_of(each) not in drawn]))
     elif result.get("code") == EXHAUSTED:
         yield Carried(message_id, message_id, lifecycle={**result, "status": "failed"})
 

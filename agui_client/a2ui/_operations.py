@@ -6,7 +6,7 @@ component does not hide the others.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,19 +28,27 @@ class Operation:
     """Why it is not carried out; empty if it is."""
 
 
-def operations_in(given: object) -> Iterator[Operation]:
-    """Read the operations of a message, the first thousand.
+def limited(given: object) -> list[Any]:
+    """Return the operations of a message: the first thousand, however the others come, at once or one by one.
 
     Args:
         given: What stands at `a2ui_operations`.
     """
     if not is_array(given):
-        yield _refused("a2ui_operations is not an array")
-        return
-    for each in given[:MOST_OPERATIONS]:
-        yield _operation(each)
+        return [_refused("a2ui_operations is not an array")]
     if len(given) > MOST_OPERATIONS:
-        yield _refused(f"a message has {len(given):,} operations; only the first {MOST_OPERATIONS:,} are carried out")
+        problem = f"a message has more than {MOST_OPERATIONS:,} operations; only the first are carried out"
+        return [*given[:MOST_OPERATIONS], _refused(problem)]
+    return given
+
+
+def operations_in(given: Iterable[object]) -> Iterator[Operation]:
+    """Read operations.
+
+    Args:
+        given: Operations of a message, as `limited` returns them.
+    """
+    return (each if isinstance(each, Operation) else _operation(each) for each in given)
 
 
 def _operation(given: object) -> Operation:

@@ -1,5 +1,7 @@
 // CopilotKit without its runtime of Node: the agent speaks AG-UI itself.
-import { CopilotChat, CopilotKitProvider, useCopilotKit, useDefaultRenderTool, useInterrupt } from "@copilotkit/react-core/v2";
+import {
+  a2uiDefaultTheme, CopilotChat, CopilotKitProvider, createA2UIMessageRenderer, useCopilotKit, useDefaultRenderTool, useInterrupt,
+} from "@copilotkit/react-core/v2";
 import "@copilotkit/react-core/v2/styles.css";
 import { createRoot } from "react-dom/client";
 import { agent, threadId } from "./agent.js";
@@ -43,5 +45,8 @@ function Chat() {
   );
 }
 
+// Without its runtime, forms that the agent sends are drawn by what is named here.
+const renderers = [createA2UIMessageRenderer({ theme: a2uiDefaultTheme })];
+
 createRoot(document.getElementById("page")).render(
-  <CopilotKitProvider selfManagedAgents={{ default: agent }}><Chat /></CopilotKitProvider>);
+  <CopilotKitProvider selfManagedAgents={{ default: agent }} renderActivityMessages={renderers}><Chat /></CopilotKitProvider>);

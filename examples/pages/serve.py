@@ -3,7 +3,7 @@
 `npm install && npm run build` in this folder makes the pages, once; `python serve.py` serves them at
 http://127.0.0.1:8000/copilotkit.html and http://127.0.0.1:8000/assistant-ui.html, and the page that needs no npm at
 http://127.0.0.1:8000/agent/. They can be reloaded, ask before tickets are bought, and edit and regenerate: the threads
-in pages.db go back to the message that was edited. Ask "slowly" and reload, or "fail" and try again.
+in pages.db go back to the message that was edited. Ask "slowly" and reload, "fail" and try again, or for a "form".
 """
 
 import itertools
@@ -28,9 +28,18 @@ from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 
 from agui_client import FunctionAgent, tool
+from agui_client.a2ui import action_in, change_surface, show_surface
 from agui_client.asgi import agent_app
 from agui_client.store import Store
 
+BOOK = {"event": {"name": "book", "context": {"name": {"path": "/name"}}}}
+FORM = [
+    {"id": "root", "component": "Column", "children": ["name", "book", "said"]},
+    {"id": "name", "component": "TextField", "label": "Name for the ticket", "value": {"path": "/name"}},
+    {"id": "book", "component": "Button", "child": "label", "action": BOOK},
+    {"id": "label", "component": "Text", "text": "Book"},
+    {"id": "said", "component": "Text", "text": {"path": "/said"}},
+]
 FOLDER = Path(__file__).parent
 numbers, failures = itertools.count(1), itertools.count(1)
 
@@ -42,7 +51,7 @@ def buy_tickets(count: int) -> str:
 
 
 async def planner(input: RunAgentInput) -> AsyncIterator[Event]:
-    """Answer each question with a number, and buy tickets when it is asked to."""
+    """Answer each question with a number, and buy tickets or show a form when it is asked to."""
     last, name = input.messages[-1], f"{input.run_id}-{len(input.messages)}"
     asked = str(last.content) if last.role == "user" else ""
     yield RunStartedEvent(thread_id=input.thread_id, run_id=input.run_id)
@@ -52,7 +61,11 @@ async def planner(input: RunAgentInput) -> AsyncIterator[Event]:
     if "fail" in asked and next(failures) % 2:
         yield RunErrorEvent(message="the model is away")
         return
-    if "ticket" in asked:
+    if action := action_in(input):
+        yield change_surface("ferry", path="/said", data=f"Booked for {action.context.get('name')}.")
+    elif "form" in asked:
+        yield show_surface("ferry", FORM, {"name": "", "said": "Nothing is booked yet."})
+    elif "ticket" in asked:
         yield ToolCallChunkEvent(tool_call_id=f"call-{name}", tool_call_name="buy_tickets", delta='{"count": 2}')
     else:
         yield TextMessageChunkEvent(message_id=f"answer-{name}", delta=f"Answer {next(numbers)} to: {last.content}")

@@ -290,9 +290,15 @@ def test_an_index_far_beyond_an_array_makes_no_array_of_that_length() -> None:
 
 def test_only_the_first_thousand_operations_of_a_message_are_carried_out() -> None:
     updates = [{"updateDataModel": {"surfaceId": "s", "path": f"/{index}", "value": 1}} for index in range(1_200)]
-    surface = Surfaces([shown({"createSurface": {"surfaceId": "s", "catalogId": "basic"}}, *updates)])["s"]
-    assert len(surface.data) == 999
-    assert "only the first 1,000" in surface.problems[0]
+    create: dict[str, Any] = {"createSurface": {"surfaceId": "s", "catalogId": "basic"}}
+    surfaces = Surfaces([shown(create, *updates)])
+    # The same, if they come one by one.
+    growing = Surfaces([shown(create)])
+    for count in (500, 998, 999, 1_000, 1_001, 1_200):
+        growing.update([shown(create, *updates[:count])])
+    for surface in (surfaces["s"], growing["s"]):
+        assert len(surface.data) == 999
+        assert surface.problems == ["a message has more than 1,000 operations; only the first are carried out"]
 
 
 def test_the_message_that_carried_the_data_never_changes() -> None:
