@@ -13,6 +13,7 @@ from pydantic import TypeAdapter
 
 from agui_client import FunctionAgent
 from agui_client.a2ui import A2UI, Action, show_surface, surface_result
+from support.a2ui_fixtures import plain
 from support.typescript import run_typescript
 
 pytestmark = pytest.mark.anyio
@@ -27,11 +28,13 @@ DATA = {"name": "", "ferries": [{"name": "Dawn"}, {"name": "Dusk"}]}
 _EVENTS: TypeAdapter[list[Event]] = TypeAdapter(list[Event])
 
 
-def _through_middleware(tmp_path: Path, events: list[dict[str, Any]], props: Any = None) -> dict[str, Any]:
+def _through_middleware(
+    tmp_path: Path, events: list[dict[str, Any]], props: Any = None, **config: Any
+) -> dict[str, Any]:
     """Return what the agent was told and what the client gets, as the official middleware has it."""
     ids = {"threadId": "t", "runId": "r"}
     script: dict[str, Any] = {
-        "config": {},
+        "config": config,
         "input": {**ids, "messages": [], "tools": [], "context": [], "forwardedProps": props or {}},
         "events": [{"type": "RUN_STARTED", **ids}, *events, {"type": "RUN_FINISHED", **ids}],
     }
@@ -42,14 +45,22 @@ def _through_middleware(tmp_path: Path, events: list[dict[str, Any]], props: Any
     return seen
 
 
-def _render_call(pieces: int) -> list[dict[str, Any]]:
-    text = json.dumps({"surfaceId": "ferry", "components": COMPONENTS, "data": DATA})
+def _render_call(pieces: int, call_id: str = "c", **arguments: Any) -> list[dict[str, Any]]:
+    text = json.dumps(arguments or {"surfaceId": "ferry", "components": COMPONENTS, "data": DATA})
     size = -(-len(text) // pieces)
     deltas = [text[start : start + size] for start in range(0, len(text), size)]
     return [
-        {"type": "TOOL_CALL_START", "toolCallId": "c", "toolCallName": "render_a2ui"},
-        *({"type": "TOOL_CALL_ARGS", "toolCallId": "c", "delta": delta} for delta in deltas),
+        {"type": "TOOL_CALL_START", "toolCallId": call_id, "toolCallName": "render_a2ui"},
+        *({"type": "TOOL_CALL_ARGS", "toolCallId": call_id, "delta": delta} for delta in deltas),
+        {"type": "TOOL_CALL_END", "toolCallId": call_id},
+    ]
+
+
+def _result(content: str) -> list[dict[str, Any]]:
+    return [
+        {"type": "TOOL_CALL_START", "toolCallId": "c", "toolCallName": "find_ferries"},
         {"type": "TOOL_CALL_END", "toolCallId": "c"},
+        {"type": "TOOL_CALL_RESULT", "messageId": "m", "toolCallId": "c", "content": content},
     ]
 
 
@@ -102,13 +113,73 @@ async def test_what_the_official_middleware_streams_is_drawn_and_what_was_typed_
     assert agent.pending_tool_calls == []
 
 
+async def _seen(events: list[dict[str, Any]]) -> tuple[dict[str, Any], list[str]]:
+    """What a client shows of a run: each surface with its values and data, and what is not there."""
+
+    async def replayed(input: RunAgentInput) -> AsyncIterator[Event]:
+        for event in _EVENTS.validate_python(events):
+            yield event
+
+    agent = FunctionAgent(replayed, thread_id="t")
+    await agent.run_agent("Hi", run_id="r")
+    shown = {surface_id: (plain(each.tree), each.data) for surface_id, each in agent.surfaces.items()}
+    return shown, [each.status for each in agent.surfaces.progress]
+
+
+_TWO = [show_surface("ferry", COMPONENTS, DATA), show_surface("hotel", COMPONENTS, {"name": "Ann", "ferries": []})]
+_SCRIPTS: dict[str, list[dict[str, Any]]] = {
+    "a call": _render_call(3),
+    "calls of two surfaces": [
+        *_render_call(1),
+        *_render_call(1, "d", surfaceId="hotel", components=COMPONENTS, data=DATA),
+    ],
+    "a result": _result(surface_result(_TWO[0])),
+    "a result with two surfaces": _result(surface_result(*_TWO)),
+    "JSON in JSON": _result(json.dumps(surface_result(_TWO[0]))),
+    "a result that gave up": _result(json.dumps({"error": "no", "code": "a2ui_recovery_exhausted", "attempts": []})),
+    "a result about something else": _result('{"ferries": 2}'),
+}
+
+
+@pytest.mark.parametrize("name", _SCRIPTS)
+async def test_an_agent_is_seen_alike_with_and_without_the_official_middleware(tmp_path: Path, name: str) -> None:
+    ids = {"threadId": "t", "runId": "r"}
+    direct = await _seen([{"type": "RUN_STARTED", **ids}, *_SCRIPTS[name], {"type": "RUN_FINISHED", **ids}])
+    through = await _seen(_through_middleware(tmp_path, _SCRIPTS[name])["events"])
+    assert direct == through
+
+
+async def test_an_agent_is_offered_the_tool_and_told_of_surfaces_as_the_official_middleware_does(
+    tmp_path: Path,
+) -> None:
+    schema = {"catalogId": "basic", "components": {"Text": {"type": "object"}}}
+    seen = _through_middleware(tmp_path, _render_call(1), injectA2UITool=True, schema=schema)
+    theirs, ours = RunAgentInput.model_validate(seen["input"]), list[RunAgentInput]()
+
+    async def agent(input: RunAgentInput) -> AsyncIterator[Event]:
+        ours.append(input)
+        started = {"type": "RUN_STARTED", "threadId": input.thread_id, "runId": input.run_id}
+        finished = {**started, "type": "RUN_FINISHED"}
+        for event in _EVENTS.validate_python([started, *_render_call(1), finished]):
+            yield event
+
+    result = await FunctionAgent(agent).use(A2UI(render_tool=True, catalog=schema)).run_agent("Hi")
+    assert {each.description for each in ours[0].context} == {each.description for each in theirs.context}
+    values = {each.description: each.value for each in theirs.context}
+    (told,) = [each for each in ours[0].context if each.value.startswith("{")]
+    assert json.loads(told.value) == json.loads(values[told.description])
+    assert ours[0].forwarded_props == theirs.forwarded_props
+    (tool,), (other,) = ours[0].tools, theirs.tools
+    assert tool.name == other.name
+    assert tool.parameters["required"] == other.parameters["required"]
+    assert tool.parameters["properties"].keys() >= other.parameters["properties"].keys()
+    (answer,) = [each["content"] for each in seen["events"] if each["type"] == "TOOL_CALL_RESULT"]
+    (message,) = [each for each in result.messages if each.role == "tool"]
+    assert json.loads(str(message.content)) == json.loads(answer)
+
+
 async def test_the_result_of_a_tool_of_ours_goes_through_the_official_middleware(tmp_path: Path) -> None:
     result = surface_result(show_surface("ferry", COMPONENTS, DATA))
-    call = [
-        {"type": "TOOL_CALL_START", "toolCallId": "c", "toolCallName": "find_ferries"},
-        {"type": "TOOL_CALL_END", "toolCallId": "c"},
-        {"type": "TOOL_CALL_RESULT", "messageId": "m", "toolCallId": "c", "content": result},
-    ]
-    sent = _through_middleware(tmp_path, call)["events"]
+    sent = _through_middleware(tmp_path, _result(result))["events"]
     (activity,) = [each for each in sent if each["type"] == "ACTIVITY_SNAPSHOT"]
     assert activity["content"] == show_surface("ferry", COMPONENTS, DATA).content
