@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import anyio
 import uvicorn
@@ -33,7 +34,7 @@ from agui_client.asgi import agent_app
 from agui_client.store import Store
 
 BOOK = {"event": {"name": "book", "context": {"name": {"path": "/name"}}}}
-FORM = [
+FORM: list[dict[str, Any]] = [
     {"id": "root", "component": "Column", "children": ["name", "book", "said"]},
     {"id": "name", "component": "TextField", "label": "Name for the ticket", "value": {"path": "/name"}},
     {"id": "book", "component": "Button", "child": "label", "action": BOOK},

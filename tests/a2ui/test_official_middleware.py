@@ -154,25 +154,27 @@ async def test_an_agent_is_offered_the_tool_and_told_of_surfaces_as_the_official
 ) -> None:
     schema = {"catalogId": "basic", "components": {"Text": {"type": "object"}}}
     seen = _through_middleware(tmp_path, _render_call(1), injectA2UITool=True, schema=schema)
-    theirs, ours = RunAgentInput.model_validate(seen["input"]), list[RunAgentInput]()
+    theirs: dict[str, Any] = seen["input"]
+    inputs: list[RunAgentInput] = []
 
     async def agent(input: RunAgentInput) -> AsyncIterator[Event]:
-        ours.append(input)
+        inputs.append(input)
         started = {"type": "RUN_STARTED", "threadId": input.thread_id, "runId": input.run_id}
         finished = {**started, "type": "RUN_FINISHED"}
         for event in _EVENTS.validate_python([started, *_render_call(1), finished]):
             yield event
 
     result = await FunctionAgent(agent).use(A2UI(render_tool=True, catalog=schema)).run_agent("Hi")
-    assert {each.description for each in ours[0].context} == {each.description for each in theirs.context}
-    values = {each.description: each.value for each in theirs.context}
-    (told,) = [each for each in ours[0].context if each.value.startswith("{")]
-    assert json.loads(told.value) == json.loads(values[told.description])
-    assert ours[0].forwarded_props == theirs.forwarded_props
-    (tool,), (other,) = ours[0].tools, theirs.tools
-    assert tool.name == other.name
-    assert tool.parameters["required"] == other.parameters["required"]
-    assert tool.parameters["properties"].keys() >= other.parameters["properties"].keys()
+    ours: dict[str, Any] = inputs[0].model_dump(by_alias=True, mode="json")
+    told, known = ({each["description"]: each["value"] for each in input["context"]} for input in (ours, theirs))
+    assert told.keys() == known.keys()
+    (described,) = [name for name in told if name.startswith("A2UI Component Schema")]
+    assert json.loads(told[described]) == json.loads(known[described]) == schema
+    assert ours["forwardedProps"] == theirs["forwardedProps"]
+    (tool,), (other,) = ours["tools"], theirs["tools"]
+    assert tool["name"] == other["name"]
+    assert tool["parameters"]["required"] == other["parameters"]["required"]
+    assert tool["parameters"]["properties"].keys() >= other["parameters"]["properties"].keys()
     (answer,) = [each["content"] for each in seen["events"] if each["type"] == "TOOL_CALL_RESULT"]
     (message,) = [each for each in result.messages if each.role == "tool"]
     assert json.loads(str(message.content)) == json.loads(answer)

@@ -6,7 +6,7 @@ import json
 from collections.abc import AsyncIterator
 from typing import Any
 
-from pydantic_ai import Agent
+from pydantic_ai import Agent, DeferredToolRequests
 from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart, ToolReturnPart
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
 from pydantic_ai.ui.ag_ui import AGUIAdapter
@@ -29,15 +29,22 @@ FORM: list[dict[str, Any]] = [
 
 
 class Bookings:
-    """An app with the agent, and what was booked there."""
+    """An app with the agent, and what was booked there.
 
-    def __init__(self) -> None:
+    Args:
+        has_tool: Whether the agent has the tool `render_a2ui` itself; otherwise it is offered one.
+    """
+
+    def __init__(self, *, has_tool: bool = True) -> None:
+        self._has_tool = has_tool
         self.made: list[tuple[str, str]] = []
         """The names and ferries."""
         self.app = Starlette(routes=[Route("/", self._answer, methods=["POST"])])
 
     async def _answer(self, request: Request) -> Response:
-        agent = Agent(FunctionModel(stream_function=_speak), tools=(self.book_ferry, render_a2ui))
+        tools = (self.book_ferry, render_a2ui) if self._has_tool else (self.book_ferry,)
+        outputs = [str, DeferredToolRequests]
+        agent = Agent(FunctionModel(stream_function=_speak), tools=tools, output_type=outputs)
         answer: Response = await AGUIAdapter.dispatch_request(request, agent=agent)
         return answer
 
