@@ -96,6 +96,13 @@ def decoding() -> Callable[[list[str]], object]:
     return lambda frames: list(decoder.feed_all(frames))
 
 
+def repeating() -> Callable[[str], object]:
+    """Return what decodes a frame behind a plain delta."""
+    decoder = Decoder(WarningLog())
+    decoder.feed(delta_with(""))
+    return decoder.feed
+
+
 def piping(*before: Any) -> Callable[[Any], object]:
     """Return what takes the next event of a run from a source that conforms."""
     pipeline = Pipeline(Reducer(), WarningLog())
@@ -204,6 +211,12 @@ PATHS: dict[str, FastPath] = {
     ),
     "a line without a hint of a secret": FastPath(
         "_core.ground.secrets:_Reader", lambda: hidden_line, '{"word":"a"}', '{"password":"a"}'
+    ),
+    "a delta like the one before": FastPath(
+        "_core.protocol.decode:_validate",
+        repeating,
+        delta_with("").replace("x", "null é"),
+        delta_with(',"timestamp":1'),
     ),
     "an event of an official class": FastPath(
         "_core.protocol.decode:_conforms",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Sequence
 from copy import copy
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from ag_ui import core
 
@@ -100,21 +100,11 @@ class OutcomeTracker:
         """`time.perf_counter()` of the first event."""
         self.first_text_at: float | None = None
         """`time.perf_counter()` of the first text delta."""
-        self.handlers: dict[type[Any], Callable[[Any], None]] = {
-            core.RunStartedEvent: self._start,
-            core.RunFinishedEvent: self._finish,
-            core.RunErrorEvent: self._fail,
-            core.TextMessageStartEvent: self._text,
-            core.TextMessageContentEvent: self._first_text,
-            **dict.fromkeys((core.TextMessageEndEvent, core.ReasoningMessageEndEvent), self._message_end),
-            core.ToolCallStartEvent: self._tool_call,
-            core.ToolCallEndEvent: self._tool_call_end,
-            core.MessagesSnapshotEvent: self._restate,
-            core.CustomEvent: self._custom,
-            core.SubagentStartedEvent: self._subagent_start,
-            **dict.fromkeys((core.SubagentFinishedEvent, core.SubagentErrorEvent), self._subagent_end),
-        }
-        """The handlers of those events that are about the outcome, by their classes; the pipeline calls them."""
+        self.handlers: dict[type[Any], Callable[[OutcomeTracker, Any], None]] = self._HANDLERS.copy()
+        """The handlers of those events that are about the outcome, by their classes; the pipeline calls them with it.
+
+        They are functions: bound methods of each run would be a tenth of what it leaves to the garbage collector.
+        """
         self._unfinished_before: dict[str, None] = {}
         self._questions: list[core.CustomEvent] = []
 
@@ -159,6 +149,11 @@ class OutcomeTracker:
         found = copy(self)
         found.subagents_started, found.subagents_ended = {**self.subagents_started}, {**self.subagents_ended}
         return found
+
+    def feed(self, event: core.Event) -> None:
+        """Take an event, if it is about the outcome."""
+        if (note := self.handlers.get(type(event))) is not None:
+            note(self, event)
 
     def _start(self, event: core.RunStartedEvent) -> None:
         self.first_event_at = self.first_event_at or time.perf_counter()
@@ -238,3 +233,18 @@ class OutcomeTracker:
         for message in event.messages:
             if message.role == "assistant":
                 self.completed_ids.update(call.id for call in message.tool_calls or ())
+
+    _HANDLERS: ClassVar[dict[type[Any], Callable[[OutcomeTracker, Any], None]]] = {
+        core.RunStartedEvent: _start,
+        core.RunFinishedEvent: _finish,
+        core.RunErrorEvent: _fail,
+        core.TextMessageStartEvent: _text,
+        core.TextMessageContentEvent: _first_text,
+        **dict.fromkeys((core.TextMessageEndEvent, core.ReasoningMessageEndEvent), _message_end),
+        core.ToolCallStartEvent: _tool_call,
+        core.ToolCallEndEvent: _tool_call_end,
+        core.MessagesSnapshotEvent: _restate,
+        core.CustomEvent: _custom,
+        core.SubagentStartedEvent: _subagent_start,
+        **dict.fromkeys((core.SubagentFinishedEvent, core.SubagentErrorEvent), _subagent_end),
+    }

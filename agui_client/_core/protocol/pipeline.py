@@ -111,7 +111,7 @@ class Pipeline:
             kind = only.__class__
         (self.verifier.checks.get(kind) or self._verify)(only)
         if (note := self._note.get(kind)) is not None:
-            note(only)
+            note(self.outcome, only)
         change = _NONE if (reduce := self._reductions.get(kind)) is None else reduce(self._reduced, only)
         if watch is not None:
             watch(only, change)
@@ -128,8 +128,7 @@ class Pipeline:
         # Each when the iteration comes to it, so that the events before a rejected one are delivered.
         for ready in expanded:
             self._verify(ready)
-            if (note := self._note.get(type(ready))) is not None:
-                note(ready)
+            self.outcome.feed(ready)
             yield ready
 
     def _expanded(self, event: WireEvent) -> Sequence[Event]:

@@ -19,8 +19,9 @@ from pydantic.fields import FieldInfo
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
-_new = object.__new__
-_set_values, _set_given, _set_extra, _set_private = (
+new_model = object.__new__
+"""Makes an official model without values; `set_…` then give it its four parts, as validation does."""
+set_values, set_given, set_extra, set_private = (
     BaseModel.__dict__[name].__set__
     for name in ("__dict__", "__pydantic_fields_set__", "__pydantic_extra__", "__pydantic_private__")
 )
@@ -149,11 +150,11 @@ def is_text(value: str) -> bool:
 
 def assembled(kind: type[ModelT], values: dict[str, Any], given: set[str], extra: dict[str, Any]) -> ModelT:
     """Return an official model of values that conform, of which it keeps all parts: nothing is checked or copied."""
-    model = _new(kind)
-    _set_values(model, values)
-    _set_given(model, given)
-    _set_extra(model, extra)
-    _set_private(model, None)
+    model = new_model(kind)
+    set_values(model, values)
+    set_given(model, given)
+    set_extra(model, extra)
+    set_private(model, None)
     return model
 
 

@@ -103,18 +103,18 @@ class Predictions:
         if StepFinishedEvent in handlers:
             return
         for state_event in STATE_EVENTS:
-            handlers[state_event] = self._settle
-        handlers[StepFinishedEvent] = self._forget
+            handlers[state_event] = lambda _, event: self._settle(event)
+        handlers[StepFinishedEvent] = lambda _, event: self._forget(event)
         note_start, note_end = handlers[ToolCallStartEvent], handlers[ToolCallEndEvent]
 
-        def start(event: ToolCallStartEvent) -> None:
+        def start(outcome: OutcomeTracker, event: ToolCallStartEvent) -> None:
             """Take a call that starts."""
-            note_start(event)
+            note_start(outcome, event)
             self._start(event.tool_call_id, event.tool_call_name)
 
-        def end(event: ToolCallEndEvent) -> None:
+        def end(outcome: OutcomeTracker, event: ToolCallEndEvent) -> None:
             """Take a call that ends."""
-            note_end(event)
+            note_end(outcome, event)
             self._end(event.tool_call_id)
 
         handlers[ToolCallStartEvent], handlers[ToolCallEndEvent] = start, end
