@@ -69,7 +69,12 @@ def wheel(session: nox.Session) -> None:
 def frameworks(session: nox.Session) -> None:
     """Run against real servers, each framework in an environment of its own, and behind a proxy that cuts them off."""
     session.install(".[dev]")
-    for program in ("tests.programs.interop", "tests.programs.interop.mounting", "tests.programs.interop.cuts"):
+    for program in (
+        "tests.programs.interop",
+        "tests.programs.interop.clients",
+        "tests.programs.interop.mounting",
+        "tests.programs.interop.cuts",
+    ):
         session.run("python", "-m", program)
 
 

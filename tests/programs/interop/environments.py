@@ -59,9 +59,9 @@ def made(name: str, root: Path) -> Path:
         _install(name, ["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", "--omit=dev"], environment)
     else:
         _install(name, [sys.executable, "-m", "venv", str(environment)], root)
-        _install(
-            name, [str(environment / "bin" / "python"), "-m", "pip", "install", "-q", "-r", str(requirements)], root
-        )
+        alone = ["--no-deps"] if wanted.startswith("# pip: --no-deps\n") else []
+        pip = [str(environment / "bin" / "python"), "-m", "pip", "install", "-q", *alone]
+        _install(name, [*pip, "-r", str(requirements)], root)
     mark.write_text(wanted)
     say(f"{name}: installed in {time.monotonic() - begun:.0f} s")
     return environment
