@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from agui_client._core.conversation.ledger import CallStatus
 from agui_client._core.protocol.custom_interrupts import is_custom
+from agui_client._core.protocol.message_slots import is_same_call
 from agui_client._core.protocol.open_items import quoted
-from agui_client._core.protocol.thread_state import is_same_call
 from agui_client._core.tools.approval import Approve, Deny
 from agui_client._core.tools.interrupts import Cancel, cancel_all, cover
 from agui_client.errors import UsageError

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from agui_client._core.conversation.ledger import CallStatus
-from agui_client._core.protocol.thread_state import is_same_call
+from agui_client._core.protocol.message_slots import is_same_call
 
 if TYPE_CHECKING:
     from ag_ui.core import ToolCall

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 from agui_client._core.conversation.ledger import AnsweredBy, CallStatus, ToolCallRecord
 from agui_client._core.conversation.pending import decision_about
 from agui_client._core.conversation.reconciling import reconcile
+from agui_client._core.protocol.message_slots import is_same_call
 from agui_client._core.protocol.open_items import quoted
-from agui_client._core.protocol.thread_state import is_same_call
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

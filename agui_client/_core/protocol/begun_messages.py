@@ -1,7 +1,7 @@
 """The messages with which a thread begins, as long as no event is about one of them.
 
 A stored thread is restored for each of its turns, and a turn is nearly always about what is new in it: so its messages
-have no slots (`thread_state`) at first. They are found by tables of places, which the thread's log keeps from turn to
+have no slots (`message_index`) at first. They are found by tables of places, which the thread's log keeps from turn to
 turn: each turn reads into them what came since.
 """
 

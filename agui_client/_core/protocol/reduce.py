@@ -20,11 +20,12 @@ from ag_ui.core import Event, Message, ToolCall
 from pydantic_core import PydanticUndefined
 
 from agui_client._core.protocol.begun_messages import BegunMessages
+from agui_client._core.protocol.message_slots import MessageSlot
 from agui_client._core.protocol.message_text import content_text
 from agui_client._core.protocol.open_items import quoted
 from agui_client._core.protocol.patch import PatchFailed, copied
 from agui_client._core.protocol.placeholders import is_placeholder, unmarked, without_mark
-from agui_client._core.protocol.thread_state import MESSAGES, NONE, Change, MessageSlot, Thread, adopt
+from agui_client._core.protocol.thread_state import MESSAGES, NONE, Change, Thread, adopt
 from agui_client._core.protocol.warnings import ProtocolWarning, WarningLog
 from agui_client.errors import UsageError
 

@@ -27,7 +27,7 @@ from ag_ui.core import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agui_client._core.protocol import thread_state
+from agui_client._core.protocol import message_index
 from agui_client._core.protocol.reduce import Reducer
 from agui_client._core.protocol.warnings import WarningLog
 from support.proportion import GROWING, Growing, Ids, equal, other, stream
@@ -322,7 +322,7 @@ def test_a_text_that_is_looked_at_while_it_grows_is_not_given_new_memory_for_eac
 def test_messages_that_a_thread_begins_with_are_read_before_they_have_places_as_behind_that(
     growing: Growing, ids: Ids, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(thread_state, "_FEW", 0)
+    monkeypatch.setattr(message_index, "_FEW", 0)
     events = [event(**each) for each in stream(growing, 3, ids) if "LATER" not in each["type"].upper()]
     for cut in (len(events) // 3, len(events) // 2, len(events)):
         messages = reduced(*events[:cut]).messages

@@ -15,7 +15,7 @@ from ag_ui.core import RunAgentInput
 
 pytest.importorskip("sqlalchemy", reason="needs the extra store: pip install 'agui-client[store]'")
 from agui_client import FunctionTool, tool
-from agui_client._core.protocol import thread_state
+from agui_client._core.protocol import message_index
 from agui_client.store import LeasedThread, MemoryStore, Store, ThreadStore
 from agui_client.store._threads import known_logs
 from agui_client.testing import ScriptedAgent, text, tool_call, turn
@@ -62,7 +62,7 @@ def _counted(store: ThreadStore) -> ThreadStore:
 @pytest.fixture(autouse=True)
 def _tables(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have messages found as those of long threads are."""
-    monkeypatch.setattr(thread_state, "_FEW", 0)
+    monkeypatch.setattr(message_index, "_FEW", 0)
 
 
 def _said(store: Store, prompt: str = "Hi", thread_id: str = "t") -> list[Any]:
