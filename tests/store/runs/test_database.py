@@ -6,11 +6,13 @@ import asyncio
 import gc
 import json
 import sqlite3
+import threading
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, closing
 from dataclasses import replace
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -501,6 +503,58 @@ async def test_the_events_before_each_place_of_a_run_are_stored_with_the_place(
     (first, stored_first), (second, stored_second) = found
     assert 0 < first <= stored_first
     assert first < second <= stored_second
+
+
+async def test_events_that_come_while_a_thread_carries_some_wait_until_it_has_committed_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, pause, sleep, stored = f"sqlite:///{tmp_path / 'runs.db'}", 0.0512, asyncio.sleep, list[list[int]]()
+    waits, held, decided, wake = threading.Event(), threading.Event(), threading.Event(), asyncio.Event()
+    monkeypatch.setattr(attempts, "_SECONDS", pause)
+
+    async def sleep_until_held(seconds: float, *args: Any) -> None:
+        """Have events wait for others until a write to the thread is held, and then look at them once more."""
+        if seconds != pause:
+            await sleep(seconds, *args)
+            return
+        if held.is_set():
+            decided.set()
+        waits.set()
+        await wake.wait()
+        await sleep(0)
+
+    def note_stored() -> None:
+        stored.append(read(url, "select position + event_count from agui_run_events"))
+
+    @tool
+    def note() -> str:
+        """Note which events are stored."""
+        note_stored()
+        return "noted"
+
+    agent = ScriptedAgent(turn(tool_call("note")), turn(text("Done.")), tools=[note])
+    async with Store(url) as store:
+        sql: Any = store.threads._store
+        append, carrying, loop = sql.append, count(1), asyncio.get_running_loop()
+
+        async def hold(*args: Any, **options: Any) -> bool:
+            """Hold the second write that carries something: the first is made before the run has events."""
+            if options.get("beside") and next(carrying) == 2:
+                assert await asyncio.to_thread(waits.wait, 30)
+                held.set()
+                loop.call_soon_threadsafe(wake.set)
+                await asyncio.to_thread(decided.wait, 5)
+                await asyncio.to_thread(note_stored)
+            written: bool = await append(*args, **options)
+            return written
+
+        monkeypatch.setattr(asyncio, "sleep", sleep_until_held)
+        monkeypatch.setattr(sql, "append", hold)
+        store.runs.add("helper", lambda thread_id: store.threads.open(thread_id, agent))
+        started = await store.runs.start("helper", "Hi", thread_id="t")
+        seen = [each.event.type.value async for each in store.runs.follow(started.run_id)]
+    assert (seen[0], seen[-1], seen.count("TOOL_CALL_START")) == ("RUN_STARTED", "RUN_FINISHED", 1)
+    assert stored == [[], [seen.index("TOOL_CALL_END") + 1]]
 
 
 async def test_a_run_that_another_process_took_over_a_moment_ago_is_left_to_it(
