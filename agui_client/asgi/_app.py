@@ -231,7 +231,7 @@ class AgentApp:
         try:
             if self._page is not None and scope["method"] == "GET":
                 await self.admission.authorized(scope)
-                await send_bytes(send, *self._page.response())
+                await send_bytes(send, *self._page.response(scope["path"]))
                 return
             request, command = await self.admission.admit(scope)
             body = await read_body(receive, max_bytes=self.limits.max_body_bytes, seconds=self.limits.body_timeout)

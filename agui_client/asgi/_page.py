@@ -32,18 +32,29 @@ from agui_client._rendering.surface_html import SURFACE_STYLE
 from agui_client.asgi._page_surfaces import AskedSurfaces, drawn_surfaces
 from agui_client.asgi._request_body import command_validator, parsed
 from agui_client.errors import InterruptsNotCoveredError
+from agui_client.mcp_apps._frame import POLICY, frame_document, host_script
 
 if TYPE_CHECKING:
     from agui_client._serving.served_request import ServedRequest
     from agui_client.asgi._run_addresses import Command
 
 _PACKAGE = files("agui_client")
-_SCRIPTS = ("markdown", "thread", "versions", "connection", "drawing", "questions", "surfaces", "page")
+_SCRIPTS = ("markdown", "thread", "versions", "connection", "drawing", "questions", "surfaces", "apps", "page")
 """The scripts of the page, in one block behind `elements.js` of the inspector."""
 _QUESTION = ("notebook/presses.js", "notebook/question.js")
 """The scripts of questions, which are a module of their own, as in notebooks."""
 _SURFACE = ("notebook/presses.js", "notebook/surface.js")
 """The scripts of surfaces, the same."""
+
+
+_FRAME = "/app-frame"
+"""The end of the path of the frame for pages of tools."""
+_HEADERS = {
+    "content-type": "text/html; charset=utf-8",
+    "cache-control": "no-store",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+}
 
 
 class _AskedForm(BaseModel):
@@ -77,8 +88,19 @@ class ChatPage:
         self.commands: Mapping[str, Command] = {"/form": self._form, "/surfaces": self._surfaces}
         """The functions that answer requests with JSON, by the ends of their paths."""
 
-    def response(self) -> tuple[bytes, Mapping[str, str]]:
-        """Return the page in UTF-8, and the headers of its response."""
+    def response(self, path: str) -> tuple[bytes, Mapping[str, str]]:
+        """Return the page, or the frame for a page of a tool, in UTF-8, and the headers of the response.
+
+        Args:
+            path: The path that was asked for.
+        """
+        if path.endswith(_FRAME):
+            # The frame has an opaque origin, whoever opens it.
+            policy = f"{POLICY}; sandbox allow-scripts; frame-ancestors 'self'"
+            return frame_document().encode(), {**_HEADERS, "content-security-policy": policy}
+        return self._page()
+
+    def _page(self) -> tuple[bytes, Mapping[str, str]]:
         parts = _parts()
         policy = {
             "default-src": "'none'",
@@ -87,19 +109,14 @@ class ChatPage:
             "style-src": f"{hash_source(parts['style'])} {hash_source(b'')}",
             "connect-src": "'self'",
             "img-src": "data:",
+            "frame-src": "'self'",
             **dict.fromkeys(("base-uri", "form-action", "frame-ancestors"), "'none'"),
         }
         page = _file("asgi/page/page.html")
         for name, part in {**parts, "facts": escaped_json(self._facts)}.items():
             page = page.replace(b"{{%b}}" % name.encode(), part, 1)
-        headers = {
-            "content-type": "text/html; charset=utf-8",
-            "content-security-policy": "; ".join(f"{name} {value}" for name, value in policy.items()),
-            "cache-control": "no-store",
-            "x-content-type-options": "nosniff",
-            "referrer-policy": "no-referrer",
-        }
-        return page, headers
+        rules = "; ".join(f"{name} {value}" for name, value in policy.items())
+        return page, {**_HEADERS, "content-security-policy": rules}
 
     async def _form(self, request: ServedRequest, body: bytes) -> Any:
         """Return the form of a question, or the answer that was pressed, or the problems that it has."""
@@ -138,7 +155,7 @@ def _pressed(asked: _AskedForm) -> dict[str, Any]:
 def _parts() -> dict[str, bytes]:
     """Return the parts of the page that are the same for each app, by the names of their places."""
     paths = ("inspector/page/elements.js", *(f"asgi/page/{name}.js" for name in _SCRIPTS))
-    script = b"\n".join(map(_file, paths))
+    script = b"\n".join((host_script().encode(), *map(_file, paths)))
     question = b"\n".join((*map(_file, _QUESTION), b"globalThis.drawQuestion = render;\n"))
     surface = b"\n".join((*map(_file, _SURFACE), b"globalThis.drawSurface = render;\n"))
     style = (STYLE + FORM_STYLE + SURFACE_STYLE).encode() + _file("asgi/page/page.css")

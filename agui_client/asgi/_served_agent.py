@@ -179,7 +179,7 @@ class ServedAgent:
         if callable(agent):
             agent = await self._chosen(agent, request, input, stack)
             self._note_team(agent)
-        if self._threads is None or agent.is_stored:
+        if self._threads is None or agent.is_stored or agent.answers_aside(input):
             return agent
         from agui_client.store._threads.opened import enter_for_call
 

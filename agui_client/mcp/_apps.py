@@ -97,6 +97,14 @@ class MCPApps:
             result = {"error": error.message}
         yield RunFinishedEvent(thread_id=input.thread_id, run_id=input.run_id, result=result)
 
+    def answers_aside(self, input: RunAgentInput) -> bool:
+        """Return whether a run is a request of a page.
+
+        Args:
+            input: The input of the run.
+        """
+        return _request_in(input) is not None
+
     def _server(self, asked: Mapping[str, Any]) -> MCPToolset | None:
         given = asked.get("serverHash"), asked.get("serverId")
         return self._servers.get(given) if all(isinstance(each, str | None) for each in given) else None

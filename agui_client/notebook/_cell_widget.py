@@ -18,8 +18,9 @@ from typing import Any, Literal
 from uuid import uuid4
 
 from agui_client._rendering.style import STYLE
+from agui_client.mcp_apps._frame import host_script
 
-Script = Literal["question", "live_run", "surface"]
+Script = Literal["question", "live_run", "surface", "app_page"]
 
 _WITH_BUTTONS: Collection[Script] = ("question", "surface")
 """The scripts in which presses are numbered: the last one counts."""
@@ -106,4 +107,5 @@ def _kind(script: Script) -> Any:
 def script_text(script: Script) -> str:
     """Return the text of a script; anywidget takes one file, so that a shared part stands in front."""
     names = ["presses", script] if script in _WITH_BUTTONS else [script]
-    return "\n".join((Path(__file__).parent / f"{name}.js").read_text("utf-8") for name in names)
+    texts = [(Path(__file__).parent / f"{name}.js").read_text("utf-8") for name in names]
+    return "\n".join([host_script(), *texts] if script == "app_page" else texts)

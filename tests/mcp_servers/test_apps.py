@@ -20,6 +20,7 @@ from agui_client.asgi import agent_app
 from agui_client.errors import HTTPStatusError
 from agui_client.mcp import MCPApps, MCPToolset, mcp_server
 from agui_client.mcp_apps import App, apps_in
+from agui_client.store import Store
 from agui_client.testing import Request, ScriptedAgent, serve_bytes, text, tool_call, turn
 from support.mcp_board import OTHER_URI, PAGE, PAGE_URI, make_board
 
@@ -228,6 +229,22 @@ async def test_who_is_not_let_in_reads_no_page() -> None:
         with pytest.raises(HTTPStatusError, match="401"):
             await app.request(HttpAgent("http://app/", app=door), method, params)
     assert seen == []
+
+
+async def test_a_server_that_keeps_threads_stores_none_for_a_request_of_a_page() -> None:
+    server, seen = make_board()
+    board, store = mcp_server(server, apps=True), Store()
+    app = agent_app(showing(board).use(MCPApps(board)), store=store, owner_of=lambda caller: "")
+    client = HttpAgent("http://app/", app=app)
+    await client.run_agent("Show me Oslo.")
+    [shown] = apps_in(client.messages)
+    assert (await shown.page(client)).html == PAGE
+    await shown.request(client, "tools/call", {"name": "move", "arguments": {"stone": 2}})
+    assert [each.thread_id for each in await store.threads.list(owner="")] == [client.thread_id]
+    assert seen == ["moved 2"]
+    again = HttpAgent("http://app/", app=app, connect_url="http://app/connect", thread_id=client.thread_id)
+    await again.connect_agent()
+    assert apps_in(again.messages) == [shown]
 
 
 async def test_an_agent_with_servers_of_its_own_asks_them_and_the_others_of_the_remote_agent() -> None:

@@ -270,6 +270,17 @@ class AbstractAgent(Observables[StateT]):
                 raise UsageError(f"middleware is a function (input, next), not {each!r}")
         return self
 
+    def answers_aside(self, input: RunAgentInput) -> bool:
+        """Return whether a middleware answers an input itself, which is part of no conversation.
+
+        A server that keeps threads stores none for it. Middleware says so with a method of this name.
+
+        Args:
+            input: The input of a run.
+        """
+        asked = (getattr(each, "answers_aside", None) for each in self._middleware)
+        return any(is_aside(input) for is_aside in asked if is_aside is not None)
+
     def subscribe(self, subscriber: Subscriber) -> Subscription:
         """Call a subscriber's hooks, from the next event on.
 

@@ -70,6 +70,7 @@ function drawnMessage(message, thread, waiting, buttons) {
   }
   // Surfaces stand behind the message that carries them, and are drawn by the app.
   if (role === "activity" && activityType === "a2ui-surface") return h("article.message.activity", { "data-id": message.id, hidden: true });
+  if (role === "activity" && activityType === APP_ACTIVITY) return drawnApp(message);
   if (role === "activity") {
     return h("details.agui-fold", {}, h("summary.agui-dim", {}, activityType ?? "activity"), treeOf(content));
   }

@@ -17,6 +17,8 @@ class Chat {
     this.questions = new Questions(byId("questions"), (text) => this.announce(text), (resume) => this.run({ resume }));
     const pressed = (userAction) => this.canSend && this.run({ forwardedProps: { a2uiAction: { userAction } } });
     this.surfaces = new SurfacePanels(pressed, () => this.draw());
+    const say = (prompt) => (this.canSend ? this.run({ prompt }) : this.announce("not sent: the chat is busy"));
+    this.apps = new AppPanel(byId("app"), say, (text) => this.say(text));
     document.title = visible(facts.title);
     byId("title").textContent = visible(facts.title);
     this.listen();
@@ -36,6 +38,10 @@ class Chat {
     });
     on("prompt", "input", () => this.fit());
     on("stop", "click", () => this.stop());
+    on("log", "click", ({ target }) => {
+      const app = this.thread.find(target.closest("[data-app]")?.dataset.app);
+      if (app) this.apps.open(app);
+    });
     on("new", "click", () => { location.hash = crypto.randomUUID(); });
     on("state-button", "click", () => this.toggleState());
     window.addEventListener("hashchange", () => this.open());
@@ -54,6 +60,7 @@ class Chat {
     this.branches = [];
     this.questions.clear();
     this.surfaces.clear();
+    this.apps.clear();
     this.connect();
     byId("prompt").focus();
   }
