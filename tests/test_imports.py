@@ -62,7 +62,7 @@ _LAYERS = (
     ("evaluation", "testing"),
     ("_checking",),
     ("inspector",),
-    ("_otel", "adapters", "asgi", "batch", "doctor", "fast", "llm", "mcp", "recording", "teams"),
+    ("_otel", "adapters", "asgi", "aws", "batch", "doctor", "fast", "llm", "mcp", "recording", "teams"),
     ("store",),
     ("_rendering", "_serving"),
     ("mcp_apps", "reconnect", "state", "types"),
@@ -421,6 +421,7 @@ def test_a_module_that_is_public_by_its_name_or_by_the_list_alone_is_named(
             (
                 "agui_client._core.transport",
                 "agui_client._core.transport.in_process",
+                "agui_client.aws",
                 "agui_client.doctor._exchanges",
                 "agui_client.fast",
             ),

@@ -9,6 +9,7 @@ PUBLIC_MODULES = (
     "agui_client.a2ui",
     "agui_client.adapters",
     "agui_client.asgi",
+    "agui_client.aws",
     "agui_client.batch",
     "agui_client.demo",
     "agui_client.doctor",

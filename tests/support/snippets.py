@@ -16,7 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 SNIPPETS = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 WRITTEN = (ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md")))
-NEEDS = {"adapters": "langchain_core"}
+NEEDS = {"adapters": "langchain_core", "aws": "botocore"}
 """Libraries of extras without which a page is left out."""
 PAGES = [
     page
