@@ -296,7 +296,7 @@ def replay(file: str, speed: float, verbose: bool) -> int:
 
 
 async def _run(settings: RunSettings, *, verbose: bool, as_json: bool, record_to: str | None) -> int:
-    from agui_client._cli.surfaces import show_surfaces
+    from agui_client._cli.surfaces import show_with_hint
     from agui_client.terminal._plain_view import PlainView
     from agui_client.terminal._watching import watch
 
@@ -308,7 +308,7 @@ async def _run(settings: RunSettings, *, verbose: bool, as_json: bool, record_to
         if as_json:
             _print_json(cast("RunResult | None", error.partial), error)
         raise
-    show_surfaces(result, view)
+    show_with_hint(result, view)
     view.close(result)
     if as_json:
         _print_json(result)

@@ -10,7 +10,7 @@ from agui_client.errors import AGUIError
 from agui_client.recording import ReplayAgent
 from agui_client.terminal._lines import WarningLines
 from agui_client.terminal._plain_view import PlainView
-from agui_client.terminal._watching import watch
+from agui_client.terminal._watching import show_surfaces, watch
 
 if TYPE_CHECKING:
     from agui_client.recording._reading import Exchange
@@ -53,6 +53,7 @@ async def _show(agent: ReplayAgent, exchange: Exchange, view: PlainView) -> int:
     for step in exchange.tools:
         if step.result is not None:
             view.execution(step.execution)
+    show_surfaces(result, view)
     if not exchange.tools:
         view.close(result)
     return code_of(result)

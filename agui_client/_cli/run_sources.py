@@ -21,7 +21,7 @@ from ag_ui.core import Event, Interrupt, ResumeEntry, RunAgentInput
 from agui_client._cli.agent_settings import is_address
 from agui_client._cli.error_report import report
 from agui_client._cli.exit_codes import ExitCode, code_of
-from agui_client._cli.surfaces import show_surfaces
+from agui_client._cli.surfaces import show_with_hint
 from agui_client._core.agent.function_agent import FunctionAgent
 from agui_client._core.agent.http_agent import HttpAgent
 from agui_client._core.agent.run_records import Place, cursor_of
@@ -153,7 +153,7 @@ async def _follow(kept: RunService, info: RunInfo) -> int:
     except IncompleteRunError as error:
         complain(*report(error, "the run may go on without this command; agui runs list shows what became of it"))
         return ExitCode.BROKEN
-    show_surfaces(result, view)
+    show_with_hint(result, view)
     view.close(result, is_kept=True)
     return code_of(result)
 

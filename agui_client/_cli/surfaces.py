@@ -12,10 +12,11 @@ from agui_client._rendering.surface_text import (
     loose_lines,
     options_of,
     shown_text,
-    surface_lines,
+    titled_lines,
 )
 from agui_client.a2ui._catalog import INPUTS
 from agui_client.errors import UsageError
+from agui_client.terminal._watching import show_surfaces
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -46,34 +47,27 @@ def seen(surfaces: Surfaces) -> Seen:
     return Seen({surface_id: each.revision for surface_id, each in surfaces.items()}, loose_lines(surfaces))
 
 
-def changed_text(surfaces: Surfaces, before: Seen, *, is_usable: bool = True) -> str:
-    """Write the surfaces that were made or changed since, and what else came of surfaces.
+def changed_text(surfaces: Surfaces, before: Seen) -> str:
+    """Write the surfaces that were made or changed since, with the words of fields and buttons, and what else came.
 
     Args:
         surfaces: The surfaces.
         before: What `seen` returned.
-        is_usable: Whether the words of fields and buttons are written, for `/set` and `/press`.
     """
     changed = [each for surface_id, each in surfaces.items() if before.revisions.get(surface_id) != each.revision]
-    lines = [
-        line
-        for each in changed
-        for line in (f"── {exact(each.id)}", *surface_lines(each), *(_usage(each) if is_usable else ()))
-    ]
+    lines = [line for each in changed for line in (*titled_lines(each), *_usage(each))]
     return "\n".join([*lines, *(each for each in loose_lines(surfaces) if each not in before.lines)])
 
 
-def show_surfaces(result: RunResult, view: PlainView) -> None:
+def show_with_hint(result: RunResult, view: PlainView) -> None:
     """Write the surfaces of a run that has ended, and how a person comes to their fields and buttons.
 
     Args:
         result: The result of the run.
         view: The view of the run.
     """
-    surfaces = result.surfaces
-    if shown := changed_text(surfaces, Seen(), is_usable=False):
-        view.show_text(shown)
-    if any(_usage(each) for each in surfaces.values()):
+    show_surfaces(result, view)
+    if any(map(_usage, result.changed_surfaces)):
         view.note("`agui chat` lets you fill in forms of the agent, and press their buttons")
 
 

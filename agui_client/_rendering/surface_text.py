@@ -81,6 +81,15 @@ def loose_lines(surfaces: Surfaces) -> list[str]:
     return [*map(progress_line, surfaces.progress), *(f"! {sentence(each)}" for each in surfaces.problems)]
 
 
+def titled_lines(surface: Surface) -> list[str]:
+    """Write a surface as lines below one with its id.
+
+    Args:
+        surface: The surface.
+    """
+    return [f"── {exact(surface.id)}", *surface_lines(surface)]
+
+
 def _lines_of(node: Drawn, entered: Collection[str], depth: int) -> Iterator[str]:
     indent = "  " * min(depth, 10)
     if node.note:

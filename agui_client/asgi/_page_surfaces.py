@@ -48,6 +48,8 @@ def drawn_surfaces(asked: AskedSurfaces) -> dict[str, Any]:
         action = _done(asked, surfaces)
     except UsageError as error:
         complaints[str(asked.surface_id)] = [str(error)]
+    # What is hidden while it is typed, the page has only until it is reloaded.
+    entered = [surface_id for surface_id, each in surfaces.items() if each.entered]
     drawn = [
         {
             "id": surface_id,
@@ -64,8 +66,8 @@ def drawn_surfaces(asked: AskedSurfaces) -> dict[str, Any]:
     return {
         "surfaces": drawn,
         "loose": loose_lines(surfaces),
-        # The page keeps what is hidden while it is typed, too, until it is left.
-        "typed": [surfaces.kept(surface_id, with_hidden=True) for surface_id, each in surfaces.items() if each.entered],
+        "typed": [surfaces.kept(surface_id, with_hidden=True) for surface_id in entered],
+        "kept": [surfaces.kept(surface_id) for surface_id in entered],
         "action": None if action is None else action.user_action(),
     }
 

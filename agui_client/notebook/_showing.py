@@ -125,12 +125,13 @@ def _drawn(run: Run, math: bool) -> Generator[Callable[[Event], None]]:
 @contextmanager
 def _at_terminal(run: Run) -> Generator[Callable[[Event], None]]:
     """Draw a run in place, or line by line where that cannot be, while the block lasts."""
-    from agui_client.terminal._watching import show_event
+    from agui_client.terminal._watching import show_event, show_surfaces
 
     view = _terminal_view()
     with view.running():
         run.call.observers.watch_tools(view.execution)
         yield lambda event: show_event(event, run, view)
+    show_surfaces(run.partial, view)
     for line in closing_lines(run.partial):
         view.note(line.plain())
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ag_ui.core import Event, RunStartedEvent, ToolCallResultEvent
 
+from agui_client._rendering.surface_text import loose_lines, titled_lines
 from agui_client._rendering.views import viewed, warn_of_unknown
 from agui_client.terminal._plain_view import is_screen_taken
 
@@ -35,6 +36,18 @@ def show_event(event: Event, run: RunView, view: LiveView | PlainView) -> None:
     executed = {each.tool_call_id for each in run.tool_executions} if isinstance(event, ToolCallResultEvent) else ()
     if getattr(event, "tool_call_id", None) not in executed:
         view.show(event, run.state, viewed(event, run))
+
+
+def show_surfaces(result: RunResult, view: LiveView | PlainView) -> None:
+    """Show the surfaces that a run which is over has made or changed, and what else came of surfaces.
+
+    Args:
+        result: The result of the run.
+        view: The view that showed the run.
+    """
+    lines = [line for each in result.changed_surfaces for line in titled_lines(each)]
+    if lines := [*lines, *loose_lines(result.surfaces)]:
+        view.show_text("\n".join(lines))
 
 
 async def watch(run: AgentRun, view: LiveView | PlainView) -> RunResult:

@@ -29,7 +29,9 @@ PROMISES = {
     "nothing in it can be pressed": "test_an_example_is_painted_inert_with_each_text_that_it_shows",
     "draws one below the cell until a button is pressed": "test_a_surface_is_filled_in_and_pressed_on_a_page",
     "checks complain about fields that were touched": "test_checks_complain_after_a_field_was_touched",
-    "`agui run` writes the surfaces of a run": "test_a_form_of_the_agent_is_written_with_how_to_fill_it_in",
+    "`agui run`, `agui replay` and `show(run)` write the surfaces": (
+        "test_a_form_of_the_agent_is_written_with_how_to_fill_it_in"
+    ),
     "`/fill` asks for their fields": "test_a_ferry_is_booked_on_a_form_that_an_agent_of_pydantic_ai_sends",
     "`/set name Ann` and `/press book` do one thing": "test_a_form_of_the_agent_is_shown_filled_in_and_pressed",
     "filled in and pressed where it stands": "test_a_form_of_the_agent_is_filled_in_and_pressed_on_the_page",

@@ -458,6 +458,14 @@ def test_a_form_of_the_agent_is_filled_in_and_pressed_on_the_page(browser: Chrom
         chat.await_idle()
         page.locator("[data-press=book]").click()
         chat.await_text("Who is going?")
+        for field, text in (("pin", "4711"), ("name", "Bob")):
+            page.locator(f"[data-set={field}]").fill(text)
+            with page.expect_response(lambda got: got.url.endswith("/surfaces")):
+                page.keyboard.press("Tab")
+        page.reload()
+        page.wait_for_selector("[data-set=name]")
+        assert [page.locator(f"[data-set={each}]").input_value() for each in ("name", "pin")] == ["Bob", ""]
+        assert "4711" not in page.evaluate("JSON.stringify(sessionStorage)")
         for name in ("Ann", "Ann"):  # the agent empties the field, and the same is entered again
             page.locator("[data-set=name]").fill(name)
             page.locator("[data-press=book]").click()

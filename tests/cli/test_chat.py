@@ -173,6 +173,19 @@ def test_a_form_of_the_agent_is_shown_filled_in_and_pressed(agui: Agui) -> None:
     assert "no surface of the agent has 'nobody': /surfaces shows them" in done.stderr
 
 
+def test_a_form_is_filled_in_in_one_chat_and_pressed_in_another(agui: Agui, tmp_path: Path) -> None:
+    kept = ("--threads", str(tmp_path / "threads.db"), "--thread-id", "t")
+    agent = ScriptedAgent(harbour)
+    with serve(agent) as server:
+        agui("chat", server.url, *kept, stdin="A ferry, please\n/set name Ann\n/set return yes\n")
+        done = agui("chat", server.url, *kept, stdin="/surfaces\n/press book\n")
+    assert done.stdout.startswith("── ferry\nName: Ann\n")
+    assert "[ Ann, True ]" in done.stdout
+    # Without the official middleware in front of it, an agent is told of the press in messages, too.
+    told = agent.inputs[-1].messages[-1]
+    assert str(told.content).startswith('User performed action "book" on surface "ferry" (component: book).')
+
+
 def test_a_choice_is_set_by_what_the_form_shows_of_it(agui: Agui) -> None:
     options = [{"label": "At dawn", "value": "a"}, {"label": "At dusk", "value": "u"}]
     ferry = {"id": "root", "component": "ChoicePicker", "options": options, "value": {"path": "/ferry"}}

@@ -83,7 +83,8 @@ def test_the_answer_goes_to_stdout_and_everything_else_to_stderr(agui: Agui) -> 
     assert (done.returncode, done.stdout, done.stderr) == (0, "Let me look.\n\n4 degrees.\n", TOLD)
 
 
-def test_a_form_of_the_agent_is_written_with_how_to_fill_it_in(agui: Agui) -> None:
+def test_a_form_of_the_agent_is_written_with_how_to_fill_it_in(agui: Agui, tmp_path: Path) -> None:
+    recording = str(tmp_path / "run.jsonl")
     form: list[dict[str, Any]] = [
         {"id": "root", "component": "Column", "children": ["name", "go"]},
         {"id": "name", "component": "TextField", "label": "Name", "value": {"path": "/name"}},
@@ -91,9 +92,10 @@ def test_a_form_of_the_agent_is_written_with_how_to_fill_it_in(agui: Agui) -> No
         {"id": "words", "component": "Text", "text": "Go"},
     ]
     with serve(ScriptedAgent(turn(text("Please:"), show_surface("trip", form, {"name": "Ann"})))) as server:
-        done, as_json = agui("run", server.url, "Hi"), agui("run", server.url, "Hi", "--json")
+        done, as_json = agui("run", server.url, "Hi", "--record", recording), agui("run", server.url, "Hi", "--json")
     assert done.stdout == "Please:\n── trip\nName: Ann\n[ Go ]\n"
     assert done.stderr == "`agui chat` lets you fill in forms of the agent, and press their buttons\n"
+    assert agui("replay", recording).stdout == done.stdout
     assert json.loads(as_json.stdout)["messages"][-1]["activityType"] == "a2ui-surface"
 
 

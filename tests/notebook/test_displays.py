@@ -44,6 +44,7 @@ from agui_client import ProtocolWarning, RunFailedError, ToolError, ToolExecutio
 from agui_client._core.conversation.conversation import Conversation
 from agui_client._core.run.subagents import SubagentResult
 from agui_client._rendering.escaping import exact, sentence
+from agui_client.a2ui import show_surface
 from agui_client.notebook import _style_sheet, html_page, show
 from agui_client.notebook._content import bundle_of
 from agui_client.notebook._elements import COPYING
@@ -304,6 +305,9 @@ async def test_without_a_notebook_a_run_is_shown_at_the_terminal(capsys: pytest.
     assert written.err.splitlines()[2].startswith("success · first text ")
     show(agent.messages[:1])
     assert capsys.readouterr().out == "user: Add\n"
+    surface = show_surface("s", [{"id": "root", "component": "Text", "text": "Dawn"}])
+    await show(ScriptedAgent(turn(surface)).stream("Hi"))
+    assert capsys.readouterr().out == "── s\nDawn\n"
 
 
 @pytest.mark.anyio

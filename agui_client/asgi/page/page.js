@@ -59,7 +59,7 @@ class Chat {
     this.thread = new Thread();
     this.branches = [];
     this.questions.clear();
-    this.surfaces.clear();
+    this.surfaces.clear(id);
     this.apps.clear();
     this.connect();
     byId("prompt").focus();

@@ -13,13 +13,14 @@ class SurfacePanels {
   /** `pressed` is called with the action of a button, and returns nothing if no run can begin; `placed` when surfaces came. */
   constructor(pressed, placed) {
     Object.assign(this, { pressed, placed, panels: new Map() });
-    this.clear();
+    this.clear("");
   }
 
-  /** Forget everything, as for another thread. */
-  clear() {
+  /** Forget everything, for another thread, of which this tab may know what was typed before a reload. */
+  clear(threadId) {
     for (const [id, panel] of this.panels) this.remove(id, panel);
-    this.typed = [];
+    this.key = `agui-surfaces ${threadId}`;
+    this.typed = parsedOr(sessionStorage.getItem(this.key) ?? "[]");
     this.messages = [];
     this.loose = [];
     this.queue = Promise.resolve();
@@ -64,8 +65,9 @@ class SurfacePanels {
     });
   }
 
-  take({ surfaces, loose, typed, action }) {
+  take({ surfaces, loose, typed, kept, action }) {
     Object.assign(this, { typed, loose });
+    sessionStorage.setItem(this.key, JSON.stringify(kept));
     const ids = new Set(surfaces.map(({ id }) => id));
     for (const [id, panel] of this.panels) if (!ids.has(id)) this.remove(id, panel);
     for (const { id, html, messages } of surfaces) {
