@@ -127,7 +127,7 @@ async def said(run_input: RunAgentInput, name: str) -> AsyncGenerator[Event]:
 
 
 how: Any = "fail" if (folder / "fail").exists() else "again"
-store, secret = Store(sys.argv[1], lease=1.5), "a secret of these tests"
+store, secret = Store(sys.argv[1], lease=float(os.environ.get("AGUI_LEASE", "1.5"))), "a secret of these tests"
 limits = ToolLimits(at_once=1) if (folder / "alone").exists() else ToolLimits()
 agent = FunctionAgent(planner, tools=[pay, pay2, look, book], agent_id="planner", tool_limits=limits)
 both = ParallelAgent(member("b"), member("c"), agent_id="both")
