@@ -65,6 +65,10 @@ _LONG = 500
 """The number of messages from which a conversation is long."""
 
 
+class _CutOffError(Exception):
+    """This process was cut off from the database for a while, as may be those that look dead to it."""
+
+
 class RunLostError(AGUIError):
     """Another process has taken the run over, or its lease has passed; this one must not go on."""
 
@@ -184,12 +188,27 @@ class Runs:
                 taken += ((process_id, Row.of(each)) for each in found)
             return taken
 
-        taken = await self._write(take)
+        taken = await self._write_of_dead(take)
         for process_id, run in taken:
             if process_id not in ("", self.lease.process_id):
                 _logger.warning("run %r was taken over from a process that gave no sign of life", run.key.run_id)
                 measure("agui.store.take_overs", attributes=_TAKEN)
         return [run for _, run in taken]
+
+    async def _write_of_dead(self, take: Work[list[T]]) -> list[T]:
+        """Carry out a transaction that takes runs of dead processes, unless this one may not judge that at its end."""
+
+        def take_as_judge(connection: sa.Connection) -> list[T]:
+            """Take the runs; again none if a statement has waited for the database until all leases had passed."""
+            taken = take(connection)
+            if taken and not self.lease.may_judge:
+                raise _CutOffError
+            return taken
+
+        try:
+            return await self._write(take_as_judge)
+        except _CutOffError:
+            return []
 
     async def release(self, claim: ClaimedRun) -> None:
         """Leave a run to any process that has its agent, at once."""
@@ -207,7 +226,7 @@ class Runs:
         unnotified = sa.update(RUN).where(UNNOTIFIED, RUN.c.agent.in_(agents), is_left)
         taken = unnotified.values(process_id=self.lease.process_id).returning(*RUN.c)
         mine = {"of_process": self.lease.process_id}
-        return await self._write(lambda db: [*map(Row.of, db.execute(taken, mine).mappings())])
+        return await self._write_of_dead(lambda db: [*map(Row.of, db.execute(taken, mine).mappings())])
 
     async def overdue(self, agents: Collection[str], seconds: float) -> list[RunKey]:
         """Return the identities of runs that have waited for an answer for longer than some seconds.

@@ -343,6 +343,39 @@ async def test_who_was_cut_off_from_the_database_waits_a_lease_before_it_takes_o
     database.close()
 
 
+@pytest.mark.parametrize("asks", ["for runs to go on with", "for runs that nobody was notified of"])
+async def test_who_asked_for_runs_of_dead_processes_before_it_was_cut_off_gets_none_behind_that(
+    tmp_path: Path, asks: str
+) -> None:
+    path = tmp_path / "runs.db"
+    url, found = f"sqlite:///{path}", list[Any]()
+    async with with_agent(url) as store:
+        await store.runs.start("helper", "Hi")
+    database = Database(url, StoreTimes(1.0))
+    runs = Runs(database)
+    await runs.open()
+    status = "running" if asks == "for runs to go on with" else "waiting"
+    change(url, f"update agui_runs set status = '{status}', process_id = 'other', is_notified = false")
+    ask = partial(runs.take_over, ["helper"], ()) if status == "running" else partial(runs.pop_unnotified, ["helper"])
+
+    async def take() -> None:
+        found.append(await ask())
+
+    with anyio.fail_after(30), closing(sqlite3.connect(path, isolation_level=None)) as lock:
+        await until(lambda: database.lease.may_judge, 10)
+        lock.execute("begin exclusive")
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(take)
+            await until(lambda: not database.lease.is_current, 10)
+            lock.execute("commit")
+        assert found == [[]]
+        assert read(url, "select process_id from agui_runs") == ["other"]
+        # The other one has had its time to renew its lease.
+        await until(lambda: database.lease.may_judge, 10)
+        assert len(await ask()) == 1
+    database.close()
+
+
 @pytest.mark.parametrize(("passed_before", "waits", "remains"), [(None, False, 0), (1.0, True, 1), (9.0, True, 0)])
 async def test_a_new_process_takes_others_for_dead_when_the_living_had_the_time_to_renew(
     tmp_path: Path, passed_before: float | None, waits: bool, remains: int
