@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import anyio
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from agui_client._core.protocol.message_text import content_text, tool_calls_in
 from agui_client._core.tools.approval import Approve, Deny
@@ -63,7 +63,6 @@ who speaks. Answer with one JSON object:
 class _Decided(BaseModel):
     """The decision of the agent that plays the user."""
 
-    model_config = ConfigDict(extra="ignore")
     decision: str | None = None
     reason: str = ""
     value: Any = None

@@ -226,6 +226,7 @@ def test_reports_have_rates_times_tokens_and_cost_and_open_in_the_inspector(
         ("plan", True),
         ("ferry", False),
     ]
+    assert all(0 < each["seconds"] < 60 for each in report["conversations"])
     assert report["gate"]["passed"] is False
     page = html.read_text("utf-8")
     assert page.count("Open in the inspector</button>") == 2

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -244,7 +246,7 @@ def test_what_is_no_cassette_is_named(tmp_path: Path) -> None:
     path.write_text("{}\n", "utf-8")
     with pytest.raises(UsageError, match=r"x\.jsonl is no cassette"):
         Cassette.read(path).check()
-    with pytest.raises(UsageError, match="cannot be read"):
+    with pytest.raises(UsageError, match=r"y\.jsonl cannot be read: No such file"):
         Cassette.read(tmp_path / "y.jsonl")
 
 
@@ -260,6 +262,15 @@ def test_a_long_name_of_a_scenario_costs_no_evaluation() -> None:
     named = [Scenario(name=f"{'ü' * 200} {end}", says=["Hi"], checks=[{"said": "yes"}]) for end in "ab"]
     failures = evaluate_sync(FunctionAgent(_answer), named).failures
     assert [each.cassette is not None and each.cassette.exists() for each in failures] == [True, True]
+
+
+def test_a_folder_of_cassettes_that_is_gone_before_its_evaluation_is_no_error() -> None:
+    failed = evaluate_sync(FunctionAgent(_answer), [Scenario(name="x", says=["Hi"], checks=[{"said": "yes"}])])
+    [cassette] = [each.cassette for each in failed.failures]
+    assert cassette is not None
+    shutil.rmtree(cassette.parent)
+    del failed
+    gc.collect()  # an error in a finalizer would be a warning, which fails the test
 
 
 def forged(path: Path, **members: Any) -> Path:

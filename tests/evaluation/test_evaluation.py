@@ -55,6 +55,7 @@ def test_a_conversation_of_several_turns_passes_its_checks() -> None:
     assert outcome.trial is not None
     assert [each.name for each in outcome.trial.calls] == ["get_weather", "get_weather", "buy_tickets"]
     assert [each.outcome for each in outcome.trial.turns] == ["success", "success"]
+    assert 0 <= sum(each.seconds for each in outcome.trial.turns) <= outcome.trial.seconds < 60
     assert outcome.trial.turns[1].result == {"tickets": "bought"}
     assert str(evaluation).splitlines()[0] == "1 of 1 conversations passed"
 

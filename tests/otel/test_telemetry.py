@@ -50,6 +50,8 @@ FIRST_CHUNK = "gen_ai.client.operation.time_to_first_chunk"
 FIRST_TEXT = "agui.client.run.time_to_first_text"
 TOKENS = "gen_ai.client.token.usage"
 ACTIVE = "agui.client.active_runs"
+LIMITS = {DURATION: (0.01, 81.92), CALL_DURATION: (0.1, 409.6), TOKENS: (1, 67_108_864)}
+"""The first and the last limit of histograms: seconds of a request and of a call, and tokens."""
 HELLO = turn(text("Hello."))
 
 
@@ -209,6 +211,15 @@ def test_the_duration_of_a_call_is_named_for_the_kind_of_its_agent(
     of_calls = {name: [point.count for point in points] for name, points in measured.read().items() if "invoke" in name}
     assert of_calls.pop(named) == [1]
     assert set(of_calls) <= {"gen_ai.invoke_agent.duration"}  # that of the member
+
+
+def test_histograms_have_limits_for_what_they_measure(measured: Measured) -> None:
+    usage = [TokenUsage(provider="p", model="m", input_tokens=10, output_tokens=3)]
+    with serve_bytes(sse(turn(text("Hello."), usage=usage))) as server:
+        HttpAgent(server.url).run_agent_sync("Hi")
+    points = measured.read()
+    ends = {name: (points[name][0].explicit_bounds[0], points[name][0].explicit_bounds[-1]) for name in LIMITS}
+    assert ends == LIMITS
 
 
 @every_verb
