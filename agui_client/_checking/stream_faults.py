@@ -33,8 +33,8 @@ class StreamFault(Record):
     allows it, and it is hardly meant."""
     problem: str
     """The fault, in a sentence."""
-    mend: str
-    """The way to mend it, for those who wrote the agent."""
+    fix: str
+    """The way to fix it, for those who wrote the agent."""
     event: str = ""
     """The JSON of the event, shortened, without secrets; empty for a fault of the whole stream."""
     event_index: int | None = None
@@ -57,7 +57,7 @@ class StreamFault(Record):
         lines = [f"{self.severity} {self.rule}: {self.problem}{times}"]
         if self.event:
             lines.append(f"  {self.event}")
-        return "\n".join([*lines, f"  mend: {self.mend}"])
+        return "\n".join([*lines, f"  fix: {self.fix}"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ class Faults:
             rule=rule,
             severity=severity,
             problem=hidden_text(sentence),
-            mend="mend those above first" if rule == _REST else rule_of(rule).remedy,
+            fix="fix those above first" if rule == _REST else rule_of(rule).remedy,
             event=_shown(place.content),
             event_index=place.event_index,
             event_type=place.event_type,

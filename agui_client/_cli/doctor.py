@@ -100,7 +100,7 @@ def doctor(
     headers: dict[str, str],
     **given: Any,
 ) -> int:
-    """Probe the server at URL or AGUI_URL: what it can do, which rules it breaks, and how to mend that.
+    """Probe the server at URL or AGUI_URL: what it can do, which rules it breaks, and how to fix that.
 
     It asks for a handful of short runs, and says how many before the first. The agent is offered a tool that does
     nothing, and nothing is approved.

@@ -44,8 +44,8 @@ class Finding(_Part):
     """The weight."""
     problem: str
     """The fault, in a sentence."""
-    mend: str
-    """The way to mend it."""
+    fix: str
+    """The way to fix it."""
     probe: str
     """The probe that showed it first."""
     evidence: Evidence
@@ -149,7 +149,7 @@ def effort_of(diagnosis: Diagnosis) -> str:
 def finding_lines(finding: Finding) -> list[str]:
     """Write a finding for people, in indented lines."""
     times = f" ({finding.count} times)" if finding.count > 1 else ""
-    lines = [f"{finding.severity.upper()} {finding.rule}: {finding.problem}{times}", f"  mend: {finding.mend}"]
+    lines = [f"{finding.severity.upper()} {finding.rule}: {finding.problem}{times}", f"  fix: {finding.fix}"]
     lines += [f"  also: {', '.join(finding.places)}"] if finding.places else []
     lines += [f"  > {line}" for line in finding.evidence.sent.splitlines()]
     lines += [f"  < {line}" for line in finding.evidence.received.splitlines()]

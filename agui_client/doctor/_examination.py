@@ -273,7 +273,7 @@ class Examination:
             rule=symptom.rule,
             severity=symptom.severity or ("error" if symptom.is_fatal else severity),
             problem=shown(symptom.problem, secrets, 600),
-            mend=remedy,
+            fix=remedy,
             probe=symptom.exchange.probe if symptom.exchange is not None else self.tap.probe,
             count=symptom.count,
             evidence=evidence(self.address, symptom.exchange, secrets, event=symptom.event, detail=symptom.detail),

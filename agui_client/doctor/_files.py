@@ -91,7 +91,7 @@ def _article(finding: Finding) -> str:
     places = f"<p>Also: {escape(', '.join(finding.places))}</p>" if finding.places else ""
     return (
         f'<article class="{finding.severity}"><h3>{escape(finding.rule)} · {finding.severity}</h3>'
-        f"<p>{escape(finding.problem)}{times}</p>{places}<p><strong>Mend:</strong> {escape(finding.mend)}</p>"
+        f"<p>{escape(finding.problem)}{times}</p>{places}<p><strong>Fix:</strong> {escape(finding.fix)}</p>"
         f"<details><summary>Sent and received (probe {escape(finding.probe)})</summary>"
         f"<pre>{escape(finding.evidence.sent)}</pre><pre>{escape(finding.evidence.received)}</pre></details></article>"
     )

@@ -136,7 +136,7 @@ def test_a_fault_has_its_event_its_place_and_a_remedy() -> None:
         rule="PROC-8",
         severity="warning",
         problem="unknown property /more of CUSTOM stripped",
-        mend="leave the property out, or put it into `metadata`; check its spelling (camelCase)",
+        fix="leave the property out, or put it into `metadata`; check its spelling (camelCase)",
         event='{"type":"CUSTOM","name":"x","value":{"password":"[redacted]"},"more":1}',
         event_index=1,
         event_type="CUSTOM",
@@ -145,7 +145,7 @@ def test_a_fault_has_its_event_its_place_and_a_remedy() -> None:
         byte=body.index(b"data: ", 20),
     )
     assert (cut.rule, cut.severity, cut.event, cut.event_index, cut.line) == ("TRUNC-1", "error", "", None, None)
-    assert str(fault).splitlines() == [f"warning PROC-8: {fault.problem}", f"  {fault.event}", f"  mend: {fault.mend}"]
+    assert str(fault).splitlines() == [f"warning PROC-8: {fault.problem}", f"  {fault.event}", f"  fix: {fault.fix}"]
 
 
 @pytest.mark.parametrize(
@@ -251,7 +251,7 @@ def test_each_fault_of_an_event_is_named() -> None:
         ("LIFE-12", "/runId", 5, 1),
     ]
     assert faults[1].problem == "TOOL_CALL_START (event 1) is malformed: /toolCallId should be a valid string, got 5"
-    assert len({each.mend for each in faults}) > 3
+    assert len({each.fix for each in faults}) > 3
 
 
 @pytest.mark.parametrize(("arguments", "found"), [("{}", []), ("", []), ("[1]", []), ('{"a": 1', [("TOOL-2", 3)])])
@@ -503,6 +503,6 @@ def test_events_without_a_blank_line_between_them_are_read_and_named() -> None:
         (fault,) = validate(spoiled)
         assert (fault.rule, fault.severity, fault.line) == ("SSE-4", "error", 2)
         assert fault.count == stream.count("data: ") - 1
-        assert "end each frame with a blank line" in fault.mend
+        assert "end each frame with a blank line" in fault.fix
     # Lines of one event are one event.
     assert validate(stream.replace('"type"', '\ndata: "type"', 1)) == []

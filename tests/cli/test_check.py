@@ -42,7 +42,7 @@ def test_faults_are_printed_with_file_line_event_and_remedy(agui: Agui, good: st
         f"{bad}: 1 error and 1 warning in 4 events",
     ]
     assert shown[5] == '  {"type":"RUN_FINISHED","threadId":"t","runId":"r"}'
-    assert shown[6] == "  mend: send nothing after RUN_FINISHED or RUN_ERROR, and each of them once"
+    assert shown[6] == "  fix: send nothing after RUN_FINISHED or RUN_ERROR, and each of them once"
     assert "\x1b" not in done.stdout
 
 

@@ -135,7 +135,7 @@ async def test_each_fault_is_found_as_the_rule_that_it_breaks_and_no_other(fault
     finding = diagnosis.findings[0]
     assert finding.evidence.sent.startswith("POST http://server.example/agent\n{")
     assert finding.evidence.received
-    assert finding.mend
+    assert finding.fix
 
 
 @pytest.mark.parametrize("habit", HABITS)
@@ -441,7 +441,7 @@ async def test_frames_without_blank_lines_have_their_own_remedy() -> None:
     server = Server("frames_without_blank_lines")
     diagnosis = await examined(server, only=["hello"])
     assert [each.rule for each in diagnosis.findings] == ["SSE-4"]
-    assert "end each frame with a blank line" in diagnosis.findings[0].mend
+    assert "end each frame with a blank line" in diagnosis.findings[0].fix
 
 
 async def test_a_state_that_is_lost_over_an_interrupt_is_a_finding() -> None:

@@ -30,15 +30,15 @@ from agui_client._core.protocol.schema import (
     set_values,
 )
 from agui_client._core.protocol.split_characters import SplitCharacters
-from agui_client._core.protocol.traits import DELTAS
+from agui_client._core.protocol.traits import DELTAS, types_about
 from agui_client._core.protocol.warnings import WarningLog
 from agui_client.errors import DecodeError, IncompleteRunError
 
 _PLAIN_FIELDS = {model: members(model).plain for model in EVENT_MODELS.values()}
 """The fields of every event class that need no more than strict validation, if there is no null in the frame."""
 
-_GIVEN = {kind: {"type", name, "delta"} for kind, name in DELTAS.items()}
-"""The fields of a delta that has no more than it must have."""
+_PIECES = frozenset({*DELTAS, *types_about(part="chunk")})
+"""The classes of events with a piece of a text."""
 _MAYBE_HUGE = re.compile(r"[0-9](?:[eE]\+?[0-9]{3}|[0-9]{208})")
 """What every number has that no float can hold, and that would become infinity: 208 digits and e99 still fit. Random
 ids have it, too."""
@@ -63,9 +63,10 @@ class Decoder:
         self._characters = SplitCharacters(warnings)
         self._halves = self._characters.halves
         self._beginning = "\0"  # begins no frame
-        """The latest plain delta up to its text; its frame has a class, an id, the text and nothing else."""
+        """The latest plain frame with a piece of text at its end, up to that text."""
         self._kind: type[Any]
         self._fields: dict[str, Any]
+        self._given: set[str]
 
     def feed(self, data: str) -> WireEvent:
         """Decode one frame.
@@ -87,7 +88,7 @@ class Decoder:
             # As `assembled` does, which would be one more call for most events of a stream.
             delta: Event = new_model(self._kind)
             set_values(delta, fields)
-            set_given(delta, _GIVEN[self._kind].copy())
+            set_given(delta, self._given.copy())
             set_extra(delta, {})
             set_private(delta, None)
             return delta
@@ -104,7 +105,8 @@ class Decoder:
             conforms_plainly = is_plain and not event.__pydantic_extra__
             # While half a character waits, every event may bring its other half, and takes the slow way.
             if not self._halves and (conforms_plainly or _conforms(event, data, has_nulls=has_nulls)):
-                if conforms_plainly and event.__pydantic_fields_set__ == _GIVEN.get(type(event)):
+                # With a time, no frame is like the one before.
+                if conforms_plainly and type(event) in _PIECES and event.timestamp is None:
                     self._learn(event, data)
                 return event
         # Outside of the handler: an error raised from here on must not have one as context that quotes the frame.
@@ -150,11 +152,12 @@ class Decoder:
             what = f"the stream was cut inside a frame, {len(tail)} characters into it; the run has no outcome"
             raise IncompleteRunError(what, rule="TRUNC-1") from error
 
-    def _learn(self, delta: Any, data: str) -> None:
-        """Remember a delta with an id, a text and no more, unless its text has escapes or does not end the frame."""
-        beginning = data.removesuffix(f'{delta.delta}"}}')
+    def _learn(self, event: Any, data: str) -> None:
+        """Remember a plain event with a piece of text, unless the text has escapes or does not end the frame."""
+        beginning = data.removesuffix(f'{event.delta}"}}')
         if beginning.endswith(('"delta":"', '"delta": "')) and _is_rest_of_delta(data, len(beginning)):
-            self._beginning, self._kind, self._fields = beginning, type(delta), delta.__dict__.copy()
+            self._beginning, self._kind, self._fields = beginning, type(event), event.__dict__.copy()
+            self._given = event.__pydantic_fields_set__.copy()
 
     def _unrecognized(self, data: str) -> UnrecognizedEvent:
         try:

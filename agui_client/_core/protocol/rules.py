@@ -19,7 +19,7 @@ class Rule(NamedTuple):
     severity: Severity
     """The weight, where no client rejected the run."""
     remedy: str
-    """The way to mend the server."""
+    """The way to fix the server."""
 
 
 _IN_ORDER = (

@@ -48,7 +48,8 @@ TEXTS = ["hi", "", "null", "NaN", "Infinity", "1e999", "9" * 310, "é😀", "a\\
 TYPES = ["TEXT_MESSAGE_CONTENT"] * 4 + [
     "REASONING_MESSAGE_CONTENT",
     "TOOL_CALL_ARGS",
-    "TEXT_MESSAGE_CHUNK",
+    *["TEXT_MESSAGE_CHUNK"] * 2,
+    "TOOL_CALL_CHUNK",
     "TEXT_MESSAGE_END",
     "CUSTOM",
 ]
@@ -84,8 +85,8 @@ def random_frames(seed: int, count: int) -> list[str]:
         if not event or draw.random() < 0.5:
             kind = draw.choice(TYPES)
             name = "toolCallId" if kind == "TOOL_CALL_ARGS" else "messageId"
-            members = [("type", kind), (name, draw.choice(["m", "m", "n", 'a"b'])), ("delta", "")]
-            event = dict(draw.sample(members, 3) if draw.random() < 0.1 else members) | draw.choice(MORE)
+            members = {"type": kind, name: draw.choice(["m", "m", "n", 'a"b']), **draw.choice(MORE), "delta": ""}
+            event = dict(draw.sample([*members.items()], len(members)) if draw.random() < 0.2 else members.items())
         event["delta"] = "".join(draw.choices(TEXTS, k=draw.choice([1, 1, 3])))
         separators = draw.choice([(",", ":"), (",", ":"), (", ", ": ")])
         frame = json.dumps(event, separators=separators, ensure_ascii=draw.random() < 0.1)
