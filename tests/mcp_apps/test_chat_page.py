@@ -14,6 +14,7 @@ from agui_client.mcp import MCPApps, mcp_server
 from agui_client.store import Store
 from agui_client.testing import ScriptedAgent, serve, text, tool_call, turn
 from support.app_page import app_page
+from support.hostile_pages import listening
 from support.mcp_board import make_board
 
 if TYPE_CHECKING:
@@ -68,6 +69,27 @@ def test_the_official_client_is_shown_and_served_and_asks_a_person(browser: Chro
     assert seen == ["moved 2"]
     # The class writes to the console whatever it sends and gets.
     assert [each for each in complaints if not each.startswith(("Sending message", "Parsed message"))] == []
+
+
+def test_a_hostile_page_that_a_person_opens_reaches_nothing(browser: Chromium) -> None:
+    with listening() as listener:
+        to = f"http://127.0.0.1:{listener.port}/"
+        asked = "{jsonrpc: '2.0', id: 1, method: 'ui/open-link', params: {url: 'https://a.example'}}"
+        later = f"fetch('{to}'); try {{ parent.location = '{to}' }} catch {{}} open('{to}'); location = '{to}'"
+        script = f"setTimeout(() => {{ {later} }}, 200); parent.postMessage({asked}, '*')"
+        app, seen = chat(f"<body><img src='{to}'><script>{script}</script>")
+
+        def look(page: Page) -> None:
+            page.locator("#prompt").fill("Show me Oslo.")
+            page.keyboard.press("Enter")
+            page.get_by_role("button", name="Open the page").click()
+            page.locator(".agui-app-offers a").wait_for()
+            page.wait_for_timeout(2000)
+            assert len(page.context.pages) == 1
+
+        with serve(app) as server:
+            browser.visit(server.url, look)
+        assert (listener.heard, seen) == ([], [])
 
 
 @pytest.mark.anyio

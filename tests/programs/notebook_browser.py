@@ -3,7 +3,8 @@
 It makes an environment with both, serves them on loopback while it runs, and says for each whether all that stood on
 the screen was sent: after corrections, after refusals, and where nothing was typed; whether folds and selected text of
 a run stay while it goes on; whether the last of two presses counts that a busy kernel finds; and whether a form says
-that its kernel was restarted. It needs Chromium, as tests do.
+that its kernel was restarted; and whether a page of a tool is served below a cell. It needs Chromium, as tests do, and
+npm for the page.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from support.app_page import app_page
 from support.browser import chromium
 
 if TYPE_CHECKING:
@@ -102,10 +104,41 @@ agent = ScriptedAgent(*script, tools=[pay], approve=NotebookApprover())
 result = await agent.run_agent("Pay")
 print("DECIDED", result.tool_executions[0].status)
 """
+PAGE = """
+from pathlib import Path
+from mcp.server.mcpserver import MCPServer
+from mcp_types import CallToolResult
+from agui_client.mcp import MCPApps, mcp_server
+from agui_client.mcp_apps import apps_in
+from agui_client.notebook import opened
+from agui_client.testing import ScriptedAgent, text, tool_call, turn
+
+server, seen, about = MCPServer("board"), [], {"resourceUri": "ui://board/page"}
+
+@server.tool(meta={"ui": about})
+def show_board(place: str) -> CallToolResult:
+    return CallToolResult(content=[], structured_content={"stones": 3})
+
+@server.tool(meta={"ui": {**about, "visibility": ["app"]}})
+def move(stone: int) -> str:
+    seen.append(stone)
+    return f"moved {stone}"
+
+@server.resource("ui://board/page", mime_type="text/html;profile=mcp-app")
+def page() -> str:
+    return Path("page.html").read_text()
+
+board = mcp_server(server, apps=True)
+agent = ScriptedAgent(turn(tool_call("show_board", {"place": "Oslo"})), turn(text("Ok.")), tools=[board])
+agent.use(MCPApps(board))
+[app] = apps_in((await agent.run_agent("Show me Oslo.")).messages)
+print("SAID", await opened(app, agent), seen)
+"""
 SEEN = "Oslo | state · trip.count 4 → 2 | STOPPED True | state, trip {1}"
 LEFT = "Answered by you · mail: ann@example.org · seats: 9 · line: B2 · window: yes · note: vegetarian"
 TAKEN_BACK = "DECIDED denied, after “Approve” is on its way"
 LOST = "the form can be used again after 3 s | a page that is opened later says that the form is not connected"
+OPENED = "3 stones in Oslo | moved 2 | refused | SAID Clear it. [2] | page ui://board/page"
 SENT = f"SENT {[ANSWER]} {{'seats': 2}} {LEFT} | Approved by you · book, seats 4 → 2"
 _CLOCK = re.compile(r" \d\d:\d\d")
 _INSTALLING, _SERVING, _STARTING = 900, 300, 60
@@ -132,6 +165,25 @@ def watch_and_stop(page: Page, pictures: Path) -> str:
     page.screenshot(path=pictures / "stopped.png")
     left = page.locator(".jp-CodeCell").nth(1).locator(".agui details[open] > summary").all_inner_texts()
     return f"{selected} | state · {changed} | {printed.inner_text().strip()} | {', '.join(left)}"
+
+
+def use_page(page: Page, pictures: Path) -> str:
+    """Run a cell that opens a page of a tool, and use the page as a person does; return what was seen."""
+    run_first(page)
+    inside = page.frame_locator(".agui-app-frame").frame_locator("iframe")
+    inside.get_by_text("3 stones in Oslo").wait_for()
+    inside.locator("#move").click()
+    inside.get_by_text("moved 2").wait_for()
+    page.screenshot(path=pictures / "page.png")
+    inside.locator("#wipe").click()
+    inside.get_by_text("refused").wait_for()
+    inside.locator("#write").click()
+    page.get_by_role("button", name="Send it").click()
+    printed = page.locator(".jp-OutputArea-output pre", has_text="SAID")
+    printed.wait_for()
+    page.locator(".agui-app-frame").wait_for(state="detached")
+    left = page.locator(".jp-CodeCell").first.locator(".agui-line").last.inner_text()
+    return f"3 stones in Oslo | moved 2 | refused | {printed.inner_text().strip()} | {left}"
 
 
 def restart(page: Page, pictures: Path) -> str:
@@ -281,7 +333,7 @@ def made(environment: Path) -> Path:
     python = environment / "bin" / "python"
     if not python.exists():
         subprocess.run([sys.executable, "-m", "venv", str(environment)], check=True, timeout=_INSTALLING)
-    install = [str(python), "-m", "pip", "install", "-q", *PACKAGES, "-e", f"{PACKAGE}[notebook]"]
+    install = [str(python), "-m", "pip", "install", "-q", *PACKAGES, "-e", f"{PACKAGE}[notebook,mcp]"]
     subprocess.run(install, check=True, timeout=_INSTALLING)
     return python
 
@@ -305,11 +357,13 @@ def main() -> int:
         python = made(given.environment or Path(scratch, "environment"))
         notebooks = Path(scratch, "notebooks")
         notebooks.mkdir()
+        (notebooks / "page.html").write_text(app_page())
         with serving(python, notebooks) as url, chromium() as browser:
             for place, path in PLACES.items():
                 name = f"{path.partition('/')[0]}.ipynb"
                 (notebooks / name).write_text(notebook(CELL, LIVE, ASKING))
                 (notebooks / f"busy-{name}").write_text(notebook(BUSY))
+                (notebooks / f"page-{name}").write_text(notebook(PAGE))
                 pictures = (given.pictures or Path(scratch)) / place
                 pictures.mkdir(parents=True, exist_ok=True)
                 # Without `reset`, JupyterLab opens the notebooks of earlier visits, too.
@@ -317,8 +371,9 @@ def main() -> int:
                 taken_back, _ = browser.visit(f"{url}/{path}/busy-{name}?reset", look)
                 address = f"{url}/{path}/{name}?reset"
                 sent, _ = browser.visit(address, partial(work, address=address, pictures=pictures))
-                sent = f"{sent}\n{taken_back}"
-                has_failed = sent != f"{SENT}\n{SEEN}\n{LOST}\n{TAKEN_BACK}"
+                opened, _ = browser.visit(f"{url}/{path}/page-{name}?reset", partial(use_page, pictures=pictures))
+                sent = f"{sent}\n{taken_back}\n{opened}"
+                has_failed = sent != f"{SENT}\n{SEEN}\n{LOST}\n{TAKEN_BACK}\n{OPENED}"
                 failed |= has_failed
                 sys.stdout.write(f"{place}: {'FAIL' if has_failed else 'pass'}\n{sent}\n")
     return failed
