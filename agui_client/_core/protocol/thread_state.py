@@ -47,6 +47,9 @@ def adopt(message: Message, event: Any) -> Message:
 class Thread(MessageIndex):
     """Messages and state under construction."""
 
+    # Named again, as pyright takes `+=` in a subclass for an attribute without a type when it verifies the package.
+    losses: int
+
     def __init__(self, messages: Iterable[Message], state: Any, log: WarningLog) -> None:
         self.budget: PatchBudget = PatchBudget()
         """The work that the patches of the present run may do."""
