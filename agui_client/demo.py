@@ -18,6 +18,7 @@ from ag_ui.core import (
 from pydantic import TypeAdapter
 
 from agui_client._core.protocol.message_text import content_text, tool_calls_in
+from agui_client._core.protocol.placeholders import UNKNOWN_RESULT
 from agui_client.testing._parts import interrupt, patch, pause, reasoning, state, text, tool_call, tool_result, turn
 from agui_client.testing._scripted_agent import ScriptedAgent
 from agui_client.testing._steps import Step
@@ -117,8 +118,10 @@ def _ending(input: RunAgentInput) -> dict[str, Any]:
 
 def _bought(input: RunAgentInput, pace: float) -> Step:
     """Return the run after the application's own tool has bought tickets, or has failed."""
-    failed = getattr(input.messages[-1], "error", None) is not None
-    closing = "Nothing was bought. The plan stands.\n" if failed else "Done: the tickets are yours.\n"
+    result: Any = input.messages[-1]
+    closing = "Done: the tickets are yours.\n" if result.error is None else "Nothing was bought. The plan stands.\n"
+    if result.content == UNKNOWN_RESULT:
+        closing = "I cannot tell whether the tickets were bought.\n"
     return turn(text(closing, delay=pace * _WORD_SECONDS), usage=[_usage(input_tokens=590, output_tokens=41)])
 
 

@@ -269,6 +269,15 @@ def test_approval_is_given_with_one_ticket_refused_and_given_later() -> None:
     ]
 
 
+def test_the_demo_does_not_say_that_nothing_was_bought_where_nobody_knows() -> None:
+    offered = Tool(name="buy_tickets", description="Buys.", parameters={"type": "object", "properties": {}})
+    agent = demo_agent(pace=0)
+    [call] = agent.run_agent_sync("Book the ferry", tools=[offered]).pending_tool_calls
+    unknown = "unknown: the tool was called, and stopped before it answered; it may have had its effect or not"
+    result = agent.run_agent_sync(tool_results={call.id: unknown})
+    assert result.text == "I cannot tell whether the tickets were bought.\n"
+
+
 def test_threads_go_on_in_the_next_program(tmp_path: Path) -> None:
     pytest.importorskip("sqlalchemy", reason="needs the extra store: pip install 'agui-client[store]'")
     with serve(demo_agent(pace=0)) as server:

@@ -187,6 +187,7 @@ class OutcomeTracker:
     def _first_text(self, event: core.TextMessageContentEvent) -> None:
         if event.delta:
             self.first_text_at = time.perf_counter()
+            # Each further piece of text passes one function less: tests/core/run/test_path_lengths.py counts them.
             del self.handlers[core.TextMessageContentEvent]
 
     def _tool_call(self, event: core.ToolCallStartEvent) -> None:

@@ -7,7 +7,10 @@ with counts and timings and no payload; events only on request.
 To change
 
 - a field of the log that `logging` gets: `LogObserver` here; a new fact in `RunEnd` or `CallEnd` there, which `run_end`
-  and `call_end` in `_core/run/result_building.py` fill
+  and `call_end` in `_core/run/result_building.py` fill; `FIELDS` in `tests/core/run/test_logs.py` lists them
+- a time in `result.timings`: `Timings` here, filled by `_timings` in `_core/run/result_building.py`
+- a number that each event adds to: `_core/protocol/pipeline.py`, in its loop; a handler would be another function for
+  each piece of text
 """
 
 from __future__ import annotations
