@@ -394,7 +394,7 @@ class ThreadStoreUnavailableError(ThreadStoreError):
 
 
 class ToolArgumentsError(AGUIError, ValueError):
-    """The arguments of a tool call were asked for, and are not JSON; the run goes on (TOOL-2).
+    """The arguments of a tool call were asked for, and are not JSON; the run continues (TOOL-2).
 
     Args:
         message: What is wrong with them.
@@ -414,7 +414,7 @@ class ParseError(AGUIError, ValueError):
 
 
 class ToolError(Exception):
-    """Raised inside a tool to tell the agent what went wrong; no error of the run, which goes on (TOOL-10).
+    """Raised inside a tool to tell the agent what went wrong; no error of the run, which continues (TOOL-10).
 
     In `tool_results=`, it answers a call whose tool runs elsewhere and failed.
 

@@ -2,8 +2,8 @@
 
     HttpAgent(url, reconnect=LastEventId())
 
-A run is posted once; a policy names the request that goes on with it. `stop_run` is for callers who leave a run that
-its server would go on with.
+A run is posted once; a policy names the request that continues it. `stop_run` is for callers who leave a run that
+its server would continue.
 """
 
 from agui_client._core.agent.reconnect import Connect, DetachedRuns, LastEventId, ReconnectPolicy, stop_run

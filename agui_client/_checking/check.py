@@ -1,6 +1,6 @@
-"""`validate`: a whole stream through the stages of every run, going on behind each fault.
+"""`validate`: a whole stream through the stages of every run, which continue behind each fault.
 
-The stages are those of `Pipeline`, and no rule is stated here. A run ends with its first fault; a check goes on, so
+The stages are those of `Pipeline`, and no rule is stated here. A run ends with its first fault; a check continues, so
 that one reading finds all faults. For that, the event at fault is left out, and three things are done about it:
 
 - A RUN_STARTED, RUN_FINISHED or RUN_ERROR that is missing or at fault may count as if it had been there: without it,
@@ -14,7 +14,7 @@ To change
   nothing here (for the order of events see `_core/protocol/open_items.py`); what no run minds is judged by a method of
   `StreamCheck` here, such as `_advise`. Its weight and remedy stand in `_core/protocol/rules.py`, the rule itself in
   `tests/requirements/`, of which `tests/support/made_pages.py` makes docs/protocol.md
-- how `agui check` and `validate` go on behind a fault: `StreamCheck.fail` here, and `Verifier.assume` in
+- how `agui check` and `validate` continue behind a fault: `StreamCheck.fail` here, and `Verifier.assume` in
   `_core/protocol/verify.py`; `Faults.add` in `_checking/stream_faults.py` makes the record and counts it,
   `_cli/check.py` prints it
 """
@@ -346,7 +346,7 @@ def validate(
 ) -> list[StreamFault] | Coroutine[Any, Any, list[StreamFault]]:
     """Find all places in which the events of a stream break the protocol; nothing is sent or executed.
 
-    An event at fault is left out, and the check goes on behind it. An empty list means that every conforming client
+    An event at fault is left out, and the check continues behind it. An empty list means that every conforming client
     accepts the stream without a warning.
 
     Args:

@@ -29,7 +29,7 @@ class StreamFault(Record):
     rule: str
     """The id of the rule, such as "LIFE-3"; "more" for the record that counts the rest of a flood."""
     severity: FaultSeverity
-    """ "error": clients reject the stream; "warning": they go on, and leave something out; "advice": the protocol
+    """ "error": clients reject the stream; "warning": they continue, and leave something out; "advice": the protocol
     allows it, and it is hardly meant."""
     problem: str
     """The fault, in a sentence."""

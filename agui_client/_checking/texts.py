@@ -138,7 +138,7 @@ def _values(text: bytes) -> Iterator[Piece]:
 
 def _end_of_value(source: str, begin: int) -> int | None:
     """Return the position behind a JSON value; None if there is none."""
-    # The error of a decoder counts all lines before it, so it gets few lines, and more only if the value goes on.
+    # The error of a decoder counts all lines before it, so it gets few lines, and more only if the value is longer.
     size = 0
     while True:
         line_end = source.find("\n", begin + size)
@@ -146,7 +146,7 @@ def _end_of_value(source: str, begin: int) -> int | None:
         try:
             return begin + _read_value(part)[1]
         except json.JSONDecodeError as error:
-            # No string or number goes on behind the end of its line.
+            # No string or number continues behind the end of its line.
             if line_end < 0 or error.pos < len(part.rstrip()):
                 return None
         except (ValueError, RecursionError):

@@ -34,7 +34,7 @@ _ALIGNMENT = re.compile(r' style="text-align:(left|center|right)"')
 _BOXES = {"[ ] ": "☐ ", "[x] ": "☑ ", "[X] ": "☑ "}
 
 
-@lru_cache(maxsize=128)  # of a run that goes on, the latest message changes, and all are drawn
+@lru_cache(maxsize=128)  # of a live run, the latest message changes, and all are drawn
 def prose(text: str, *, has_math: bool = False) -> str:
     """Write Markdown as HTML; without the library for it, or of a very long or deep text, the text as it is.
 
@@ -97,7 +97,7 @@ def cut(text: str) -> str:
 def passage(text: str, *, has_math: bool = False) -> str:
     """Write Markdown of an agent as a part of a document: without HTML and images, and with nothing that stays open.
 
-    A block of code without an end would go on to the next fence of the document, whose code would then be markup. A
+    A block of code without an end would reach to the next fence of the document, whose code would then be markup. A
     quotation ends what is open in it.
 
     Args:

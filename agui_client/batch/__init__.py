@@ -1,4 +1,4 @@
-"""Batch: an agent, or several, run on every row of a table, with a journal that a killed program goes on with.
+"""Batch: an agent, or several, run on every row of a table, with a journal from which a killed program resumes.
 
     batch = run_many(agent, "prompts.csv", prompt="question", key="id", journal="out.jsonl")
     async for done in batch:

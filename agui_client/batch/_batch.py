@@ -123,7 +123,7 @@ def run_many(
         prompt: The column of the prompts, or a function that makes the prompt of a row.
         key: The column that names each row, by which the journal knows it; None numbers the rows from 1.
         at_once: The number of rows that run at once, those of all agents together.
-        journal: The file that has a line for each finished row. The next start with it goes on where this one ended.
+        journal: The file that has a line for each finished row. The next start with it resumes where this one ended.
         rerun_failed: Whether rows that failed in an earlier start are run again.
         parse: A type that pydantic knows; `done.parsed` is the answer as one, and a row whose answer is none fails.
         per_minute: The most rows and repetitions to begin in a minute, evenly spread.
@@ -131,7 +131,7 @@ def run_many(
         budget: The most that this start may use.
         on: The place where the rows run: a `distributed.Client`, to whose workers the agent is carried; or
             `agui_client.store.Store`, to whose runs an agent of the name was added. Then a row is a run, which is begun
-            once, and goes on when its program ends. Everything else stays here.
+            once, and continues when its program ends. Everything else stays here.
         name: With `on=Store(...)`, the name of the batch, by which the next start and other programs find its rows.
         options: See `RunOptions`, for every run.
 

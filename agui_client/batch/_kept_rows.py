@@ -1,7 +1,7 @@
 """Rows as runs that are kept: each has an id that is made of the batch and the row, so that no start runs it twice.
 
 A program that runs the batch begins the run of a row, or follows the one that it or another program has begun. The runs
-of a program that is killed go on in another one (`agui_client.store`), or in the next start.
+of a program that is killed continue in another one (`agui_client.store`), or in the next start.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ STORED_OPTIONS = frozenset({"context", "forwarded_props"})
 _MOST_LOST, _BEFORE_NEXT_LOOK = 5, 1.0
 """The number of times that a run may be lost while it is followed, and the seconds before it is followed again."""
 _NO_LIMITS = Timeouts(first_event=None, idle=None)
-"""The agent's own limits are those of its runs; here, they are followed, wherever they go on."""
+"""The agent's own limits are those of its runs; here, they are followed, wherever they continue."""
 _LONGEST_KEY = 100
 """The characters of a row's key that stand in the id of its run."""
 
@@ -78,7 +78,7 @@ class _KeptRows:
                 number += 1
         self._numbers[name, row.key] = number
         key = self._key(name, row, number)
-        # Snapshots of a run that another process goes on with know the message by its id.
+        # Snapshots of a run that another process continues know the message by its id.
         [prompt] = prompt_messages(row.prompt)
         prompt = prompt.model_copy(update={"id": key.run_id})
         if await self._kept.keeper.get(key) is None:
@@ -87,7 +87,7 @@ class _KeptRows:
             with suppress(RunInProgressError):  # another program has begun it meanwhile
                 await self._runs.start(self._agents[name], prompt, **about, **own)
         elif (latest := await self._kept.keeper.latest(key.owner, key.thread_id)) is not None:
-            # An attempt has a thread of its own, whose latest run goes on with the answers that a person gave.
+            # An attempt has a thread of its own, whose latest run continues with the answers that a person gave.
             key = latest.log.key
         lost = 0
         while True:

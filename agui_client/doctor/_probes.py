@@ -297,7 +297,7 @@ async def _offer(doctor: Examination, name: str) -> Seen:
 
 
 async def _leave(doctor: Examination) -> None:
-    """Leave a run in the middle, and go on with the thread; leave another one, and connect to its thread."""
+    """Leave a run in the middle, and continue the thread; leave another one, and connect to its thread."""
     agent = doctor.agent()
     seen = await doctor.ask_and_leave(agent, doctor.prompt("long"))
     if not seen.was_left:

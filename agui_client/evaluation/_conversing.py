@@ -228,7 +228,7 @@ class _Talk:
         return self.begun <= 1 or is_refusal(failure)
 
     def _check_next(self) -> None:
-        """Check that the conversation may go on.
+        """Check that the conversation may continue.
 
         Raises:
             _EndedError: A limit is reached, or the agent waits for an answer.

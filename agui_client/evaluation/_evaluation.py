@@ -63,7 +63,7 @@ class EvaluationOptions(TypedDict, total=False):
     """The folder for cassettes of conversations that failed; "JOURNAL.failures" if left out, or without a journal, a
     folder that is removed with the evaluation."""
     journal: str | os.PathLike[str] | None
-    """The file that has a line for each conversation; the next start with it goes on. See `run_many`."""
+    """The file that has a line for each conversation; the next start with it resumes there. See `run_many`."""
     at_once: int
     """The number of conversations at once; 10 if left out."""
     rerun_failed: bool

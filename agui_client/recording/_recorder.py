@@ -382,7 +382,7 @@ def record(path: str | os.PathLike[str], *, redact: Redact | None = None) -> Rec
     if given is not None and (not callable(given) or iscoroutinefunction(given)):
         raise UsageError(f"redact= takes a plain function (text, pointer) that returns a text, not {given!r}")
     recorder = Recorder(path, redact)
-    # An observer can only log that it failed, when the run goes on and is paid for.
+    # An observer can only log that it failed, when the run continues and is paid for.
     _check_writable(recorder.path)
     return recorder
 

@@ -127,7 +127,7 @@ class SequentialAgent(_ListedTeam[StateT]):
 
     Args:
         members: The agents, or `Member(agent, ...)`.
-        on_error: "raise" ends the run with the first member that fails, "continue" goes on with the next.
+        on_error: "raise" ends the run with the first member that fails, "continue" calls the next one.
         limits: The limits of a run.
         options: See `AgentOptions`.
     """
@@ -144,7 +144,7 @@ class ParallelAgent(_ListedTeam[StateT]):
     Args:
         members: The agents, or `Member(agent, ...)`.
         then: The agent that sees all answers, and speaks for the team; without one the members' answers are theirs.
-        on_error: "raise" cancels the others when one fails, and ends the run; "continue" goes on without it.
+        on_error: "raise" cancels the others when one fails, and ends the run; "continue" leaves it out.
         limits: The limits of a run.
         options: See `AgentOptions`.
     """
@@ -201,7 +201,7 @@ class RouterAgent(_TeamBase[StateT]):
 class HandoffAgent(_ListedTeam[StateT]):
     """Members of which one speaks with the user at a time, and hands over to another by calling `transfer_to_<name>`.
 
-    The member that spoke last goes on with the next run.
+    The member that spoke last begins the next run.
 
     Args:
         members: The agents, or `Member(agent, ...)`; the first one begins.
@@ -265,7 +265,7 @@ class LoopAgent(_ListedTeam[StateT]):
         until: A function, sync or async, of the `SubagentResult`s of a round, one for each member; a true value ends
             the loop.
         rounds: The largest number of rounds; the run ends after the last one, whatever the function says.
-        on_error: "raise" ends the run with the first member that fails, "continue" goes on with the next.
+        on_error: "raise" ends the run with the first member that fails, "continue" calls the next one.
         limits: The limits of a run.
         options: See `AgentOptions`.
     """
@@ -308,7 +308,7 @@ class TeamAgent(_TeamBase[StateT]):
 
         TeamAgent(plan_trip, airline=airline, booking=booking)
 
-    When a member waits for an answer, or a run fails, a later run goes on: the function is called again, calls of
+    When a member waits for an answer, or a run fails, a later run resumes: the function is called again, calls of
     members that are over return what they returned before, and failures that it caught are raised again, as
     `RunFailedError`. So it should do nothing else that must not happen twice, or do it with `team.once(...)`.
 

@@ -1,7 +1,7 @@
 """The journal of a team: the calls of its members, in the team's state until its run has finished.
 
 State is what a client sends back whatever client it is (INT-1, STATE-4), and what a stored thread saves. So a run that
-asked, failed or was killed is taken up in any process: calls that are over return what they returned, the others go on.
+asked, failed or was killed is taken up in any process: calls that are over return their results, the others resume.
 Where the run is saved, the journal also has the tools that a member has begun, before their functions are called.
 
 To change
@@ -101,7 +101,7 @@ class CallRecord(BaseModel):
     """The tokens of earlier runs of the member in this call, which its result adds to those of the last one."""
 
     def is_answered(self, results: Collection[str]) -> bool:
-        """Return whether the member can go on.
+        """Return whether the member can resume.
 
         Args:
             results: The ids of the tool calls that have a result.
@@ -239,10 +239,10 @@ def has_new_prompt(journal: JournalDocument, messages: Sequence[Message], keys: 
 
 
 class TeamJournal:
-    """The journal of the run that is going on: each change of it is given on as operations of a JSON Patch.
+    """The journal of the live run: each change of it is given on as operations of a JSON Patch.
 
     Args:
-        document: The journal to go on with.
+        document: The journal to resume from.
         write: Takes the operations.
     """
 

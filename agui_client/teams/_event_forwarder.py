@@ -55,7 +55,7 @@ _END_TYPES = frozenset(_ENDS.values())
 
 
 class ItemOwners:
-    """The owners of all items of a run: an item that another call of a member goes on with keeps its own (SUB-3).
+    """The owners of all items of a run: an item that another call of a member continues keeps its own (SUB-3).
 
     Args:
         messages: The messages that the run begins with.
@@ -276,7 +276,7 @@ class EventForwarder:
                 number += 1
                 changes["tool_call_id"] = item_id = self._ids.rename(event.tool_call_id, number)
         else:
-            # The call goes on under its owner, which has to be the owner of its message (SUB-4).
+            # The call continues under its owner, which has to be the owner of its message (SUB-4).
             changes["parent_message_id"] = None
         return item_id
 

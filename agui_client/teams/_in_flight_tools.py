@@ -1,13 +1,13 @@
 """What a member does between two runs: noted before functions are called, so that none is begun twice (TOOL-10).
 
 What a member has begun, and what people have answered, is in its team's journal, and its results are among the team's
-messages as soon as they are there. If the process ends, the member goes on behind its tools as any agent does
+messages as soon as they are there. If the process ends, the member resumes behind its tools as any agent does
 (`_core.run.continuing`).
 
 To change
 
 - what a team knows of what a member has to do between two runs: `PendingWork` of `CallRecord`; this module notes it,
-  and goes on with it
+  and resumes there
 """
 
 from __future__ import annotations

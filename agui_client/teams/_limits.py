@@ -19,12 +19,12 @@ from agui_client.errors import AGUIError, UsageError
 
 
 class TeamLimitError(AGUIError):
-    """A team came to one of its `TeamLimits`; a run with larger ones goes on where it was."""
+    """A team came to one of its `TeamLimits`; a run with larger ones resumes where it was."""
 
 
 @dataclass(frozen=True, slots=True)
 class TeamLimits(Record):
-    """Limits of a run of a team, and of the runs that go on with it.
+    """Limits of a run of a team, and of the runs that continue it.
 
     Calls, tokens and seconds are those of all agents below the team: of inner teams, and of agents that are tools.
     """

@@ -252,7 +252,7 @@ class MemberCalls:
         )
 
     def _unseen(self, call: MemberCall) -> set[str]:
-        """Return the ids of what members have said since a call began: a member that goes on is shown what it was."""
+        """Return the ids of what members have said since a call began: a member that resumes is shown what it was."""
         seen, begin = call.record.seen or 0, self.journal.after
         if seen == self._over or (begin and self.thread.message(begin) is None):
             return set()
@@ -472,7 +472,7 @@ class MemberCalls:
         record = self._with_inner_journal(call)
         sent_behind = None if record.pending is None else record.pending.sent_behind
         if not self._is_taken_up or (record.pending is not None and sent_behind is None):
-            # A run that was cut behind its last word, while its tools and people were at work, goes on there.
+            # A run that was cut behind its last word, while its tools and people were at work, resumes there.
             return
         if record.team is not None:
             # A team takes up its own members.

@@ -55,7 +55,7 @@ class MemberInput:
         self._prompt_id = f"prompt-{ids.invocation.rpartition('-')[2]}"
         self.second_prompt_id: str = f"{self._prompt_id}-again"
         """The id of the message that says what is wrong with the member's answer, as the member knows it."""
-        # A call that goes on, or is made again, has been asked already.
+        # A call that resumes, or is made again, has been asked already.
         self._prompt = None if ids.prefix + self._prompt_id in self.own_ids else prompt
 
     @property
@@ -71,7 +71,7 @@ class MemberInput:
         Args:
             tools: Tools that it is offered besides those of the caller.
             resume: The answers to what it has asked.
-            record: The record of an invocation that goes on.
+            record: The record of an invocation that resumes.
         """
         member, outer, messages = self._member, self._outer, self.shown.messages
         if self._prompt is not None:

@@ -28,7 +28,7 @@ Sees: TypeAlias = "Literal['all', 'last'] | Callable[[Sequence[Message]], Iterab
 Memory: TypeAlias = Literal["thread", "call"]
 """The span that a member remembers its own messages for: the team's thread, or one call."""
 OnError: TypeAlias = Literal["raise", "continue"]
-"""The treatment of a member that fails: the team's run fails, or goes on without it."""
+"""The treatment of a member that fails: the team's run fails, or continues without it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +50,12 @@ class Member(Record):
     tools: Literal["all"] | Collection[str] = "all"
     """The tools of the team's caller that the member may call, by name."""
     on_error: OnError | None = None
-    """The treatment of a failure: "raise" fails the team's run, "continue" goes on; the team's choice if left out."""
+    """The treatment of a failure: "raise" fails the run, "continue" ignores it; the team's choice if left out."""
     timeout: float | None = None
     """The longest time that one attempt of the member may take, in seconds, those aside in which a person is asked;
     None for any."""
     retries: int = 0
-    """The number of further attempts if the member fails; each goes on after the last result of a tool."""
+    """The number of further attempts if the member fails; each resumes after the last result of a tool."""
     answer: Any = None
     """The type of its answer, any that pydantic can validate: the member is sent the schema, and asked again once if
     its answer does not fit. `parsed` of the `SubagentResult` has the answer. None for any text."""

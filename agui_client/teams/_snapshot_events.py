@@ -26,7 +26,7 @@ def events_between(
     Args:
         before: The messages of a member, under the ids and owners that they have in the team's conversation.
         after: The same after the snapshot.
-        is_of_open: Returns whether an event begins or ends an item that is open, and goes on without it (STREAM-1).
+        is_of_open: Returns whether an event begins or ends an item that is open, and stays open without it (STREAM-1).
 
     Returns:
         The events; None if no events lead there.
@@ -114,7 +114,7 @@ def stands_in(message: core.ToolMessage) -> bool:
 
 
 def _events(before: Message | None, after: Message) -> Iterator[Event]:
-    """Yield events for a message that is new, or goes on; for any other change, some that do not lead to it."""
+    """Yield events for a message that is new, or has grown; for any other change, some that do not lead to it."""
     if before == after:
         return
     owner: dict[str, Any] = {"subagent_run_id": after.subagent_run_id}

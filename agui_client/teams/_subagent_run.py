@@ -112,12 +112,12 @@ class SubagentRun:
         prompt: What the agent is asked; None for the conversation.
         speaks: Whether the agent's messages are the outer agent's own words.
         number: The number of the invocation among those of the same member in the run.
-        invocation: The id of the invocation, `number` aside: for one that goes on.
+        invocation: The id of the invocation, `number` aside: for one that resumes.
         resume: The answers to what the agent has asked, under the ids that the agent gave; taken from the input if
             left out.
         tools: Tools that are offered to the agent besides those of the caller; their calls stay pending.
         transcript: The conversation of the outer run as members are shown it, for all invocations in that run.
-        journal: The record of an invocation that goes on.
+        journal: The record of an invocation that resumes.
         keep: Keeps what must not be lost of the agent's tools; None where nothing is saved.
         owners: The owners of the items of the outer run, which all invocations in it share; of its own if left out.
     """
@@ -328,7 +328,7 @@ class SubagentRun:
                 yield JournalChange(changes)
 
     def _awaited_inside(self) -> set[str]:
-        """Return the ids of tool calls that members of a team wait for, which go on waiting when it is asked again."""
+        """Return the ids of tool calls that members of a team wait for, which still wait when it is asked again."""
         conversation = None if self._run is None else self._run.call.conversation
         journal = None
         if conversation is not None and self._has_journal:
@@ -356,7 +356,7 @@ class SubagentRun:
 
     @property
     def has_used_answers(self) -> bool:
-        """Whether the agent goes on, when it is asked again, behind the run that carried answers to it."""
+        """Whether the agent resumes, when it is asked again, behind the run that carried answers to it."""
         results = (each for each in self.new_messages if isinstance(each, ToolMessage) and each.id not in self._own_ids)
         return self._tools.has_used_answers and any(not stands_in(each) for each in results)
 

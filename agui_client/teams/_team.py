@@ -215,7 +215,7 @@ class Team:
             try:
                 results[place] = await self.make(call)
             except SuspendedError as waiting:
-                # The others go on: what they do now need not be done when this one is answered.
+                # The others continue: what they do now need not be done when this one is answered.
                 failures.append(waiting)
             except Exception as error:
                 # A call that may not begin is no reason for those that failed before it.
@@ -313,7 +313,7 @@ class Team:
         return MemberCall(found, invocation, record, content, speaks, policy, tools)
 
     async def make(self, call: MemberCall) -> SubagentResult:
-        """Make a call, go on with one that waited, or return what came of one that is over."""
+        """Make a call, resume one that waited, or return what came of one that is over."""
         if self._is_over:
             raise UsageError(f"{call.member.name} was called when the run of its team was over: await each call")
         if call.record.is_over:

@@ -49,7 +49,7 @@ class Gate:
         self._opened = threading.Event()
 
     def open(self) -> None:
-        """Let everything go on that waits at the gate."""
+        """Let everything continue that waits at the gate."""
         self._opened.set()
 
     async def wait(self) -> None:

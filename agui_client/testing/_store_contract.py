@@ -193,7 +193,7 @@ class ThreadStoreContract:
         self._run(_check)
 
     def test_a_fork_shares_what_came_before_and_nothing_after(self) -> None:
-        """Both threads go on by themselves, and so does a fork of a fork."""
+        """Both threads continue by themselves, and so does a fork of a fork."""
 
         async def _check(store: ThreadStore, ann: str, bob: str) -> None:
             await _saved(store, ann, "t", "1", "2", "3")
