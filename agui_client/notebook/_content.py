@@ -128,14 +128,14 @@ def with_prices(shown: object, prices: Prices) -> list[Element]:
     Raises:
         UsageError: It is none of these.
     """
-    rows = cast("Sequence[Any]", shown) if isinstance(shown, list | tuple) else [None]
-    if all(isinstance(each, RowResult) for each in rows):
+    kind: type = type(shown)
+    if issubclass(kind, list | tuple) and all(isinstance(each, RowResult) for each in cast("Sequence[Any]", shown)):
         describe = import_module("agui_client.notebook._row_tables").table_of_rows
     else:
-        describe = _describer(shown.__class__)
+        describe = _describer(kind)
     if "prices" not in signature(describe).parameters:
         takes = "rows of a batch, compare() and evaluations"
-        raise UsageError(f"prices= is for {takes}, not for {shown.__class__.__name__}; a result has inspect(prices=)")
+        raise UsageError(f"prices= is for {takes}, not for {kind.__name__}; a result has inspect(prices=)")
     elements: list[Element] = describe(shown, prices=prices)
     return elements
 

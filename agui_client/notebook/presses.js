@@ -3,10 +3,11 @@
 // says so presses nothing more until the kernel answers.
 
 const PATIENCE = 3000;
-const on_its_way = (name) => `“${name}” is on its way: the kernel is busy, or it was restarted and asks no more. `
+const on_its_way = (name, why) => `“${name}” is on its way: ${why}. `
   + "You can change what you entered, and press again: the last press counts.";
+const BUSY = "the kernel is busy, or it was restarted and asks no more";
 
-// Args: the model; `lock`, called with whether the form is locked; `wait`, called with a sentence when a press has not
+// Args: the model, which says why a press may be on its way for long, if no kernel is asked; `lock`, called with whether the form is locked; `wait`, called with a sentence when a press has not
 // arrived after 3 seconds, or with nothing when it has.
 function presses(model, lock, wait) {
   const page = Math.random().toString(36).slice(2);
@@ -18,7 +19,7 @@ function presses(model, lock, wait) {
       lock(true);
       clearTimeout(timer);
       wait("");
-      timer = setTimeout(() => { lock(false); wait(on_its_way(name)); }, PATIENCE);
+      timer = setTimeout(() => { lock(false); wait(on_its_way(name, model.get("shown").slow ?? BUSY)); }, PATIENCE);
       // After the timer: to a kernel that was restarted, sending may fail.
       model.send({ ...message, press_id: `${page}-${number}` });
     },

@@ -6,7 +6,7 @@ Only a plain yes approves; Enter alone does not.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,12 +18,13 @@ from rich.text import Text
 from agui_client._core.protocol.patch import is_same_json
 from agui_client._core.tools.approval import Approve, Deny
 from agui_client._rendering.escaping import json_text, sentence
-from agui_client._rendering.form_dialog import LeftError
-from agui_client._rendering.forms import read_arguments
+from agui_client._rendering.form_dialog import FormDialog, LeftError
+from agui_client._rendering.forms import call_form, read_arguments
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from agui_client._rendering.forms import AnswerForm
     from agui_client.terminal._questions import Keyboard
 
 
@@ -78,7 +79,9 @@ class ApprovalDialog:
                 case "":
                     return Deny()
                 case "e" | "edit" if self._can_edit:
-                    self._edit()
+                    self._edit(self._from_fields if self._form() is not None else self._from_json)
+                case "j" | "json" if self._can_edit:
+                    self._edit(self._from_json)
                 case "v" | "view" if self._is_cut:
                     self._console.print(Padding(json_lines(self._arguments), (0, 2)))
                 case _:
@@ -92,6 +95,7 @@ class ApprovalDialog:
         further = {
             "[a]lways in this thread": self._call.can_last,
             "[e]dit": self._can_edit,
+            "[j]son": self._can_edit and self._form() is not None,
             "[v]iew all": self._is_cut,
         }
         words = ["[y]es", "[n]o", *(word for word, is_possible in further.items() if is_possible)]
@@ -120,23 +124,42 @@ class ApprovalDialog:
             return Deny()
         return Deny(reason) if reason else Deny()
 
-    def _edit(self) -> None:
+    def _form(self) -> AnswerForm | None:
+        """Return the arguments as a form; None if their schema is not known, or a form would not show all of them."""
+        if self._call.schema is None or self._arguments is None:
+            return None
+        return call_form(self._call.schema, self._arguments)
+
+    def _edit(self, edited: Callable[[], Mapping[str, Any] | None]) -> None:
         """Let the user edit the arguments; edits that do not fit change nothing."""
         try:
-            edited = self._edited()
-            if edited is not None:
-                self._arguments = read_arguments(edited, self._call.schema)
+            arguments = edited()
+            if arguments is not None:
+                self._arguments = arguments
                 self._show()
         except LeftError:
             self._say("not changed")
         except (ValueError, click.ClickException) as error:
             self._say(f"not changed: {error}")
 
-    def _edited(self) -> str | None:
-        """Return the edited arguments as text: from `$VISUAL` or `$EDITOR`, or else from a line."""
+    def _from_fields(self) -> Mapping[str, Any]:
+        """Ask for the arguments one by one, each with what it is now."""
+        form = self._form()
+        assert form is not None
+        self._say("Enter keeps what stands in a line; Ctrl-D changes nothing")
+        filled: Mapping[str, Any] = FormDialog(form, self._read_line, self._say).fill()
+        return filled
+
+    def _read_line(self, prompt: str, begins: str) -> str:
+        return self._keyboard.read(prompt, default=begins)
+
+    def _from_json(self) -> Mapping[str, Any] | None:
+        """Read the arguments as JSON from `$VISUAL` or `$EDITOR`, or else from a line; None if nothing was saved."""
         if os.environ.get("VISUAL") or os.environ.get("EDITOR"):
-            return click.edit(json_text(self._arguments), extension=".json")
-        return self._keyboard.read("arguments: ", default=json_text(self._arguments, indent=None))
+            edited = click.edit(json_text(self._arguments), extension=".json")
+        else:
+            edited = self._keyboard.read("arguments: ", default=json_text(self._arguments, indent=None))
+        return None if edited is None else read_arguments(edited, self._call.schema)
 
     def _say(self, what: str) -> None:
         self._console.print(Text(f"  {sentence(what)}", style="dim"))

@@ -171,8 +171,29 @@ async def test_arguments_that_do_not_fit_the_screen_are_cut_and_shown_on_demand(
 
 
 @pytest.mark.anyio
-async def test_arguments_are_edited_in_a_line_where_there_is_no_editor() -> None:
-    seat = Seat([f'e\n{CLEAR_LINE}{{"path": "/b"}}\ny\n'])
+async def test_arguments_are_edited_field_by_field_each_beginning_with_what_the_agent_asked_for() -> None:
+    """What does not fit is there to be corrected, other fields stay as they were, and nested ones are fields, too."""
+    to = {
+        "type": "object",
+        "properties": {"name": {"type": "string"}, "zip": {"type": "integer"}},
+        "required": ["name"],
+    }
+    sent = {"path": {"type": "string"}, "count": {"type": "integer", "maximum": 9}, "to": to}
+    asked = replace(
+        request({"path": "/a", "count": 4, "to": {"name": "Ann", "zip": 150}}),
+        tool=Tool(name="send", description="", parameters={"type": "object", "properties": sent, "required": [*sent]}),
+    )
+    seat = Seat([f"e\n\n{CLEAR_LINE}99\n{CLEAR_LINE}2\n{CLEAR_LINE}Bob\n\ny\n"])
+    assert await decided(seat, asked) == Approve({"path": "/a", "count": 2, "to": {"name": "Bob", "zip": 150}})
+    assert "must be at most 9" in " ".join(seat.shown.split())
+    left = Seat([f"e\n{CLEAR_LINE}/b\n{ESC}y\n"])
+    assert await decided(left, asked) == Approve()
+    assert "not changed" in left.shown
+
+
+@pytest.mark.anyio
+async def test_arguments_are_edited_as_json_in_a_line_where_there_is_no_editor() -> None:
+    seat = Seat([f'j\n{CLEAR_LINE}{{"path": "/b"}}\ny\n'])
     assert await decided(seat) == Approve({"path": "/b"})
     assert '"path": "/b"' in seat.shown
 
@@ -200,7 +221,7 @@ async def test_an_edit_of_1_into_true_is_an_edit() -> None:
 @pytest.mark.anyio
 async def test_an_edit_that_does_not_fit_changes_nothing(edited: str, told: str) -> None:
     line = edited if edited == ESC else f"{CLEAR_LINE}{edited}\n"
-    seat = Seat([f"e\n{line}y\n"])
+    seat = Seat([f"j\n{line}y\n"])
     assert await decided(seat) == Approve()
     assert told in " ".join(seat.shown.split())
 
@@ -217,13 +238,13 @@ async def test_arguments_are_edited_in_the_editor_that_was_chosen(
         "utf-8",
     )
     monkeypatch.setenv("EDITOR", f"{sys.executable} {editor}")
-    assert await decided(Seat(["e\ny\n"])) == Approve({"path": "/from-the-editor"})
+    assert await decided(Seat(["j\ny\n"])) == Approve({"path": "/from-the-editor"})
 
 
 @pytest.mark.anyio
 async def test_an_editor_that_fails_is_told_and_the_question_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EDITOR", "/no/such/editor")
-    seat = Seat(["e\nn\n\n"])
+    seat = Seat(["j\nn\n\n"])
     assert await decided(seat) == Deny()
     assert "not changed: " in seat.shown
 

@@ -87,6 +87,23 @@ def test_a_press_that_does_not_arrive_can_be_taken_back_until_the_kernel_takes_t
     assert complaints == []
 
 
+def test_a_page_without_a_kernel_says_in_its_own_words_what_a_press_waits_for(
+    browser: Chromium, tmp_path: Path
+) -> None:
+    place = question(AnswerForm({"type": "string"}), tmp_path / "page.html", slow="the server has not answered yet")
+
+    def look(page: Page) -> Any:
+        page.clock.install()
+        page.reload()
+        page.get_by_role("button", name="Answer").click()
+        page.clock.run_for(3100)
+        return page.locator("[role=status]").text_content()
+
+    told, complaints = browser.visit(place, look)
+    assert told.partition(". ")[0] == "“Answer” is on its way: the server has not answered yet"
+    assert complaints == []
+
+
 TEXT = {"type": "string"}
 NODE = {
     "type": "object",
