@@ -9,6 +9,7 @@ To change
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection, Mapping
 from functools import cache
 from importlib import import_module
@@ -24,6 +25,8 @@ Script = Literal["question", "live_run", "surface", "app_page"]
 
 _WITH_BUTTONS: Collection[Script] = ("question", "surface")
 """The scripts in which presses are numbered: the last one counts."""
+_ADOPTED: Collection[Script] = ("question", "live_run")
+"""The scripts whose widgets appear on pages that have no output for them, too."""
 _VIEW = "application/vnd.jupyter.widget-view+json"
 
 
@@ -96,6 +99,12 @@ def has_widgets() -> bool:
         return False
 
 
+def in_marimo() -> bool:
+    """Return whether this is a notebook of marimo, which passes no click on while a cell runs."""
+    marimo: Any = sys.modules.get("marimo")
+    return marimo is not None and bool(marimo.running_in_notebook())
+
+
 @cache
 def _kind(script: Script) -> Any:
     """Make the class of widgets with a script."""
@@ -106,6 +115,7 @@ def _kind(script: Script) -> Any:
 
 def script_text(script: Script) -> str:
     """Return the text of a script; anywidget takes one file, so that a shared part stands in front."""
-    names = ["presses", script] if script in _WITH_BUTTONS else [script]
-    texts = [(Path(__file__).parent / f"{name}.js").read_text("utf-8") for name in names]
+    shared = ["presses"] if script in _WITH_BUTTONS else []
+    shared += ["adopted"] if script in _ADOPTED else []
+    texts = [(Path(__file__).parent / f"{name}.js").read_text("utf-8") for name in (*shared, script)]
     return "\n".join([host_script(), *texts] if script == "app_page" else texts)

@@ -128,8 +128,8 @@ def with_prices(shown: object, prices: Prices) -> list[Element]:
     Raises:
         UsageError: It is none of these.
     """
-    kind: type = type(shown)
-    if issubclass(kind, list | tuple) and all(isinstance(each, RowResult) for each in cast("Sequence[Any]", shown)):
+    kind: type[Any] = type(shown)
+    if kind in (list, tuple) and all(isinstance(each, RowResult) for each in cast("Sequence[Any]", shown)):
         describe = import_module("agui_client.notebook._row_tables").table_of_rows
     else:
         describe = _describer(kind)

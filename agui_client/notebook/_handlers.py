@@ -34,7 +34,7 @@ from agui_client._rendering.form_dialog import FormDialog, LeftError
 from agui_client._rendering.forms import AnswerForm, FormError, decision_form, said
 from agui_client._rendering.story import as_json
 from agui_client.errors import CannotWaitError, InterruptsNotCoveredError
-from agui_client.notebook._cell_widget import has_widgets
+from agui_client.notebook._cell_widget import has_widgets, in_marimo
 from agui_client.notebook._elements import Code, Details, Line, Tree
 from agui_client.notebook._question_panel import Panel
 
@@ -77,7 +77,7 @@ class NotebookApprover(AtScreen):
     """
 
     def __init__(self, *, widgets: bool | None = None) -> None:
-        self._uses_widgets = not _in_marimo() and _clicks_arrive() if widgets is None else widgets
+        self._uses_widgets = not in_marimo() and _clicks_arrive() if widgets is None else widgets
 
     async def __call__(self, request: ApprovalRequest) -> Approve | Deny:
         """Ask for approval of one call.
@@ -157,7 +157,7 @@ class NotebookAnswerer(AtScreen):
     """
 
     def __init__(self, *, widgets: bool | None = None) -> None:
-        self._uses_widgets = not _in_marimo() and _clicks_arrive() if widgets is None else widgets
+        self._uses_widgets = not in_marimo() and _clicks_arrive() if widgets is None else widgets
 
     async def __call__(self, interrupt: Interrupt) -> Answer | None:
         """Ask for the answer to one interrupt.
@@ -232,14 +232,9 @@ def _clock() -> str:
     return datetime.now().astimezone().strftime("%H:%M")
 
 
-def _in_marimo() -> bool:
-    marimo: Any = sys.modules.get("marimo")
-    return marimo is not None and bool(marimo.running_in_notebook())
-
-
 def _typed(question: str, read: Callable[[], AnswerT]) -> AnswerT | None:
     """Show a question and read the typed answer; return None if nobody can type, or the answer does not fit."""
-    sys.stdout.write(f"{question}\n{_MARIMO}\n" if _in_marimo() else f"{question}\n")
+    sys.stdout.write(f"{question}\n{_MARIMO}\n" if in_marimo() else f"{question}\n")
     try:
         return read()
     except (EOFError, NotImplementedError):  # of IPython's, StdinNotImplementedError
@@ -281,7 +276,7 @@ def _is_yes(question: str) -> bool:
 
 def _check_clicks_arrive() -> None:
     """Refuse to ask where no click could ever reach the question."""
-    if _in_marimo():
+    if in_marimo():
         raise CannotWaitError(f"widgets=True draws a form that cannot be pressed: {_MARIMO}")
     if SYNC_CALLER.get() is threading.main_thread():
         raise CannotWaitError(

@@ -35,7 +35,7 @@ from agui_client._rendering.story import Speakers, calls_in, time_text
 from agui_client.a2ui import Surface, Surfaces
 from agui_client.notebook._cell_widget import CellWidget, has_widgets
 from agui_client.notebook._content import conversation, custom_events, of_result, of_this_call, state_fold
-from agui_client.notebook._elements import ROOT_CLASSES, Line, bundle, typeset
+from agui_client.notebook._elements import ROOT_CLASSES, Line, bundle, page, typeset
 from agui_client.notebook._surface_elements import painted, progress_lines
 
 if TYPE_CHECKING:
@@ -251,6 +251,8 @@ class _WidgetOutput:
         if self._instead is not None:
             self._instead.end(elements)
         elif self._widget is not None:
+            # To pages that were opened anew, which have no output that would be replaced.
+            self._widget.send({"ended": page(elements)})
             self._widget.replace(bundle(elements, element_id=self._id))
 
     def _send(self, widget: CellWidget, fresh: dict[str, str], line: Line) -> None:

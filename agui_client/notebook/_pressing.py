@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from agui_client._rendering.surface_html import SURFACE_STYLE, carried_out, surface_html
 from agui_client.a2ui import Action, Surface
-from agui_client.errors import UsageError
-from agui_client.notebook._cell_widget import CellWidget, has_widgets
+from agui_client.errors import CannotWaitError, UsageError
+from agui_client.notebook._cell_widget import CellWidget, has_widgets, in_marimo
 from agui_client.notebook._elements import ROOT_CLASSES, bundle
 from agui_client.notebook._presses import Presses
 from agui_client.notebook._surface_elements import painted
@@ -25,7 +25,13 @@ async def pressed(surface: Surface) -> Action:
 
     Raises:
         UsageError: The package anywidget is missing.
+        CannotWaitError: This is marimo, where no click could arrive.
     """
+    if in_marimo():
+        raise CannotWaitError(
+            "marimo passes no click on while a cell runs: write what is entered, as surface.set('name', 'Ann'), and "
+            "action = surface.press('book')"
+        )
     if not has_widgets():
         raise UsageError("a surface is pressed with the package anywidget: pip install 'agui-client[notebook]'")
     presses = Presses()

@@ -62,7 +62,7 @@ function morph(old, fresh, touched, changes) {
   for (const left of olds.slice(news.length)) left.remove();
 }
 
-function render({ model, el }) {
+function draw_run({ model, el }) {
   const { style, classes, replaced_by } = model.get("shown");
   const root = document.createElement("div"), sheet = document.createElement("style"), foot = document.createElement("div");
   const stop = document.createElement("button"), line = document.createElement("span"), chat = document.createElement("div");
@@ -111,7 +111,13 @@ function render({ model, el }) {
     blocks.set(key, { html, shown });
   };
 
+  let ended = null, host = null;
+  requestAnimationFrame(() => { host = el.closest(".jp-OutputArea-child") ?? el.parentElement; });
   const receive = (message) => {
+    if (message.ended !== undefined) {
+      ended = message.ended;
+      return leave_in_dock(el, ended);
+    }
     if (message.whole === undefined && message.number !== number + 1) return;
     number = message.number;
     const isFollowing = root.getBoundingClientRect().bottom <= window.innerHeight;
@@ -145,7 +151,18 @@ function render({ model, el }) {
     const observer = new MutationObserver(() => restore() && observer.disconnect());
     observer.observe(document.body, { childList: true, subtree: true });
     setTimeout(() => observer.disconnect(), 5000);
+    // On a page that was opened again, the kernel can replace no output: what the run became stays here.
+    setTimeout(() => {
+      if (ended !== null && host?.isConnected && !host.closest(`#${DOCK}`) && !document.getElementById(replaced_by)) host.insertAdjacentHTML("beforeend", ended);
+    }, 1000);
   };
 }
 
-export default { render };
+const key = (model) => model.get("shown").replaced_by;
+const initialize = ({ model }) => adopt(key(model), (el) => draw_run({ model, el }));
+function render({ model, el }) {
+  drawn_in_output(key(model));
+  return draw_run({ model, el });
+}
+
+export default { initialize, render };

@@ -370,7 +370,7 @@ const is_typing = () => {
   return (at.value ?? at.textContent).trim() !== "";
 };
 
-function render({ model, el }) {
+function draw({ model, el }) {
   const { style, question, fields, choices, asked_id, templates, is_call, call, is_call_open } = model.get("shown");
   const id = `agui-question-${++number}`, form = { templates, is_call };
   const text = made("div", { class: "agui-question", id, dir: "auto" }, question);
@@ -455,7 +455,10 @@ function render({ model, el }) {
     keep(asked_id, null);
     note(() => open.delete(id));
     if (panel.contains(document.activeElement) || document.activeElement === document.body) came_from?.focus?.();
+    // On a page that was opened again, no static content takes the place of the form.
+    panel.replaceChildren(made("div", { class: "agui-line agui-dim" }, line));
     if (asked()) {
+      panel.hidden = true;
       asked().textContent = line;
       asked().style.animation = "none";
       asked().hidden = false;
@@ -482,4 +485,11 @@ function render({ model, el }) {
   };
 }
 
-export default { render };
+const key = (model) => model.get("shown").asked_id;
+const initialize = ({ model }) => adopt(key(model), (el) => draw({ model, el }));
+function render({ model, el }) {
+  drawn_in_output(key(model));
+  return draw({ model, el });
+}
+
+export default { initialize, render };

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.lowlevel
 import pytest
 
-from agui_client import UsageError
+from agui_client import CannotWaitError, UsageError
 from agui_client._rendering.surface_html import SURFACE_STYLE, surface_html
 from agui_client.a2ui import Action, Surface
 from agui_client.notebook import _pressing, pressed
@@ -173,3 +175,9 @@ def test_a_page_keeps_what_is_being_typed_and_sends_it_before_the_press(browser:
     press_id = sent[-1].pop("press_id")
     assert sent[-2:] == [{"set": "name", "at": "/", "value": "Anna"}, {"press": "go", "at": "/"}]
     assert press_id.endswith("-1")
+
+
+async def test_in_marimo_no_surface_is_drawn_that_cannot_be_pressed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "marimo", SimpleNamespace(running_in_notebook=lambda: True))
+    with pytest.raises(CannotWaitError, match=r"marimo passes no click on .* surface.press\('book'\)"):
+        await pressed(_form())

@@ -104,6 +104,28 @@ def test_a_page_without_a_kernel_says_in_its_own_words_what_a_press_waits_for(
     assert complaints == []
 
 
+def test_a_page_without_an_output_for_a_question_shows_it_at_its_edge_until_an_output_has_it(
+    browser: Chromium, tmp_path: Path
+) -> None:
+    """As after a reload before the notebook was saved; what was typed is there again."""
+    place = question(AnswerForm({"type": "string"}), tmp_path / "page.html")
+    begun = "window.leave = initialize({model}); window.output = () => render({model"
+    place.write_text(place.read_text("utf-8").replace("\nrender({model", f"\n{begun}"), "utf-8")
+
+    def look(page: Page) -> Any:
+        page.clock.install()
+        page.reload()
+        page.clock.run_for(3100)
+        page.locator("#agui-dock").get_by_label("answer").fill("Bob")
+        page.get_by_role("button", name="Answer").click()
+        pressed = page.evaluate("window.sent.at(-1).values")
+        page.evaluate("window.output()")
+        left = page.locator("#agui-dock").count()
+        return pressed, left, page.locator("#cell").get_by_label("answer").input_value()
+
+    assert browser.visit(place, look) == (({"": "Bob"}, 0, "Bob"), [])
+
+
 TEXT = {"type": "string"}
 NODE = {
     "type": "object",
