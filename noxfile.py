@@ -113,6 +113,7 @@ def browsers(session: nox.Session) -> None:
     session.install(".[dev]")
     session.run("python", "-m", "tests.programs.service_browser")
     session.run("python", "-m", "tests.programs.notebook_browser")
+    session.run("python", "-m", "tests.programs.surfaces_browser")
     session.run("python", "-m", "tests.programs.pages_browser")
 
 
