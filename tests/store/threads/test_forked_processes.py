@@ -237,3 +237,18 @@ def test_a_child_has_a_copy_of_threads_in_memory_and_stores_are_asked_to_rest() 
         "",
         0,
     )
+
+
+def test_each_process_has_write_ids_of_its_own() -> None:
+    children = """
+from agui_client.store._write_ids import new_write_id
+for _ in range(2):
+    if not (child := fork()):
+        print(new_write_id(), flush=True)
+        os._exit(0)
+    end(child)
+print(new_write_id())
+"""
+    written, complaints, code = run_program("-c", BEGIN + children, flags=STRICT)
+    prefixes = {each.rpartition("-")[0] for each in written.split()}
+    assert (complaints, code, len(prefixes), {len(each) for each in prefixes}) == ("", 0, 3, {32})

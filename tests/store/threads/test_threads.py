@@ -748,6 +748,12 @@ async def test_a_document_in_one_line_with_a_message_that_cannot_be_read_is_not_
     assert await threads.get("copy") is None
 
 
+@tool(approval="always")
+def sell() -> str:
+    """Sells."""
+    return "sold"
+
+
 async def test_markdown_is_for_reading(new_threads: NewThreads) -> None:
     threads = new_threads()
     await a_long_thread(threads)
@@ -760,6 +766,10 @@ async def test_markdown_is_for_reading(new_threads: NewThreads) -> None:
         agent.add_message({"role": "activity", "activityType": "plan", "content": {"to": "Köln"}})
     of_shapes = 'Two\n\nparts\n\n**Activity**\n\n```\n{\n  "to": "Köln"\n}\n```\n'
     assert await threads.export("u", "md") == f"# Two parts\n\n**User**\n\n{of_shapes}"
+    refusing = ScriptedAgent(turn(tool_call("sell")), turn(text("Then not.")), tools=[sell], approve=lambda _: False)
+    async with threads.open("d", refusing) as agent:
+        await agent.run_agent("Hi")
+    assert "**Call of sell** (call-1), denied by a person" in (await threads.export("d", "md")).splitlines()
     hostile = "\x1b[31m<b>\u202e\n```"
     async with threads.open("h", ScriptedAgent(turn(tool_call(hostile), text(hostile)))) as agent:
         await agent.run_agent("hi")
