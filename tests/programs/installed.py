@@ -17,14 +17,17 @@ import sys
 import sysconfig
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 sys.path.remove(str(Path(__file__).parent))
 
+from ag_ui.core import TokenUsage
+
 import agui_client
-from agui_client import HttpAgent, Resolve, answer_model, tool
+from agui_client import HttpAgent, Resolve, ToolLimits, answer_model, tool
 from agui_client.demo import demo_agent
 from agui_client.store import Store
 from agui_client.testing import ScriptedAgent, serve, text, tool_call, turn
@@ -60,6 +63,24 @@ def answers(url: str) -> None:
     assert agent.run_agent_sync(resume={question.id: Resolve(model(approved=True))}).text
 
 
+def aws(url: str) -> None:
+    """Sign the request of a run, with credentials of the environment."""
+    import httpx
+
+    from agui_client.aws import AgentCoreAuth
+
+    signed: list[bool] = []
+
+    async def note(request: httpx.Request) -> None:
+        signed.append("AKIDEXAMPLE/" in request.headers["authorization"])
+
+    os.environ |= {"AWS_ACCESS_KEY_ID": "AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY": "no secret"}
+    client = partial(httpx.AsyncClient, event_hooks={"request": [note]})
+    _answer(HttpAgent(url, auth=AgentCoreAuth("eu-central-1"), http_client=client))
+    assert signed
+    assert all(signed)
+
+
 def batch(url: str) -> None:
     """Run an agent on the rows of a Parquet file."""
     from agui_client.batch import run_many
@@ -78,6 +99,15 @@ def cli(url: str) -> None:
         done = subprocess.run([agui, *arguments], capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode == 0, done.stderr
         assert "Oslo" in done.stdout or "Usage" in done.stdout, done.stdout
+
+
+def cost(url: str) -> None:
+    """Count the money of a model that genai-prices knows."""
+    usage = [TokenUsage(provider="openai", model="gpt-5", input_tokens=1_000, output_tokens=10)]
+    agent = ScriptedAgent(turn(text("Hi."), usage=usage), tool_limits=ToolLimits(cost="1.00 USD"))
+    spent = agent.run_agent_sync("Hi").cost()
+    assert spent.dollars
+    assert not spent.unknown
 
 
 def evaluate(url: str) -> None:
@@ -211,8 +241,10 @@ STORIES: dict[str, Callable[[str], None]] = {
     for story in (
         plain,
         answers,
+        aws,
         batch,
         cli,
+        cost,
         evaluate,
         fast,
         http2,
