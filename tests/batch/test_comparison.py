@@ -110,7 +110,11 @@ def test_a_journal_is_one_side_of_a_comparison(tmp_path: Path) -> None:
 
 
 def test_a_notebook_shows_the_rows_that_changed() -> None:
-    assert bundle_of(compare(MONDAY, TODAY))["text/plain"].splitlines()[1:4] == [
+    assert bundle_of(compare(MONDAY, TODAY))["text/plain"].splitlines()[1:8] == [
+        "before: seconds · median 1.0 s · most 1.0 s ▃▃▃▃▃▃",
+        "after: seconds · median 1.0 s · most 3.0 s ▃▃▃▃█▃",
+        "before: tokens · median 40 · most 60 ▂▃▄▅▆▇",
+        "after: tokens · median 40 · most 70 ▂▃▄▅▆█",
         "row | prompt | change | before | after | seconds | tokens",
         "q2 | question 2 | changed | Oslo | Bergen | 1.0 s → 1.0 s | 20 → 20",
         "q3 | question 3 | fixed | RunFailedError: run a1 is lost | Nice | 1.0 s → 1.0 s | 30 → 30",

@@ -79,7 +79,7 @@ def _outline(output: Any) -> list[str]:
     data = output.get("data", {})
     text = _CHANGING.sub("#", data.get("text/plain", str(output)))
     # Bars show when something happened.
-    lines = [re.sub("[█▒░·]{5,}", "#", line).rstrip() for line in text.splitlines()]
+    lines = [re.sub("[█▒░·]{5,}|[▁▂▃▄▅▆▇█]{3,}", "#", line).rstrip() for line in text.splitlines()]
     return [f"{output.output_type} {', '.join(sorted(data))}", *(line for line in lines if line.strip())]
 
 

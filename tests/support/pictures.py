@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 PROJECT = Path(__file__).parents[2]
 DOCS = PROJECT / "docs"
 RECORDING = PROJECT / "tests" / "fixtures" / "inspected_demo.jsonl"
-MOST_BYTES = 160_000
+MOST_BYTES = 165_000
 _KEYWORD = b"agui-drawn-from"
 _STYLE = (
     "body{margin:0;padding:14px 20px;background:#fff;font:14px/1.45 system-ui,sans-serif}"
@@ -56,8 +56,8 @@ def page_of_inspector(scheme: Scheme) -> bytes:
 
 
 PICTURES: dict[str, tuple[Callable[[Scheme], bytes], Scheme, int]] = {
-    "notebook.png": (notebook_page, "light", 800),
-    "notebook-dark.png": (notebook_page, "dark", 800),
+    "notebook.png": (notebook_page, "light", 960),
+    "notebook-dark.png": (notebook_page, "dark", 960),
     "inspector.png": (page_of_inspector, "light", 960),
     "inspector-dark.png": (page_of_inspector, "dark", 960),
     "comparison.png": (comparison_page, "light", 800),

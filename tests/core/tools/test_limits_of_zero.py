@@ -9,7 +9,7 @@ import pytest
 from agui_client import ToolLimits, UsageError
 
 
-@pytest.mark.parametrize("name", [each.name for each in fields(ToolLimits)])
+@pytest.mark.parametrize("name", [each.name for each in fields(ToolLimits) if each.name not in ("cost", "prices")])
 @pytest.mark.parametrize("value", [0, -1, True, "3"])
 def test_a_limit_is_a_number_above_zero(name: str, value: object) -> None:
     limits: dict[str, object] = {name: value}
