@@ -191,7 +191,7 @@ def read_choice(typed: str, choices: Sequence[Any], titles: Sequence[str]) -> An
     if word.isdecimal() and 1 <= int(word) <= len(choices):
         return choices[int(word) - 1]
     near = [title for title in titles if word and word in title.casefold()][:_MOST_NAMED]
-    raise ValueError(f"choose one of 1 to {len(choices)}" + (f", such as {', '.join(near)}" if near else ""))
+    raise ValueError(f"this is none of the {len(choices)} choices" + (f", such as {', '.join(near)}" if near else ""))
 
 
 def entries_of(typed: str) -> list[str]:

@@ -26,6 +26,8 @@ _DEFINITIONS = ("$schema", "$defs", "definitions")
 _ANNOTATIONS = ("title", "description", "default", "format", "readOnly", "writeOnly")
 _MOST_FIELDS = 50
 _MOST_VALUES = 1000
+_MOST_NAMED = 3
+"""Members in the title of a variant that has none."""
 _DEEPEST = 30
 """Groups inside of each other that cannot be left out."""
 _DECIMAL = "^(?!^[-+.]*$)[+-]?0*"
@@ -69,6 +71,8 @@ def _field(key: str, schema: dict[str, Any], root: dict[str, Any], is_required: 
     # Annotations where a definition is used come before those of the definition; nothing else is checked but the value
     # that is there, so that a problem names its bound, and not the alternatives.
     own = _document(value, root) | value | _only(_ANNOTATIONS, schema)
+    if key and not _is_titled(schema):
+        own.pop("title", None)  # the title of a definition, of which there may be several uses
     initial = _default(own) if given is DEFAULTS else given
     make: _Make = partial(
         FormField,
@@ -167,7 +171,7 @@ def _variants_of(
 
 
 def _title_of(variant: dict[str, Any], root: dict[str, Any]) -> str:
-    """Return the title of a variant: its own, the value that tells it apart, its definition's, or its kind."""
+    """Return the title of a variant: its own, a value of its own, its definition, its members, or its kind."""
     whole = _whole(variant, root)
     title = variant.get("title", whole.get("title"))
     if isinstance(title, str):
@@ -175,7 +179,8 @@ def _title_of(variant: dict[str, Any], root: dict[str, Any]) -> str:
     members = [_whole(each, root) for each in _properties(whole).values() if is_object(each)]
     constants = [each["const"] for each in members if isinstance(each.get("const"), str)]
     reference = _reference(variant, root).rpartition("/")[2]
-    return constants[0] if constants else reference or kind_in_words(_kind(whole))
+    names = ", ".join([*_properties(whole)][:_MOST_NAMED])
+    return constants[0] if constants else reference or names or kind_in_words(_kind(whole))
 
 
 # --- keywords
@@ -203,6 +208,11 @@ def _reference(schema: dict[str, Any], root: dict[str, Any]) -> str:
         if isinstance(reference := each.get("$ref"), str):
             return reference
     return ""
+
+
+def _is_titled(schema: dict[str, Any]) -> bool:
+    """Return whether a schema has a title where it stands, and not in what it refers to."""
+    return any("title" in each for each in (schema, *_besides_null(schema), *_array(schema.get("allOf"))))
 
 
 def _properties(schema: dict[str, Any]) -> dict[str, Any]:

@@ -65,7 +65,8 @@ def reasons_of(fault: SchemaFault, description: str = "") -> Iterable[tuple[tupl
         yield fault.path, f"does not have the form that is asked for: {cut_short(description, _LONGEST)}"
     else:
         say = _REASONS.get(fault.keyword)
-        words = f"does not fit: {fault.keyword} is {name_of(fault.limit)}" if say is None else say(fault.limit)
+        limit = _whole(fault.limit)
+        words = f"does not fit: {fault.keyword} is {name_of(limit)}" if say is None else say(limit)
         yield fault.path, cut_short(words, _LONGEST)
 
 
@@ -126,7 +127,12 @@ def name_of(choice: Any) -> str:
 
 
 def _number(value: object) -> float | None:
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+    return _whole(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _whole(limit: Any) -> Any:
+    """Write 0.0, as pydantic has it, as people do."""
+    return int(limit) if isinstance(limit, float) and limit.is_integer() else limit
 
 
 def _kind(kind: object) -> str:

@@ -171,6 +171,7 @@ margin:3px 0 0;min-height:32px;padding:4px 8px;width:100%}
 .agui.agui-panel :is(input:is([type=date],[type=time],[type=datetime-local],[type=search],[list]),select){width:260px}
 .agui.agui-panel input.agui-short:not([type=checkbox],[type=radio]){width:260px}
 .agui.agui-panel textarea{resize:vertical}
+.agui.agui-panel ::placeholder{color:var(--agui-dim);opacity:1}
 .agui.agui-panel .agui-mono{font:13px/1.45 ui-monospace,monospace}
 .agui.agui-panel :is(input,textarea):read-only:not([type=checkbox],[type=radio]){background:none;border-style:dashed}
 .agui.agui-panel [aria-invalid=true]{border-color:var(--agui-bad);box-shadow:0 0 0 1px var(--agui-bad)}
@@ -189,6 +190,7 @@ font:13px system-ui,sans-serif;margin:4px 6px 4px 0;padding:2px 10px}
 .agui.agui-panel .agui-group{border:1px solid var(--agui-edge);border-radius:6px;margin:12px 0;min-width:0;
 padding:2px 12px}
 .agui-group>legend{padding:0 4px}
+.agui-entry>.agui-group>legend{padding:0}
 .agui-field>.agui-problem{margin-top:3px}
 .agui-panel:focus{outline:2px solid var(--agui-key)}
 .agui-panel :focus-visible{outline:2px solid var(--agui-key);outline-offset:1px}

@@ -12,6 +12,7 @@ const clicked = (label, text, act) => {
   button.addEventListener("click", act);
   return button;
 };
+const needed = () => made("span", { class: "agui-needed", "aria-hidden": "true" }, " *");
 
 let number = 0;
 
@@ -139,7 +140,7 @@ const CONTROLS = { line, area, json: area, lines: area, select, search, box, rad
 function leaf(field, id, form) {
   const has_boxes = field.control === "radio" || field.control === "boxes", is_box = field.control === "box";
   const about = field.description ? [made("div", { class: "agui-line agui-dim", id: `${id}-about`, dir: "auto" }, field.description)] : [];
-  const mark = field.is_needed ? [made("span", { class: "agui-needed", "aria-hidden": "true" }, " *")] : [];
+  const mark = field.is_needed ? [needed()] : [];
   const attributes = { id, dir: "auto", ...(has_boxes ? { "aria-labelledby": `${id}-label` } : {}) };
   if (field.is_needed && field.control !== "boxes") attributes["aria-required"] = "true";
   if (field.enters) attributes["data-enters"] = field.enters;
@@ -183,7 +184,7 @@ function leaf(field, id, form) {
 function frame(field, id, ...inside) {
   const problem = made("div", { class: "agui-problem agui-bad", dir: "auto" });
   const about = field.description ? [made("div", { class: "agui-line agui-dim", dir: "auto" }, field.description)] : [];
-  const mark = field.is_needed && field.control !== "group" ? [made("span", { class: "agui-needed", "aria-hidden": "true" }, " *")] : [];
+  const mark = field.is_needed && field.control !== "group" ? [needed()] : [];
   const legend = made("legend", { dir: "auto" }, field.label, ...mark);
   const element = made("fieldset", { class: "agui-group", id }, legend, ...about, ...inside, problem);
   const describe = (name, problems) => {
@@ -241,11 +242,11 @@ function rows(field, id, form) {
   const add = (spec, key = "", at = next) => {
     next = Math.max(next, at + 1);
     const named = [title(at), spec.title].filter(Boolean).join(" · ");
-    const own = node({ ...spec, label: spec.hint ? `${named} (${spec.hint})` : named }, `${id}-${at}`, form), name = made("input", { type: "text", autocomplete: "off", dir: "auto", "aria-label": `Name in ${field.title}`, placeholder: "name" });
+    const own = node({ ...spec, label: spec.hint ? `${named} (${spec.hint})` : named }, `${id}-${at}`, form), name = made("input", { id: `${id}-${at}-name`, type: "text", autocomplete: "off", dir: "auto", "aria-label": `Name in ${field.title}` });
     name.value = key;
     const remove = clicked(`Remove ${title(at)}`, "Remove", () => { delete_entry(at); adder.focus(); });
     const element = made("div", { class: "agui-entry", role: "group", "aria-label": title(at) },
-      ...(is_map ? [made("div", { class: "agui-field" }, name)] : []), own.element, remove);
+      ...(is_map ? [made("div", { class: "agui-field" }, made("label", { for: name.id }, "name", needed()), name)] : []), own.element, remove);
     entries.set(at, { own, name, element });
     place.append(element);
     limit();
@@ -382,10 +383,10 @@ function draw({ model, el }) {
   const asked_for = call ? [made("details", { class: "agui-fold", ...(is_call_open ? { open: "" } : {}) }, made("summary", {}, "The call as the agent asked for it"), made("pre", {}, call))] : [];
   const body = made("fieldset", { class: "agui-body" }, ...nodes.map(([, each]) => each.element), ...asked_for,
     made("div", { class: "agui-choices" }, ...buttons.values()));
-  const needed = made("div", { class: "agui-line agui-dim" }, made("span", { class: "agui-needed" }, "*"), " needed");
+  const legend = made("div", { class: "agui-line agui-dim" }, made("span", { class: "agui-needed" }, "*"), " needed");
   const panel = made("div",
     { class: "agui agui-panel tex2jax_ignore mathjax_ignore", role: "group", tabindex: "-1", "aria-labelledby": id, "data-lm-suppress-shortcuts": "true" },
-    text, ...(body.querySelector(".agui-needed") ? [needed] : []), body, problem, waiting);
+    text, ...(body.querySelector(".agui-needed") ? [legend] : []), body, problem, waiting);
   const first = choices[0].name, last = choices.find(({ is_refusal }) => is_refusal)?.name ?? first;
   const collected = () => {
     const values = {};

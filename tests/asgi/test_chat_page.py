@@ -307,6 +307,13 @@ def test_a_chat_survives_a_reload_in_a_run_and_shows_it_while_it_goes_on(browser
 def test_a_call_is_approved_with_other_arguments_after_a_reload(browser: Chromium) -> None:
     def look(chat: Chat) -> None:
         chat.ask("two tickets")
+        approve, ground = (
+            chat.page.get_by_role("button", name="Approve"),
+            "each => getComputedStyle(each).backgroundColor",
+        )
+        before = approve.evaluate(ground)
+        approve.hover()
+        assert approve.evaluate(ground) == before, "its label could not be read on another ground"
         chat.field("seats").fill("3")
         chat.page.reload()
         chat.field("seats").fill("")

@@ -195,7 +195,7 @@ def test_a_choice_is_set_by_what_the_form_shows_of_it(agui: Agui) -> None:
         )
     assert "( ) At dawn\n  (x) At dusk\n" in done.stdout
     assert done.stdout.endswith("(x) At dawn\n  ( ) At dusk\n/set root VALUE\n")
-    assert done.stderr == "agui: choose one of 1 to 2\n"
+    assert done.stderr == "agui: this is none of the 2 choices\n"
 
 
 def test_where_nobody_types_a_form_is_not_asked_for(agui: Agui) -> None:
@@ -604,7 +604,7 @@ def test_a_ferry_is_booked_on_a_form_that_an_agent_of_pydantic_ai_sends(on_termi
         terminal.send("\r")
         terminal.await_sight("1  At dawn", "2  At dusk", "Ferry: At dawn")
         terminal.send("\x153\r")  # Ctrl-U empties the line
-        terminal.await_sight("choose one of 1 to 2", "Ferry: 3")
+        terminal.await_sight("this is none of the 2 choices", "Ferry: 3")
         terminal.send("\x152\r")
         terminal.await_sight("1  Book", "Press (empty: none):")
         terminal.send("1\r")

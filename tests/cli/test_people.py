@@ -361,7 +361,7 @@ async def test_what_does_not_fit_is_asked_again() -> None:
     seat = Seat([typed])
     assert await answered(seat, ferry()) == Resolve({"line": "B1", "tickets": 1, "return_trip": True, "seats": [1]})
     for told in (
-        "choose one of 1 to 2",
+        "this is none of the 2 choices",
         "this is no whole number",
         "must be at least 1",
         "say yes or no",

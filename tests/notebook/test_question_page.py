@@ -198,6 +198,9 @@ def test_groups_lists_variants_maps_and_trees_are_filled_in_with_the_keyboard(
         for level in "abc":
             keys.type(level)
             press("Tab", "Enter") if level != "c" else None
+        assert page.get_by_role("group", name="env 1").get_by_text("name").is_visible(), (
+            "a name has a label when it is there"
+        )
         return sent(page)
 
     values, complaints = browser.visit(question(form, tmp_path / "page.html"), look)

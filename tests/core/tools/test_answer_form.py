@@ -120,6 +120,31 @@ def test_a_title_is_a_line() -> None:
     assert field.title == "t" * 200
 
 
+def test_two_uses_of_a_definition_are_told_apart_by_their_names() -> None:
+    place, reference = of({"code": TEXT}, title="Place"), {"$ref": "#/$defs/place"}
+    uses: dict[str, Schema] = {
+        "ship_to": reference,
+        "bill_to": {"anyOf": [reference, {"type": "null"}]},
+        "from": {"allOf": [reference]},
+        "seen": {**reference, "title": "Seen at"},
+        "left": {"anyOf": [{**TEXT, "title": "Left at"}, {"type": "null"}]},
+    }
+    fields = AnswerForm(of(uses, **{"$defs": {"place": place}})).fields
+    assert [each.title for each in fields] == ["ship_to", "bill_to", "from", "Seen at", "Left at"]
+
+
+def test_variants_without_titles_are_told_apart_by_their_members() -> None:
+    ways = [{"properties": {"mail": TEXT}}, of({"phone": TEXT, "sms": {"type": "boolean"}}), {"type": "integer"}]
+    assert [each.title for each in AnswerForm({"oneOf": ways}).root.fields] == ["mail", "phone, sms", "a whole number"]
+
+
+def test_bounds_that_pydantic_writes_as_fractions_are_whole_numbers_in_words() -> None:
+    form = AnswerForm({"type": "number", "exclusiveMinimum": 0.0, "maximum": 0.5})
+    assert form.fields[0].bounds == "more than 0, at most 0.5"
+    with pytest.raises(FormError, match=r"must be more than 0$"):
+        form.read({"": "0"})
+
+
 TRIP = of(
     {
         "seats": {"type": "integer", "minimum": 2, "maximum": 6},
@@ -197,9 +222,9 @@ def test_all_problems_are_told_at_once_each_at_its_field_in_words() -> None:
         "/budget": "must be more than 0",
         "/code": "needs at least 3 characters",
         "/day": "this is no date, such as 2026-11-24",
-        "/meals": "entry 2: choose one of 1 to 2",
+        "/meals": "entry 2: this is none of the 2 choices",
         "/stops": "entry 2: this is no whole number",
-        "/cabin": "choose one of 1 to 2",
+        "/cabin": "this is none of the 2 choices",
         "/address/street": "this cannot be left out",
         "/address/zip": "may have at most 5 characters",
         "/extra/note": "this cannot be left out",
