@@ -2,9 +2,10 @@
 
 It makes an environment with both, serves them on loopback while it runs, and says for each whether all that stood on
 the screen was sent: after corrections, after refusals, and where nothing was typed; whether folds and selected text of
-a run stay while it goes on; whether the last of two presses counts that a busy kernel finds; and whether a form says
-that its kernel was restarted; and whether a page of a tool is served below a cell. It needs Chromium, as tests do, and
-npm for the page.
+a run stay while it goes on; whether the last of two presses counts that a busy kernel finds; whether a form says that
+its kernel was restarted; and whether a page of a tool is served below a cell. Fifteen forms are filled in with the
+mouse, and again with the keyboard alone, each with one wrong input that has to be named at its field; the answers are
+compared with what was typed. It needs Chromium, as tests do, and npm for the page.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from support.app_page import app_page
 from support.browser import chromium
+from support.filled_forms import FORMS, fill_in
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -134,14 +136,29 @@ agent.use(MCPApps(board))
 [app] = apps_in((await agent.run_agent("Show me Oslo.")).messages)
 print("SAID", await opened(app, agent), seen)
 """
+FORMS_CELL = """
+import json
+from pathlib import Path
+from agui_client.notebook import NotebookAnswerer
+from agui_client.testing import ScriptedAgent, interrupt, text, turn
+
+answers = []
+for name, schema in json.loads(Path("schemas.json").read_text()) * 2:
+    asked = interrupt(f"Fill in: {name}.", response_schema=schema)
+    agent = ScriptedAgent(turn(outcome=asked), turn(text("Ok.")), answer=NotebookAnswerer())
+    await agent.run_agent("Ask me")
+    answers += [each.payload for given in agent.inputs for each in given.resume or []]
+    Path("answers.json").write_text(json.dumps(answers))
+"""
 SEEN = "Oslo | state · trip.count 4 → 2 | STOPPED True | state, trip {1}"
+FILLED = f"{len(FORMS)} forms by mouse, {len(FORMS)} by keyboard"
 LEFT = "Answered by you · mail: ann@example.org · seats: 9 · line: B2 · window: yes · note: vegetarian"
 TAKEN_BACK = "DECIDED denied, after “Approve” is on its way"
 LOST = "the form can be used again after 3 s | a page that is opened later says that the form is not connected"
 OPENED = "3 stones in Oslo | moved 2 | refused | SAID Clear it. [2] | page ui://board/page"
 SENT = f"SENT {[ANSWER]} {{'seats': 2}} {LEFT} | Approved by you · book, seats 4 → 2"
 _CLOCK = re.compile(r" \d\d:\d\d")
-_INSTALLING, _SERVING, _STARTING = 900, 300, 60
+_INSTALLING, _SERVING, _FILLING, _STARTING = 900, 1200, 420, 60
 
 
 def watch_and_stop(page: Page, pictures: Path) -> str:
@@ -184,6 +201,20 @@ def use_page(page: Page, pictures: Path) -> str:
     page.locator(".agui-app-frame").wait_for(state="detached")
     left = page.locator(".jp-CodeCell").first.locator(".agui-line").last.inner_text()
     return f"3 stones in Oslo | moved 2 | refused | {printed.inner_text().strip()} | {left}"
+
+
+def fill_in_all(page: Page, notebooks: Path, pictures: Path) -> str:
+    """Run a cell that asks with each form twice, and answer; return how many answers arrived as they were typed."""
+    page.set_viewport_size({"width": 1200, "height": 1100})
+    (notebooks / "answers.json").unlink(missing_ok=True)
+    run_first(page)
+    faults = [fill_in(page, name, pictures, by_mouse=by_mouse) for by_mouse in (True, False) for name in FORMS]
+    page.locator(".jp-InputPrompt", has_text=re.compile(r"\[\d+\]")).first.wait_for()
+    answers, forms = json.loads((notebooks / "answers.json").read_text()), [*FORMS.items()] * 2
+    wrong = [
+        f"{name}: {sent} arrived" for (name, form), sent in zip(forms, answers, strict=True) if sent != form.answer
+    ]
+    return "; ".join(filter(None, [*faults, *wrong])) or FILLED
 
 
 def restart(page: Page, pictures: Path) -> str:
@@ -358,12 +389,14 @@ def main() -> int:
         notebooks = Path(scratch, "notebooks")
         notebooks.mkdir()
         (notebooks / "page.html").write_text(app_page())
+        (notebooks / "schemas.json").write_text(json.dumps([[name, each.schema] for name, each in FORMS.items()]))
         with serving(python, notebooks) as url, chromium() as browser:
             for place, path in PLACES.items():
                 name = f"{path.partition('/')[0]}.ipynb"
                 (notebooks / name).write_text(notebook(CELL, LIVE, ASKING))
                 (notebooks / f"busy-{name}").write_text(notebook(BUSY))
                 (notebooks / f"page-{name}").write_text(notebook(PAGE))
+                (notebooks / f"forms-{name}").write_text(notebook(FORMS_CELL))
                 pictures = (given.pictures or Path(scratch)) / place
                 pictures.mkdir(parents=True, exist_ok=True)
                 # Without `reset`, JupyterLab opens the notebooks of earlier visits, too.
@@ -372,8 +405,10 @@ def main() -> int:
                 address = f"{url}/{path}/{name}?reset"
                 sent, _ = browser.visit(address, partial(work, address=address, pictures=pictures))
                 opened, _ = browser.visit(f"{url}/{path}/page-{name}?reset", partial(use_page, pictures=pictures))
-                sent = f"{sent}\n{taken_back}\n{opened}"
-                has_failed = sent != f"{SENT}\n{SEEN}\n{LOST}\n{TAKEN_BACK}\n{OPENED}"
+                fill = partial(fill_in_all, notebooks=notebooks, pictures=pictures)
+                filled, _ = browser.visit(f"{url}/{path}/forms-{name}?reset", fill, limit=_FILLING)
+                sent = f"{sent}\n{taken_back}\n{opened}\n{filled}"
+                has_failed = sent != f"{SENT}\n{SEEN}\n{LOST}\n{TAKEN_BACK}\n{OPENED}\n{FILLED}"
                 failed |= has_failed
                 sys.stdout.write(f"{place}: {'FAIL' if has_failed else 'pass'}\n{sent}\n")
     return failed
