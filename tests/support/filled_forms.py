@@ -135,10 +135,14 @@ class Order(_Model):
 # --- schemas as others write them
 
 _TEXT = {"type": "string"}
-_COUNTRIES = ["Austria", "Belgium", "Chile", "Denmark", "Estonia", "Finland", "Germany", "Hungary", "Iceland", "Japan"]
-_COUNTRIES += ["Kenya", "Latvia", "Malta", "Norway", "Oman", "Portugal", "Sweden"]
-_LANGUAGES = ["Danish", "Dutch", "English", "Estonian", "Finnish", "French", "German", "Greek", "Italian", "Latvian"]
-_LANGUAGES += ["Maltese", "Norwegian", "Polish", "Swedish"]
+_COUNTRIES = [
+    *("Austria", "Belgium", "Chile", "Denmark", "Estonia", "Finland", "Germany", "Hungary", "Iceland", "Japan"),
+    *("Kenya", "Latvia", "Malta", "Norway", "Oman", "Portugal", "Sweden"),
+]
+_LANGUAGES = [
+    *("Danish", "Dutch", "English", "Estonian", "Finnish", "French", "German", "Greek", "Italian", "Latvian"),
+    *("Maltese", "Norwegian", "Polish", "Swedish"),
+]
 _NODE = of({"name": _TEXT, "parts": {"type": "array", "items": {"$ref": "#/$defs/node"}}}, "name")
 
 FORMS: dict[str, FilledForm] = {
