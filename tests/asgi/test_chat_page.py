@@ -314,6 +314,12 @@ def test_a_call_is_approved_with_other_arguments_after_a_reload(browser: Chromiu
         before = approve.evaluate(ground)
         approve.hover()
         assert approve.evaluate(ground) == before, "its label could not be read on another ground"
+        chat.page.set_viewport_size({"width": 600, "height": 500})
+        edges = (
+            "[document.querySelector('#top').getBoundingClientRect().bottom, document.querySelector('main').offsetTop]"
+        )
+        below, top = chat.page.evaluate(edges)
+        assert top >= int(below), "a question does not push messages over the buttons of the page"
         chat.field("seats").fill("3")
         chat.page.reload()
         chat.field("seats").fill("")
