@@ -27,6 +27,7 @@ from agui_client._core.agent.run_records import Place
 from agui_client.asgi import agent_app
 from agui_client.store import Store
 from agui_client.store._runs import attempts
+from agui_client.store._sql import database as database_module
 from agui_client.store._sql import migrations
 from agui_client.store._sql.database import Database, url_of
 from agui_client.store._sql.run_rows import EventGroup
@@ -253,13 +254,23 @@ async def test_values_that_runs_and_threads_always_have_are_never_null_and_index
     }
 
 
-async def test_sqlite_writes_to_the_disk_at_the_end_of_each_transaction_that_is_to_last(tmp_path: Path) -> None:
-    database = Database(f"sqlite:///{tmp_path / 'runs.db'}")
+async def test_sqlite_writes_to_the_disk_at_the_end_of_each_transaction_that_is_to_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database, of_tables = Database(f"sqlite:///{tmp_path / 'runs.db'}"), list[Any]()
 
     def level(db: sa.Connection) -> Any:
         return db.execute(sa.text("pragma synchronous")).scalar_one()
 
+    def advance(db: sa.Connection) -> bool:
+        of_tables.append(level(db))
+        return True
+
     full, normal = 2, 1
+    monkeypatch.setattr(database_module, "advance", advance)
+    await database.write(level, is_synced=False)
+    await database.make_tables()
+    assert (of_tables, await database.write(level)) == ([full], full)
     for is_synced, expected in ((True, full), (False, normal), (False, normal), (True, full)):
         assert await database.write(level, is_synced=is_synced) == expected
     # One that is to last takes the others with it.

@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from datetime import datetime, timedelta, tzinfo
+from inspect import signature
 from pathlib import Path
 from typing import Any, Self
 
@@ -30,6 +31,7 @@ from agui_client.store._sql import lease
 from agui_client.store._sql.database import url_of
 from agui_client.store._sql.runs import Runs as StoredRuns
 from agui_client.store._sql.tables import GROUP, RUN
+from agui_client.store._sql.times import StoreTimes
 from agui_client.testing import Gate, ScriptedAgent, interrupt, text, tool_call, turn
 from support.stores import FOR_ALL
 from support.waiting import until
@@ -359,6 +361,27 @@ async def test_runs_and_threads_are_ready_as_long_as_their_place_answers(runs_ur
     for place, is_ready in ((None, True), (f"sqlite:///{nowhere}", False), (Silent(), False)):
         async with Store(place) as store:
             assert await store.ready(within=0.2) is is_ready
+
+
+async def test_a_store_has_two_seconds_to_say_that_it_is_ready_unless_a_program_gives_it_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    given, limit = list[float | None](), asyncio.timeout
+
+    def note(seconds: float | None) -> asyncio.Timeout:
+        given.append(seconds)
+        return limit(seconds)
+
+    monkeypatch.setattr(asyncio, "timeout", note)
+    async with Store() as store:
+        assert await store.ready()
+        assert await store.ready(within=0.2)
+    assert given == [2.0, 0.2]
+
+
+def test_a_database_is_used_with_the_times_that_a_store_names() -> None:
+    named = {name: signature(Store).parameters[name].default for name in StoreTimes._fields}
+    assert StoreTimes() == StoreTimes(**named)
 
 
 async def test_of_a_caller_its_owner_and_what_keep_caller_returns_are_stored_and_no_secret(database_url: str) -> None:

@@ -9,7 +9,7 @@ import os
 import random
 import string
 from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
 import anyio
@@ -18,14 +18,14 @@ import pytest
 import sqlalchemy as sa
 from ag_ui.core import RunErrorEvent
 
-from agui_client import Approve, UsageError
+from agui_client import Approve, UsageError, tool
 from agui_client.asgi import ASGITransport, agent_app
-from agui_client.store import RunInfo, RunStatus, Store, WaitingRun
+from agui_client.store import RunInfo, RunStatus, RunsUnavailableError, Store, WaitingRun
 from agui_client.store._runs import database_keeper
 from agui_client.store._runs.remote_runs import OtherRuns
 from agui_client.store._runs.server_run import ServerRun
 from agui_client.store._sql.database import url_of
-from agui_client.testing import Gate, ScriptedAgent, interrupt, text, turn
+from agui_client.testing import Gate, ScriptedAgent, interrupt, text, tool_call, turn
 from support.durable_servers import Servers, page, read_until
 from support.postgres import PostgresServer
 from support.programs import Program
@@ -178,6 +178,65 @@ async def test_a_run_that_a_closed_process_has_left_goes_on_in_the_thread_that_i
     assert found is not None
     assert [each.content for each in found.conversation.messages] == ["Hi", "Two."]
     assert [[each.content for each in input.messages] for input in agent.inputs] == [["Hi"], ["Hi"]]
+
+
+async def test_a_run_of_a_plain_agent_goes_on_behind_the_tools_that_the_closed_process_has_called(
+    database_url: str,
+) -> None:
+    called, first, second = list[str](), Store(database_url), Store(database_url)
+
+    @tool
+    def look() -> str:
+        """Look."""
+        called.append("look")
+        return "found"
+
+    agent = ScriptedAgent(turn(tool_call("look")), turn(text("One."), Gate()), turn(text("Two.")), tools=[look])
+    for store in (first, second):
+        store.runs.add("helper", agent)
+    async with first:
+        await first.runs.start("helper", "Hi", run_id="r", thread_id="t")
+        await until(lambda: len(agent.inputs) == 2, _SECONDS)
+    async with second:
+        await until_status(second, "r", "finished")
+    sent = [[each.role for each in input.messages] for input in agent.inputs]
+    assert sent == [["user"], ["user", "assistant", "tool"], ["user", "assistant", "tool"]]
+    assert called == ["look"]
+
+
+@pytest.mark.parametrize("has_events", [True, False])
+async def test_a_run_that_the_next_process_refuses_ends_with_the_reason(
+    database_url: str, caplog: pytest.LogCaptureFixture, has_events: bool
+) -> None:
+    first, second, entering, free = Store(database_url), Store(database_url), asyncio.Event(), asyncio.Event()
+
+    @asynccontextmanager
+    async def take(thread_id: str) -> AsyncGenerator[ScriptedAgent]:
+        entering.set()
+        if not has_events:
+            await free.wait()
+        yield ScriptedAgent(turn(text("One."), Gate()), thread_id=thread_id)
+
+    def refuse(thread_id: str) -> ScriptedAgent:
+        raise UsageError(f"thread {thread_id!r} is closed today")
+
+    first.runs.add("helper", take)
+    second.runs.add("helper", refuse)
+    starting = asyncio.create_task(first.runs.start("helper", "Hi", run_id="r", thread_id="t", expose_errors=True))
+    with anyio.fail_after(_SECONDS):
+        await (starting if has_events else entering.wait())
+        async with second:
+            if has_events:
+                async for _ in second.runs.follow("r"):
+                    break  # they are stored
+            await first.aclose()
+            free.set()
+            with suppress(RunsUnavailableError):  # it has left the run
+                await starting
+            await until_status(second, "r", "failed")
+            *_, last = [each.event async for each in second.runs.follow("r")]
+    assert last == RunErrorEvent(message="UsageError: thread 't' is closed today", code="agent_failed")
+    assert "run 'r' of thread 't' failed" in caplog.messages
 
 
 async def test_a_run_whose_thread_is_in_another_database_is_stored_in_its_own(tmp_path: Path) -> None:

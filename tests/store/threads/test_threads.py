@@ -496,6 +496,19 @@ async def test_a_long_entry_is_read_as_a_short_one_is(new_threads: NewThreads, m
         assert [call.id for call in agent.pending_tool_calls] == ["c"]
 
 
+async def test_a_new_thread_is_saved_if_something_happened_in_its_block(new_threads: NewThreads) -> None:
+    threads, agent = new_threads(), ScriptedAgent(turn(text("Hello.")))
+    agent.add_message(UserMessage(id="u", content="Before."))
+    async with threads.open("t", agent) as opened:
+        assert roles(opened.messages) == ["user"]
+    assert await threads.get("t") is None
+    async with threads.open("t", agent) as opened:
+        await opened.run_agent("Hi")
+        # The agent is again as it came, and what was saved of the run is not.
+        opened.rewind("u")
+    assert [each.content for each in (await saved(threads)).conversation.messages] == ["Before."]
+
+
 async def test_a_run_that_never_started_leaves_the_thread_as_it_was(new_threads: NewThreads) -> None:
     threads = new_threads()
     async with threads.open("t", HttpAgent("http://127.0.0.1:1/")) as agent:
