@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any, TypeAlias
@@ -312,9 +313,14 @@ def body(events: list[Wire]) -> bytes:
     return b"".join(f"data: {json.dumps(each)}\n\n".encode() for each in events)
 
 
-def lines_of(work: Callable[[], object]) -> int:
-    """The number of lines of the package that a piece of work runs: the same under any load, and loops count."""
-    lines = 0
+def lines_of(work: Callable[[], object], *, with_threads: bool = False) -> int:
+    """The number of lines of the package that a piece of work runs: the same under any load, and loops count.
+
+    Args:
+        work: The work.
+        with_threads: Whether those count, too, that run in threads which begin meanwhile.
+    """
+    lines, is_over = 0, False
 
     def count(frame: FrameType, what: str, detail: object) -> Any:
         nonlocal lines
@@ -322,16 +328,24 @@ def lines_of(work: Callable[[], object]) -> int:
         return count
 
     def begin(frame: FrameType, what: str, detail: object) -> Any:
+        if is_over:  # in a thread that began meanwhile, and stays
+            sys.settrace(None)
+            return None
         return count if "agui_client" in frame.f_code.co_filename else None
 
     before, collects = sys.gettrace(), gc.isenabled()
     # What earlier tests have left would be forgotten here, line by line.
     gc.disable()
     sys.settrace(begin)
+    if with_threads:
+        threading.settrace(begin)
     try:
         work()
     finally:
         sys.settrace(before)
+        is_over = True
+        if with_threads:
+            threading.settrace(None)  # pyright: ignore[reportArgumentType]
         if collects:
             gc.enable()
     return lines
