@@ -51,7 +51,7 @@ def _faults(folder: Path) -> list[str]:
         (folder / f"{name}.pyi").write_text(_ANYTHING, encoding="utf-8")
     (folder / "pyrightconfig.json").write_text(json.dumps(_PYRIGHT), encoding="utf-8")
     command = [sys.executable, "-m", "pyright", "--outputjson", "--level", "error", "--pythonpath", sys.executable]
-    done = subprocess.run([*command, "--project", folder], capture_output=True, timeout=300, check=False)
+    done = subprocess.run([*command, "--project", folder], capture_output=True, timeout=1500, check=False)
     report = json.loads(done.stdout)
     checked, expected = report["summary"]["filesAnalyzed"], len(PAGES) + 1 + len(ELSEWHERE)
     faults = [
