@@ -322,6 +322,7 @@ class Team:
             self._wait(call)
         key = call.member.key
         if self._raised and call.record.begin is None:
+            # The function got over a failure: what the member waited for then would be open in what it reads now.
             self._calls.end_given_up(key)
         with anyio.CancelScope() as scope:
             self._at_work.add(scope)

@@ -465,7 +465,7 @@ class Conversation:
         settled = self.ledger.settled_count
         reconcile(self)
         if begun is not None:
-            begun.has_reconciled = settled == self.ledger.settled_count
+            begun.note_reconciled(has_reconciled=settled == self.ledger.settled_count)
 
     def _current_record(self, record: ToolCallRecord) -> ToolCallRecord | None:
         """Return what the conversation knows of a call in a document of its thread; None if it knows nothing."""

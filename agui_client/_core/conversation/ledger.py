@@ -328,7 +328,7 @@ class Ledger:
 
 
 class LedgerRecords(list[ToolCallRecord]):
-    """The records of a ledger as a document has them, which does not change, and need not be made again of them.
+    """The records of a ledger in a document: a conversation copies the ledger, and makes none of the records again.
 
     Args:
         ledger: The ledger.

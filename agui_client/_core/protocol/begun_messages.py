@@ -126,8 +126,8 @@ class BegunMessages(list[Message]):
         """Whether the settled records of the calls of this thread, or of the thread from which it grew, follow it."""
         return self._places.has_reconciled
 
-    @has_reconciled.setter
-    def has_reconciled(self, has_reconciled: bool) -> None:
+    def note_reconciled(self, *, has_reconciled: bool) -> None:
+        """Note whether the settled records of the calls follow this thread, for those that grow from it, too."""
         self._places.has_reconciled = has_reconciled
 
     @property
