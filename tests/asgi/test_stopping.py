@@ -162,7 +162,7 @@ async def test_runs_are_ended_one_after_the_other_and_those_that_are_over_before
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(stopping, "_TURN_SECONDS", _SECONDS)
-    pause, ends, began = 0.25, list[tuple[str, float]](), 0.0
+    pause, ends, began = 1.0, list[tuple[str, float]](), 0.0
     oldest = Gate()
     agents = {name: ScriptedAgent(turn(text("One."), Gate())) for name in "bc"}
     agents["a"] = ScriptedAgent(turn(text("One."), oldest, text("Two.")))
