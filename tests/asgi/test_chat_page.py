@@ -29,7 +29,7 @@ from agui_client.store import Store
 from agui_client.testing import serve
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Locator, Page
+    from playwright.sync_api import Locator, Page, Route
 
     from agui_client.asgi import AgentApp
     from support.browser import Chromium
@@ -299,6 +299,37 @@ def test_a_chat_survives_a_reload_in_a_run_and_shows_it_while_it_goes_on(browser
         chat.await_text("Answer 2 to: slow")
         chat.await_idle()
         assert chat.texts == ["one", "Answer 1 to: one", "slow", f"{'.' * _PIECES}Answer 2 to: slow"]
+
+    with visited(browser, look) as complaints:
+        assert complaints == []
+
+
+def test_a_message_sent_before_the_chat_is_there_is_sent_as_soon_as_it_is(browser: Chromium) -> None:
+    def look(chat: Chat) -> None:
+        chat.ask("one")
+        chat.await_text("Answer 1 to: one")
+        held: list[Route] = []
+
+        def hold(route: Route) -> None:
+            held.append(route)
+
+        chat.page.route("**/connect", hold)
+        for text, edit in (("two", ""), ("three", "and a half")):
+            chat.page.reload()
+            chat.page.locator("#prompt").fill(text)
+            chat.page.keyboard.press("Enter")
+            if edit:
+                chat.page.keyboard.type(edit)
+            while not held:
+                chat.page.evaluate("1")  # Playwright hands over what has come meanwhile
+            held.pop().continue_()
+            chat.await_text("Answer 1 to: one")
+            chat.await_idle()
+            if not edit:
+                chat.await_text("Answer 2 to: two")
+        chat.page.unroute("**/connect")
+        assert chat.page.locator("#prompt").input_value() == "threeand a half"
+        assert chat.texts == ["one", "Answer 1 to: one", "two", "Answer 2 to: two"]
 
     with visited(browser, look) as complaints:
         assert complaints == []

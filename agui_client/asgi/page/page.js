@@ -14,6 +14,7 @@ class Chat {
     this.phase = "idle";
     this.branches = [];
     this.viewed = null;
+    this.isSendWanted = false;
     this.questions = new Questions(byId("questions"), (text) => this.announce(text), (resume) => this.run({ resume }));
     const pressed = (userAction) => this.canSend && this.run({ forwardedProps: { a2uiAction: { userAction } } });
     this.surfaces = new SurfacePanels(pressed, () => this.draw());
@@ -36,7 +37,10 @@ class Chat {
       event.preventDefault();
       this.send();
     });
-    on("prompt", "input", () => this.fit());
+    on("prompt", "input", () => {
+      this.isSendWanted = false;
+      this.fit();
+    });
     on("stop", "click", () => this.stop());
     on("log", "click", ({ target }) => {
       const app = this.thread.find(target.closest("[data-app]")?.dataset.app);
@@ -58,6 +62,7 @@ class Chat {
     this.threadId = id;
     this.thread = new Thread();
     this.branches = [];
+    this.isSendWanted = false;
     this.questions.clear();
     this.surfaces.clear(id);
     this.apps.clear();
@@ -83,8 +88,11 @@ class Chat {
     return this.perform({ path: "", input: this.input([...messages, ...added], more), prompt, seen });
   }
 
+  /** Send what stands in the composer; before the page has the thread, as soon as it is there. */
   send() {
     const prompt = byId("prompt").value.trim();
+    this.isSendWanted = prompt !== "" && !this.canSend && this.request?.path === "connect";
+    if (this.isSendWanted) this.announce("sent when the chat is there");
     if (!prompt || !this.canSend) return;
     byId("prompt").value = "";
     this.fit();
@@ -150,6 +158,7 @@ class Chat {
     this.questions.show(interrupts, this.thread);
     this.draw();
     this.loadBranches();
+    if (this.isSendWanted) return this.send();
     if (failure && !this.thread.interrupts.length) {
       const again = () => (request.input.resume ? this.connect() : this.answerAgain(this.lastQuestion));
       this.say(`The run failed: ${ended(failure.message ?? failure.code ?? "no reason was given")}`, again);
