@@ -100,7 +100,7 @@ class AGUIError(Exception):
         return brief_traceback(self)
 
     fix: str | None = None
-    """What to do about it on this side; None where nothing is to be done here, or the problem says it."""
+    """The remedy on this side; None where nothing is to be done here, or the problem says it."""
     thread_id: str | None = None
     """The conversation the run belonged to; None when there was no run."""
     run_id: str | None = None

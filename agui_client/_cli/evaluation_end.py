@@ -1,4 +1,4 @@
-"""What `agui evaluate` prints and writes when its conversations are over: table, reports, gate and cassettes."""
+"""The output of `agui evaluate` when its conversations are over: table, reports, gate and cassettes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the gate finds of an evaluation."""
+    """The finding of the gate about an evaluation."""
 
     passed: bool
     """Whether it is open."""

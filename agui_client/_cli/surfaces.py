@@ -34,7 +34,7 @@ _MOST_LISTED = 20
 
 
 class Seen(NamedTuple):
-    """What a person has seen of the surfaces of an agent."""
+    """The surfaces of an agent as far as a person has seen them."""
 
     revisions: Mapping[str, int] = {}
     """The number of operations that each surface was made of."""

@@ -1,4 +1,4 @@
-"""Where features plug into what is below them: `agui_client/__init__.py` alone knows them, and fills these lists."""
+"""The lists by which features plug into the layers below them: `agui_client/__init__.py` alone fills them."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class CallFields:
         # A member that has no field is seen in the text of the call alone.
         has_more = self._form is not None and bool(self._form.kept)
         self.drawn: Mapping[str, Any] = {**drawn, "is_call": True, "call": text, "is_call_open": has_more}
-        """What the page draws: the fields, and the call as it was asked for."""
+        """The drawn parts: the fields, and the call as it was asked for."""
 
     def changed(self, values: Mapping[str, str]) -> Mapping[str, Any] | None:
         """Read the arguments that a person changed; None if they are as they were asked for.

@@ -1,4 +1,4 @@
-"""What objects of an application display of themselves: HTML, pictures, Markdown, LaTeX, and records as a table.
+"""The displays that objects of an application bring with them: HTML, pictures, Markdown, LaTeX, and records as a table.
 
 A picture stands in the HTML by value, so that it is there in a saved notebook and in what is made of one.
 """

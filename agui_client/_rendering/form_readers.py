@@ -1,4 +1,4 @@
-"""What a text that a person typed in a field means: numbers, choices, formats, lists, JSON (INT-7).
+"""The meaning of a text that a person typed in a field: numbers, choices, formats, lists, JSON (INT-7).
 
 Nothing is guessed where two readings differ: `129,90` is refused with a sentence, since it is 129.90 to some people and
 12990 to others.

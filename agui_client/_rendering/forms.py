@@ -68,10 +68,10 @@ def decision_form(interrupt: Interrupt) -> DecisionForm | None:
 
 
 class FormError(ValueError):
-    """What stands in a form is no answer.
+    """The content of a form is no answer.
 
     Args:
-        problems: What is wrong, in words, by the names of fields; "" is about the answer as a whole.
+        problems: The faults, in words, by the names of fields; "" is about the answer as a whole.
         titles: The titles of the fields by their names.
     """
 
@@ -172,7 +172,7 @@ def call_form(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> Answer
 
 
 class _Reading:
-    """What stands in the fields of a form, read once.
+    """The values in the fields of a form, read once.
 
     Args:
         typed: The texts by the names of fields. The name is the JSON pointer of the value, with entries of lists and
@@ -184,7 +184,7 @@ class _Reading:
         self._typed = typed
         self._names: dict[tuple[str | int, ...], str] = {}
         self.problems: dict[str, str] = {}
-        """What is wrong, in words, by the names of fields."""
+        """The faults, in words, by the names of fields."""
         self.titles: dict[str, str] = {}
         """The titles of fields, by their names."""
         self.given: list[tuple[str, FormField, str]] = []

@@ -1,4 +1,4 @@
-"""What a stored thread takes of a caller's input: messages that it does not have, results, answers and the state.
+"""The part of a caller's input that a stored thread takes: new messages, results, answers and the state.
 
 The conversation here is the proof of all that was asked; what the caller says of it is compared, and never taken over.
 

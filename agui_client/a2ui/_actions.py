@@ -21,7 +21,7 @@ def _now() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """What a person did on a surface: `await agent.run_agent(**action.run_options())`.
+    """An act of a person on a surface: `await agent.run_agent(**action.run_options())`.
 
     To an agent it is a caller's input: every member may be forged, `context` included.
     """

@@ -13,7 +13,7 @@ from agui_client.a2ui._words import BASIC_CATALOG
 
 
 class Kind(Enum):
-    """What stands in a property."""
+    """The kind of value that a property takes."""
 
     STATIC = "static"
     """A literal."""

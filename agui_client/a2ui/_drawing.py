@@ -34,7 +34,7 @@ class Drawn:
     paths: dict[str, str] = field(default_factory=dict[str, str])
     """The paths of the data that properties are bound to."""
     action: Mapping[str, Any] | None = None
-    """What happens when it is pressed, as the agent wrote it; None if nothing does."""
+    """The action for when it is pressed, as the agent wrote it; None if there is none."""
     failed: list[str] = field(default_factory=list[str])
     """The messages of the checks that do not hold."""
     unchecked: list[str] = field(default_factory=list[str])

@@ -26,11 +26,11 @@ class Entered:
     value: Any
     """The value."""
     agents: Any
-    """What the agent had there; `MISSING` if nothing."""
+    """The agent's value there; `MISSING` if there was none."""
 
 
 Status = Literal["building", "retrying", "failed", "ready"]
-"""How far an agent is with a surface: it is being written, written anew after a mistake, given up, or complete."""
+"""The progress of an agent with a surface: it is being written, written anew after a mistake, given up, or complete."""
 
 
 class Surface:
@@ -71,7 +71,7 @@ class Surface:
 
     @property
     def status(self) -> Status:
-        """How far the agent is with it."""
+        """The progress of the agent with it."""
         self._look()
         return self._status
 
@@ -88,7 +88,7 @@ class Surface:
 
     @property
     def entered(self) -> Mapping[str, Any]:
-        """What a person entered and the agent has not replaced, by path."""
+        """The values that a person entered and the agent has not replaced, by path."""
         self._look()
         return {path: entered.value for path, entered in self._entered.items()}
 
@@ -99,7 +99,7 @@ class Surface:
 
     @property
     def problems(self) -> list[str]:
-        """What could not be drawn as the agent sent it, as sentences."""
+        """The parts that could not be drawn as the agent sent them, as sentences."""
         evaluation = self._drawn()[1]
         return [*self._problems, *evaluation.problems]
 

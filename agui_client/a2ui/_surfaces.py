@@ -33,7 +33,7 @@ class Progress:
     message_id: str
     """The id of its message."""
     status: Status
-    """How far the agent is."""
+    """The progress of the agent."""
     tokens: int | None = None
     """About how many tokens have been written; None if the agent does not say."""
     attempt: int | None = None
@@ -41,7 +41,7 @@ class Progress:
     most_attempts: int = MOST_ATTEMPTS
     """The number of attempts that the agent makes."""
     error: str = ""
-    """What was wrong, as the agent says it; empty if nothing was."""
+    """The fault, as the agent says it; empty if there was none."""
 
 
 class Surfaces(Mapping[str, Surface]):
@@ -95,7 +95,7 @@ class Surfaces(Mapping[str, Surface]):
 
     @property
     def problems(self) -> list[str]:
-        """What was sent and belongs to no surface, as sentences."""
+        """The parts that were sent and belong to no surface, as sentences."""
         self._look()
         return list(self._problems)
 

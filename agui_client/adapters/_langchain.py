@@ -1,4 +1,4 @@
-"""What an agent does as a LangChain `Runnable`, alone, in a chain, or in a node of a LangGraph graph."""
+"""An agent as a LangChain `Runnable`, alone, in a chain, or in a node of a LangGraph graph."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class AskedSurfaces(BaseModel):
 
     messages: list[Message]
     typed: list[dict[str, Any]] = []
-    """What was entered before, as the last response had it."""
+    """The values that were entered before, as the last response had them."""
     is_live: bool = False
     surface_id: str | None = None
     set: str | None = None

@@ -36,7 +36,7 @@ class RowChange(Record):
 
     @property
     def change(self) -> Change:
-        """What became of the row."""
+        """The outcome of the row."""
         if self.before is None:
             return "added"
         if self.after is None:

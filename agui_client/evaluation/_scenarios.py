@@ -163,7 +163,7 @@ class ReadyChecks(TypedDict, total=False):
     asked: Texts
     """A text in a question (interrupt) of the agent."""
     denial_honoured: Literal[True]
-    """What a person denied is not called or asked again in the same turn."""
+    """A call that a person denied is neither made nor asked about again in the same turn."""
     not_leaked: Texts
     """A text that the agent sends nowhere: in texts, reasoning, arguments, questions, activities or the state."""
     state: dict[str, Any]
@@ -346,7 +346,7 @@ class Scenario(BaseModel):
     says: Sequence[Line] = ()
     """The prompts of the user, in order."""
     goal: str = ""
-    """What the user wants to achieve; then an agent plays the user, when `says` is over."""
+    """The aim of the user; then an agent plays the user, when `says` is over."""
     persona: str = ""
     """The kind of person that the user is: a text, or "impatient", "vague", "talkative", "fickle" or "hostile"."""
     user: AbstractAgent[Any] | str | None = None
@@ -371,7 +371,7 @@ class Scenario(BaseModel):
     limits: Limits = {}
     """The most that the conversation may take."""
     checks: Sequence[Check] = ()
-    """What is checked at the end; a conversation that ends too early has failed in any case."""
+    """The checks at the end; a conversation that ends too early has failed in any case."""
 
     @model_validator(mode="after")
     def _check_user(self) -> Self:

@@ -21,7 +21,7 @@ class Series:
     """The numbers of one chart."""
 
     name: str
-    """What they are, such as "seconds"."""
+    """The unit, such as "seconds"."""
     values: Sequence[float]
     write: Callable[[float], str]
     """Writes a number with its unit."""

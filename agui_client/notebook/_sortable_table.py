@@ -94,7 +94,7 @@ class SortableTable(Table):
     """A table with a button in each head: the first click sorts the rows, the next turns them round."""
 
     below: Mapping[int, Sequence[Element]] = field(default_factory=dict[int, Sequence["Element"]])
-    """What rows unfold to, by the places of the rows, each of which has an `Opener`."""
+    """The details that rows unfold to, by the places of the rows, each of which has an `Opener`."""
 
     def html(self) -> str:
         """Write the table."""

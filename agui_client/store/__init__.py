@@ -1,4 +1,4 @@
-"""What a server keeps: conversations, and runs that outlive their connection and their process.
+"""The storage of a server: conversations, and runs that outlive their connection and their process.
 
     store = Store("sqlite:///chats.db")
     app = agent_app(planner, store=store, authorize=user_of)        # callers follow the log of the run

@@ -1,4 +1,4 @@
-"""What a store keeps for a served agent, and what becomes of it."""
+"""The rules by which a store keeps the runs of a served agent."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Keeping(Record):
-    """What the store of a served agent keeps: `agent_app(agent, store=store, keeping=Keeping(when_left="stop"))`.
+    """The rules of keeping for a served agent: `agent_app(agent, store=store, keeping=Keeping(when_left="stop"))`.
 
     Raises:
         UsageError: A member has a wrong value.
@@ -25,9 +25,9 @@ class Keeping(Record):
     """"kept" has the agent go on with the conversation in the store, whatever the caller sends of it; "transcripts" has
     the agent take the conversation from the caller, as it does without a store."""
     when_left: WhenLeft = "continue"
-    """What becomes of a run when its last caller has left: "continue", or "stop", which a database does not know."""
+    """The fate of a run when its last caller has left: "continue", or "stop", which a database does not know."""
     on_crash: OnCrash = "again"
-    """What becomes of a run in a database whose process ends: "again" runs the part again that was cut, "fail" ends the
+    """The fate of a run in a database whose process ends: "again" runs the part again that was cut, "fail" ends the
     run with RUN_ERROR (`process_ended`)."""
     caller: Callable[[Any], object] | None = None
     """A function of what `authorize=` returned, which returns what a run keeps of its caller: text or other JSON,

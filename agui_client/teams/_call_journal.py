@@ -41,7 +41,7 @@ Operation: TypeAlias = dict[str, Any]
 
 
 class PendingWork(BaseModel):
-    """What tools and people have to do for a member between two of its runs, and what they have done of it."""
+    """The work of tools and people for a member between two of its runs, and how much of it is done."""
 
     calls: list[ToolCallRecord] = Field(default_factory=list["ToolCallRecord"])
     """The records of the calls that have no result, with the ids that the team's caller has."""
@@ -78,7 +78,7 @@ class CallRecord(BaseModel):
     answered: list[str] = Field(default_factory=list[str])
     """The ids of interrupts that were answered in this call, as the team's caller has them."""
     pending: PendingWork | None = None
-    """What is left to do behind the member's last run; None if nothing was done of it."""
+    """The work that is left behind the member's last run; None if nothing was done of it."""
     last: str = ""
     """The id of the member's last message when the call ended or began to wait."""
     text: str = ""

@@ -1,4 +1,4 @@
-"""What a member does between two runs: noted before functions are called, so that none is begun twice (TOOL-10).
+"""The work of a member between two runs: noted before functions are called, so that none is begun twice (TOOL-10).
 
 What a member has begun, and what people have answered, is in its team's journal, and its results are among the team's
 messages as soon as they are there. If the process ends, the member resumes behind its tools as any agent does

@@ -72,7 +72,7 @@ class Reply:
 Content: TypeAlias = "Reply | bytes | list[bytes | Raw | Pause | Gate]"
 """A reply, a whole SSE body, or the pieces of one."""
 Answer: TypeAlias = "Content | Callable[[Request], Content]"
-"""What answers a request, or a function of the request that returns it."""
+"""The response to a request, or a function of the request that returns it."""
 
 
 class ByteServer:

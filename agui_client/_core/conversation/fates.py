@@ -25,7 +25,7 @@ UNANSWERED = object()
 
 
 class Fate(Enum):
-    """What becomes of a tool call without a result."""
+    """The fate of a tool call without a result."""
 
     RUN = "it is approved, or waits to go on: it is carried through before anything is sent"
     GIVEN = "the caller gives its result"
@@ -36,7 +36,7 @@ class Fate(Enum):
 
 
 class Brought(NamedTuple):
-    """What comes with the call of a verb, as far as it says what becomes of tool calls."""
+    """The arguments of a verb that decide the fate of tool calls."""
 
     goes_on: bool
     """Whether the conversation goes on: with a prompt, or since no result says otherwise."""

@@ -1,4 +1,4 @@
-"""What waits in a conversation: calls without a result, what was decided about them, and what their tools asked.
+"""Waiting calls of a conversation: those without a result, the decisions about them, and the questions of their tools.
 
 The conversation has the facts, in its messages and in the ledger, and these functions read them: without effects, but
 for `note_execution`, which writes what became of a call into the ledger.

@@ -1,1 +1,1 @@
-"""What everything stands on, and knows nothing of agents."""
+"""The ground of all other code; it knows nothing of agents."""

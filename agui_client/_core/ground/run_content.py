@@ -1,4 +1,4 @@
-"""What a run has brought so far, in types of the protocol alone, so that errors can have it as their `partial`.
+"""The content of a run so far, in types of the protocol alone, so that errors can have it as their `partial`.
 
 Ends with the protocol's own values: what this side knows besides (attempts, tools, timings) is `RunResult`'s.
 """
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunContent(Record):
-    """What a run has brought: the base of `RunResult`, which is the class of `error.partial`."""
+    """The content of a run: the base of `RunResult`, and the class of `error.partial`."""
 
     __slots__ = ()  # those of the derived record, as classes with slots of both bases cannot be made
 

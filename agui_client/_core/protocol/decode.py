@@ -40,7 +40,7 @@ _PLAIN_FIELDS = {model: members(model).plain for model in EVENT_MODELS.values()}
 _PIECES = frozenset({*DELTAS, *types_about(part="chunk")})
 """The classes of events with a piece of a text."""
 _MAYBE_HUGE = re.compile(r"[0-9](?:[eE]\+?[0-9]{3}|[0-9]{208})")
-"""What every number has that no float can hold, and that would become infinity: 208 digits and e99 still fit. Random
+"""A sign of each number that no float can hold, and that would become infinity: 208 digits and e99 still fit. Random
 ids have it, too."""
 _HUGE = re.compile(r"[\[:,\s]-?(?:[0-9]{209}|[0-9]+(?:\.[0-9]+)?[eE]\+?[0-9]{3})")
 """The same where a number may stand; it costs twice as much as the search for any."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class _Form:
-    """What such an event looks like."""
+    """The form of such an event."""
 
     __slots__ = ("beginning", "id_name", "rest", "rest_of", "size")
 

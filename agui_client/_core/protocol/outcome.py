@@ -71,7 +71,7 @@ class OutcomeTracker:
         """The outcome of the run, success when it is absent (LIFE-9) and nothing was asked in custom events; None while
         open or after RUN_ERROR."""
         self.asked_before: Sequence[core.Interrupt] = ()
-        """What earlier runs of the stream have asked, if none has finished since: a failed run answers nothing."""
+        """The questions of earlier runs of the stream, if none has finished since: a failed run answers nothing."""
         self.text_message_ids: list[str] = []
         """The assistant messages it streamed into that belong to no subagent, in order."""
         self.restated_ids: set[str] = set()

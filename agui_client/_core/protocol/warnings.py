@@ -39,7 +39,7 @@ class ProtocolWarning(Record, Displayed):
     reaction: str | None = None
     """The end of the sentence: what the client did, "dropped" or "stripped"; None if the sentence says it otherwise."""
     fix: str | None = None
-    """What to do about it on this side; None where nothing is to be done here, or the sentence says it."""
+    """The remedy on this side; None where nothing is to be done here, or the sentence says it."""
 
     @property
     def problem(self) -> str:

@@ -92,7 +92,7 @@ class Between:
 
     @property
     def step(self) -> Ask | Work | None:
-        """What people and tools are to do now; None if they are to do nothing."""
+        """The work of people and tools that is due now; None if there is none."""
         step = self._next
         return step if isinstance(step, Ask | Work) and not self._call.state.is_stopped else None
 

@@ -1,4 +1,4 @@
-"""What a turn does next: a question to its conversation, which is saved, and to nothing else. Without effects.
+"""The next step of a turn, decided by its conversation, which is saved, and by nothing else. Without effects.
 
     step = next_step(conversation, able)        # Ask, Work, Forget, Send or Stop
     ... the driver carries the step out, writes into the conversation what became of it, and asks again ...
@@ -112,7 +112,7 @@ class Role(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Able:
-    """What this side can do, and what it was told to leave."""
+    """The abilities of this side, and what it was told to leave."""
 
     offered: Mapping[str, OfferedTool]
     """The tools that the present run was offered, by name."""

@@ -39,7 +39,7 @@ _LONGEST_PATTERN, _LONGEST_TEXT = 1000, 10_000
 _PATTERN_SECONDS = 0.5
 """The time of patterns on one value, after which the others are not tried; one of them may take as long again."""
 _OTHERWISE = re.compile(r"&&|--|~~|\[[^\]]*\[")
-"""Where the engine has operations on sets of characters, and JavaScript and Python have characters."""
+"""The characters that are operations on sets in the engine, and plain characters in JavaScript and Python."""
 
 
 def bounded(keywords: Mapping[str, Keyword]) -> dict[str, Keyword]:

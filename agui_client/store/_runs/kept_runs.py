@@ -1,4 +1,4 @@
-"""What served agents and batches use of `Runs`: agents with names, and the runs themselves rather than descriptions."""
+"""The part of `Runs` that served agents and batches use: agents with names, and the runs themselves."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ class RunService:
         self.on_waiting: list[WaitingFunction] = []
         """The functions to call with each run that waits for a person."""
         self.named: dict[str, NamedAgent] = {}
-        """What enters the runs of agents with names."""
+        """The agents whose runs this process can enter, by name."""
         self._turns = [] if bounds.at_once is None else [anyio.CapacityLimiter(bounds.at_once)]
         self._at_once_per_owner = bounds.at_once_per_owner
         # As long as a run of the owner has it.

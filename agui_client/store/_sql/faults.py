@@ -36,7 +36,7 @@ _REFUSED_STATES = ("22", "23", "54")
 
 
 class Fault(Enum):
-    """What an exception says of a database."""
+    """The state of a database, by what an exception says."""
 
     LOCKED = "locked"
     """Another program has a database of SQLite locked."""

@@ -38,7 +38,7 @@ from agui_client.store._sql.tables import NOW, PROCESS, microseconds_of
 _RENEWALS = 5
 """The number of renewals in the time of a lease."""
 _BY_LOOP, _BY_DATABASE = {"agui.reason": "event_loop"}, {"agui.reason": "database"}
-"""What renewals are missed by: an event loop that does not turn, or a database that does not carry them out."""
+"""The causes of missed renewals: an event loop that does not turn, or a database that does not carry them out."""
 _THIS = PROCESS.c.process_id == sa.bindparam("of_process")
 
 

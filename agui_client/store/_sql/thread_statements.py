@@ -246,7 +246,7 @@ class Write(JoinableWork):
 
     @property
     def time(self) -> int | None:
-        """How long the lease lasts from now on, in microseconds; 0 gives it back, None leaves it as it is."""
+        """The duration of the lease from now on, in microseconds; 0 gives it back, None leaves it as it is."""
         return None if self.seconds is None or self.seconds == inf else microseconds_of(self.seconds)
 
     def __call__(self, db: Connection) -> int | None:

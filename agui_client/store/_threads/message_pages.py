@@ -114,7 +114,7 @@ class _Wanted:
     message: Message | None = None
     """The message as its entry has it."""
     growth: list[Entry] = field(default_factory=list["Entry"])
-    """What it got since, the latest first, as of a conversation that has nothing else."""
+    """The entries since then, the latest first, as of a conversation that has nothing else."""
 
     def made(self) -> Message:
         """Return the message with all that it got."""
