@@ -23,6 +23,8 @@ from agui_client.mcp_apps._frame import host_script
 
 Script = Literal["question", "live_run", "surface", "app_page"]
 
+_WITH_KEYS: Collection[Script] = ("question", "surface", "app_page")
+"""The scripts whose keys the notebook does not get."""
 _WITH_BUTTONS: Collection[Script] = ("question", "surface")
 """The scripts in which presses are numbered: the last one counts."""
 _ADOPTED: Collection[Script] = ("question", "live_run")
@@ -115,7 +117,7 @@ def _kind(script: Script) -> Any:
 
 def script_text(script: Script) -> str:
     """Return the text of a script; anywidget takes one file, so that a shared part stands in front."""
-    shared = ["presses"] if script in _WITH_BUTTONS else []
-    shared += ["adopted"] if script in _ADOPTED else []
+    parts = {"keys": _WITH_KEYS, "presses": _WITH_BUTTONS, "adopted": _ADOPTED}
+    shared = [name for name, scripts in parts.items() if script in scripts]
     texts = [(Path(__file__).parent / f"{name}.js").read_text("utf-8") for name in (*shared, script)]
     return "\n".join([host_script(), *texts] if script == "app_page" else texts)

@@ -5,7 +5,7 @@ function render({ model, el }) {
   const sheet = document.createElement("style"), root = document.createElement("div");
   sheet.textContent = style + rules;
   root.className = classes;
-  root.setAttribute("data-lm-suppress-shortcuts", "true");
+  keep_keys(root);
   const waiting = new Map();
   const host = {
     ask: (method, params) => new Promise((answered, refused) => {

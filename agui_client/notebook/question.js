@@ -385,8 +385,9 @@ function draw({ model, el }) {
     made("div", { class: "agui-choices" }, ...buttons.values()));
   const legend = made("div", { class: "agui-line agui-dim" }, made("span", { class: "agui-needed" }, "*"), " needed");
   const panel = made("div",
-    { class: "agui agui-panel tex2jax_ignore mathjax_ignore", role: "group", tabindex: "-1", "aria-labelledby": id, "data-lm-suppress-shortcuts": "true" },
+    { class: "agui agui-panel tex2jax_ignore mathjax_ignore", role: "group", tabindex: "-1", "aria-labelledby": id },
     text, ...(body.querySelector(".agui-needed") ? [legend] : []), body, problem, waiting);
+  keep_keys(panel);
   const first = choices[0].name, last = choices.find(({ is_refusal }) => is_refusal)?.name ?? first;
   const collected = () => {
     const values = {};

@@ -15,7 +15,7 @@ function render({ model, el }) {
   const sheet = document.createElement("style"), root = document.createElement("form");
   sheet.textContent = style + rules;
   root.className = classes;
-  root.setAttribute("data-lm-suppress-shortcuts", "true");
+  keep_keys(root);
   const sent = new Map();
   const key = (field) => JSON.stringify([field.dataset.set ?? field.dataset.press, field.dataset.at, field.value && field.type === "radio" ? field.value : ""]);
   const enter = (field) => {

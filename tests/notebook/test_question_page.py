@@ -26,6 +26,16 @@ window.receive = (message) => handler(message)
 render({model, el: document.getElementById("cell")})
 """
 
+_NOTEBOOK = """
+const keys = window.keys = []
+addEventListener("keydown", ({key, target}) => {
+  for (let each = target; each && !each.hasAttribute("data-lm-suppress-shortcuts"); each = each.parentElement) {
+    if (each.matches("#cell :focus:not(:read-write)")) return keys.push(key)
+  }
+}, true)
+"""
+"""Takes keys as JupyterLab and Notebook 7 do in command mode."""
+
 
 def question(form: AnswerForm, place: Path, **more: Any) -> Path:
     """Write a page with the question of a form; the page has what it sends, and gets what the kernel sends."""
@@ -201,10 +211,12 @@ def test_groups_lists_variants_maps_and_trees_are_filled_in_with_the_keyboard(
         assert page.get_by_role("group", name="env 1").get_by_text("name").is_visible(), (
             "a name has a label when it is there"
         )
-        return sent(page)
+        return sent(page), page.evaluate("window.keys")
 
-    values, complaints = browser.visit(question(form, tmp_path / "page.html"), look)
-    assert complaints == []
+    place = question(form, tmp_path / "page.html")
+    place.write_text(f"<script>{_NOTEBOOK}</script>{place.read_text('utf-8')}", "utf-8")
+    (values, keys_of_notebook), complaints = browser.visit(place, look)
+    assert (complaints, keys_of_notebook) == ([], [])
     assert form.read(values) == FILLED
 
 

@@ -3,9 +3,9 @@
 It makes an environment with both, serves them on loopback while it runs, and says for each whether all that stood on
 the screen was sent: after corrections, after refusals, and where nothing was typed; whether folds and selected text of
 a run stay while it goes on; whether the last of two presses counts that a busy kernel finds; whether a form says that
-its kernel was restarted; and whether a page of a tool is served below a cell. In JupyterLab, fifteen forms are filled
-in with the mouse, and again with the keyboard alone, each with one wrong input that has to be named at its field; the
-answers are compared with what was typed. It needs Chromium, as tests do, and npm for the page.
+its kernel was restarted; and whether a page of a tool is served below a cell. Fifteen forms are filled in with the
+mouse, and again with the keyboard alone, each with one wrong input that has to be named at its field; the answers are
+compared with what was typed. It needs Chromium, as tests do, and npm for the page.
 """
 
 from __future__ import annotations
@@ -407,9 +407,8 @@ def main() -> int:
                 opened, _ = browser.visit(f"{url}/{path}/page-{name}?reset", partial(use_page, pictures=pictures))
                 fill = partial(fill_in_all, notebooks=notebooks, pictures=pictures)
                 sent, wanted = f"{sent}\n{taken_back}\n{opened}", f"{SENT}\n{SEEN}\n{LOST}\n{TAKEN_BACK}\n{OPENED}"
-                if place == "JupyterLab":  # in Notebook 7, Tab does not reach each field of these yet
-                    filled, _ = browser.visit(f"{url}/{path}/forms-{name}?reset", fill, limit=_FILLING)
-                    sent, wanted = f"{sent}\n{filled}", f"{wanted}\n{FILLED}"
+                filled, _ = browser.visit(f"{url}/{path}/forms-{name}?reset", fill, limit=_FILLING)
+                sent, wanted = f"{sent}\n{filled}", f"{wanted}\n{FILLED}"
                 has_failed = sent != wanted
                 failed |= has_failed
                 sys.stdout.write(f"{place}: {'FAIL' if has_failed else 'pass'}\n{sent}\n")
