@@ -14,7 +14,7 @@ import click
 
 from agui_client._cli.agent_settings import ENVIRONMENT, PRICE_HELP, URL_VARIABLE, evaluate_arguments, needed_url
 from agui_client._cli.batches import follow
-from agui_client._cli.evaluation_end import Gate, Reports, finish_cassettes
+from agui_client._cli.evaluation_end import Gate, Reports, finish_reproductions
 from agui_client._cli.exit_codes import ExitCode
 from agui_client._core.ground.secrets import address_of
 from agui_client.errors import UsageError
@@ -44,8 +44,8 @@ Exit codes:
 @click.option("--repeat", type=click.IntRange(1), default=1, show_default=True, help="Conversations in each scenario.")
 @click.option("--at-once", type=click.IntRange(1), default=10, show_default=True, help="Conversations at once.")
 @click.option("--journal", metavar="FILE", help="A line for each conversation; the same command goes on with it.")
-@click.option("--keep", metavar="DIR", help="The folder for cassettes of conversations that failed.")
-@click.option("--shrink", "is_shrinking", is_flag=True, help="Ask the agent again to make the cassettes short.")
+@click.option("--keep", metavar="DIR", help="The folder for reproductions of conversations that failed.")
+@click.option("--shrink", "is_shrinking", is_flag=True, help="Ask the agent again to make the reproductions short.")
 @click.option("--junit", metavar="FILE", help="Also write the outcomes for a CI system.")
 @click.option("--json", "as_json", metavar="FILE", help="Also write the outcomes as JSON.")
 @click.option("--html", metavar="FILE", help="Also write a page whose conversations open in the inspector.")
@@ -132,7 +132,7 @@ def _evaluate(
     reports = Reports(junit, as_json, html, prices)
     reports.check_files(file, options["journal"], baseline)
     if is_shrinking and options["keep"] is None and options["journal"] is None:
-        raise click.UsageError("--shrink makes cassettes short: give --keep DIR, too")
+        raise click.UsageError("--shrink makes reproductions short: give --keep DIR, too")
     chosen: Any = {name: value for name, value in options.items() if value is not None}
     chosen["budget"] = Budget(tokens=max_tokens, cost=max_cost, prices=prices)
     try:
@@ -146,7 +146,7 @@ def _evaluate(
     verdict = gate.verdict(evaluation)
     reports.write(evaluation, verdict)
     if options["keep"] is not None or options["journal"] is not None:
-        finish_cassettes(evaluation, agents, options["judge"], is_shrinking=is_shrinking)
+        finish_reproductions(evaluation, agents, options["judge"], is_shrinking=is_shrinking)
     if evaluation.summary is not None and not evaluation.summary.is_complete:
         return ExitCode.UNFINISHED
     if evaluation.broken:

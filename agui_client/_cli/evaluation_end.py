@@ -1,4 +1,4 @@
-"""The output of `agui evaluate` when its conversations are over: table, reports, gate and cassettes."""
+"""The output of `agui evaluate` when its conversations are over: table, reports, gate and reproductions."""
 
 from __future__ import annotations
 
@@ -128,29 +128,31 @@ class Reports:
             replace_private(Path(self.html), html_report(evaluation, self._recordings, self.prices))
 
 
-def finish_cassettes(
+def finish_reproductions(
     evaluation: Evaluation, agents: Mapping[str, Any], judge: str | None, *, is_shrinking: bool
 ) -> None:
-    """Make the cassettes of this start short, or replay them, and name those that do not fail again.
+    """Make the reproductions of this start short, or replay them, and name those that do not fail again.
 
     Args:
         evaluation: The evaluation.
         agents: The agents by name.
         judge: The agent that judges.
-        is_shrinking: Whether cassettes are made short.
+        is_shrinking: Whether reproductions are made short.
     """
     from agui_client.evaluation import shrink
-    from agui_client.evaluation._kept_failures import without_replay
+    from agui_client.evaluation._reproductions import without_replay
 
     for outcome in evaluation.failures:
-        if outcome.cassette is None or outcome.from_journal:
+        if outcome.reproduction is None or outcome.from_journal:
             continue
         try:
             if gone := without_replay(outcome):
-                complain(f"{outcome.cassette}: does not replay {', '.join(gone)}: time and secrets are not recorded")
+                complain(
+                    f"{outcome.reproduction}: does not replay {', '.join(gone)}: time and secrets are not recorded"
+                )
             elif is_shrinking:
                 # Of two agents, the other one shows which prompt the failure needs.
                 other = next((agent for name, agent in agents.items() if name != outcome.agent), None)
-                shrink(outcome, agents[outcome.agent], reference=other, judge=judge).save(outcome.cassette)
+                shrink(outcome, agents[outcome.agent], reference=other, judge=judge).save(outcome.reproduction)
         except (AGUIError, OSError) as error:
-            complain(f"{outcome.cassette} stays as it is: {error}")
+            complain(f"{outcome.reproduction} stays as it is: {error}")

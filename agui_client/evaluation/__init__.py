@@ -4,17 +4,17 @@
     print(evaluation)
 
 The modules, from low to high: `_trials` (what is known of a conversation), `_scenarios`, `_freezing` (the scenario of a
-cassette), `_sources` and `_files` (scenarios out of rows, recordings and files), `_checks`, `_scripts` (scripted tools
-and decisions), `_playing` (the agents that play the user and judge), `_conversing`, `_rates`, `_outcomes`,
-`_evaluation`, `_gate`, `_kept_failures` and `_shrinking`; `_junit` and `_reports` (for programs and people). YAML needs
+reproduction), `_sources` and `_files` (scenarios out of rows, recordings and files), `_checks`, `_scripts` (scripted
+tools and decisions), `_playing` (the agents that play the user and judge), `_conversing`, `_rates`, `_outcomes`,
+`_evaluation`, `_gate`, `_reproductions` and `_shrinking`; `_junit` and `_reports` (for programs and people). YAML needs
 the extra `evaluate`.
 """
 
 from agui_client.evaluation._evaluation import evaluate, evaluate_sync
 from agui_client.evaluation._files import read_scenarios
-from agui_client.evaluation._kept_failures import Cassette, cassettes
 from agui_client.evaluation._outcomes import Evaluation, Outcome
 from agui_client.evaluation._rates import Rate
+from agui_client.evaluation._reproductions import Reproduction, reproductions
 from agui_client.evaluation._scenarios import Scenario
 from agui_client.evaluation._shrinking import shrink
 from agui_client.evaluation._sources import recorded_scenarios
@@ -22,7 +22,7 @@ from agui_client.evaluation._trials import CalledTool, Trial, Turn, Verdict
 
 __all__ = [
     "CalledTool",
-    "Cassette",
+    "Reproduction",
     "Evaluation",
     "Outcome",
     "Rate",
@@ -30,7 +30,7 @@ __all__ = [
     "Trial",
     "Turn",
     "Verdict",
-    "cassettes",
+    "reproductions",
     "evaluate",
     "evaluate_sync",
     "read_scenarios",

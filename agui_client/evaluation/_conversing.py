@@ -63,7 +63,7 @@ class Planned:
     repetition: int
     """The number of the repetition, from 1."""
     path: Path
-    """The file for the cassette; if there is one, the cassette gets a number."""
+    """The file for the reproduction; if there is one, the reproduction gets a number."""
 
     def draft(self, thread_id: str) -> Path:
         """Return the file in which a conversation is recorded, until it is known what came of it."""

@@ -33,7 +33,7 @@ from agui_client.errors import UsageError
 from agui_client.evaluation._checks import verdicts_of
 from agui_client.evaluation._conversing import Planned, ScenarioAgent, identity_of
 from agui_client.evaluation._files import read_scenarios
-from agui_client.evaluation._freezing import cassette_of, make_cassette
+from agui_client.evaluation._freezing import make_reproduction, reproduction_file
 from agui_client.evaluation._outcomes import Evaluation, Outcome
 from agui_client.evaluation._scenarios import Scenario
 from agui_client.evaluation._trials import Trial, Verdict
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 _LONGEST_NAME = 150
-"""Bytes of the name of a cassette, behind which come a number and the ending; file systems take 255."""
+"""Bytes of the name of a reproduction, behind which come a number and the ending; file systems take 255."""
 Scenarios: TypeAlias = Scenario | Iterable[Scenario] | str | os.PathLike[str]
 """Scenarios, or a file of them."""
 
@@ -60,8 +60,8 @@ class EvaluationOptions(TypedDict, total=False):
     judge: AbstractAgent[Any] | str | None
     """The agent that judges in scenarios that name none."""
     keep: str | os.PathLike[str] | None
-    """The folder for cassettes of conversations that failed; "JOURNAL.failures" if left out, or without a journal, a
-    folder that is removed with the evaluation."""
+    """The folder for reproductions of conversations that failed; if left out, "JOURNAL.failures", or without a
+    journal a folder that is removed with the evaluation."""
     journal: str | os.PathLike[str] | None
     """The file that has a line for each conversation; the next start with it resumes there. See `run_many`."""
     at_once: int
@@ -128,7 +128,7 @@ class Plan:
         agents: The agents.
         scenarios: The scenarios.
         options: The keywords of `evaluate`.
-        keeps_all: Whether cassettes of conversations that passed are kept, too.
+        keeps_all: Whether reproductions of conversations that passed are kept, too.
         look: Called with each outcome and its recording; None for nobody.
 
     Raises:
@@ -194,14 +194,14 @@ class Plan:
         outcome = Outcome(done.agent, planned.scenario, planned.repetition, trial, verdicts, done.error)
         outcome = replace(outcome, from_journal=done.from_journal, _folder=self._folder)
         if trial is not None and (self._keeps_all or not outcome.passed):
-            outcome = replace(outcome, cassette=_kept(planned, trial, is_before=done.from_journal))
+            outcome = replace(outcome, reproduction=_kept(planned, trial, is_before=done.from_journal))
         elif trial is not None:
             draft = planned.draft(trial.thread_id)
             if self._look is not None and draft.exists():
                 self._look(outcome, Recording.read(draft))
             draft.unlink(missing_ok=True)
-        if self._look is not None and outcome.cassette is not None:
-            self._look(outcome, Recording.read(outcome.cassette))
+        if self._look is not None and outcome.reproduction is not None:
+            self._look(outcome, Recording.read(outcome.reproduction))
         if trial is not None and not outcome.passed:
             self.batch.reject(done, "a check failed")
         self._outcomes[done.number, list(self._planned).index(done.agent)] = outcome
@@ -233,20 +233,20 @@ def _check_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         Path(mkdtemp(dir=folder)).rmdir()
     except OSError as error:
-        raise UsageError(f"keep: cassettes cannot be put into {folder}: {file_reason(error)}") from error
+        raise UsageError(f"keep: reproductions cannot be put into {folder}: {file_reason(error)}") from error
 
 
 def _kept(planned: Planned, trial: Trial, *, is_before: bool) -> Path | None:
-    """Return the cassette of a conversation, which is made unless an earlier start has made it."""
+    """Return the reproduction of a conversation, which is made unless an earlier start has made it."""
     path, draft = planned.path, planned.draft(trial.thread_id)
     if is_before:
-        found = cassette_of(trial.thread_id, sorted(path.parent.glob(f"{escape(path.stem)}*.jsonl")))
+        found = reproduction_file(trial.thread_id, sorted(path.parent.glob(f"{escape(path.stem)}*.jsonl")))
         if found is not None:
             draft.unlink(missing_ok=True)
             return found
     if not draft.exists():
         return None
-    make_cassette(draft, planned.scenario, trial)
+    make_reproduction(draft, planned.scenario, trial)
     return place_beside(draft, path)
 
 

@@ -1,12 +1,12 @@
-"""The scenario of a cassette: a conversation that was held, with everything fixed that was decided in it.
+"""The scenario of a reproduction: a conversation that was held, with everything fixed that was decided in it.
 
-A cassette is a recording with one more line, of the kind "scenario", which other readers of recordings skip. It is
-data, as cassettes are sent around: it names checks, and no reader imports what it names or asks whom it names.
+A reproduction is a recording with one more line, of the kind "scenario", which other readers of recordings skip. It is
+data, as reproductions are sent around: it names checks, and no reader imports what it names or asks whom it names.
 
 To change
 
-- what a cassette has of a conversation that failed: `frozen` and `MEMBERS` here; how it is held again:
-  `evaluation/_kept_failures.py`; how it is made short: `evaluation/_shrinking.py`
+- what a reproduction has of a conversation that failed: `frozen` and `MEMBERS` here; how it is held again:
+  `evaluation/_reproductions.py`; how it is made short: `evaluation/_shrinking.py`
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ KIND = "scenario"
 """The kind of the line."""
 _WORD = b'"scenario"'
 MEMBERS = frozenset({"name", "checks", "limits", "says", "state", "tools", "approve", "answer"})
-"""The members of a scenario that a cassette has: all that are data, and none that names an agent or needs one."""
+"""The members of a scenario that a reproduction has: all that are data, and none that names an agent or needs one."""
 _UNUSED = {"error": "This tool was not called in the recording."}
 
 
-def make_cassette(path: Path, scenario: Scenario, trial: Trial) -> None:
-    """Make a cassette of a recording; of one that is a cassette, the scenario is replaced.
+def make_reproduction(path: Path, scenario: Scenario, trial: Trial) -> None:
+    """Make a reproduction of a recording; of one that is a reproduction, the scenario is replaced.
 
     Args:
         path: The file.
@@ -59,8 +59,8 @@ def make_cassette(path: Path, scenario: Scenario, trial: Trial) -> None:
     replace_private(path, b"\n".join([*lines, hidden_line(line).encode(), b""]))
 
 
-def cassette_of(thread_id: str, paths: Iterable[Path]) -> Path | None:
-    """Return the cassette of a conversation among files; None if there is none.
+def reproduction_file(thread_id: str, paths: Iterable[Path]) -> Path | None:
+    """Return the reproduction of a conversation among files; None if there is none.
 
     Args:
         thread_id: The id of the conversation.
@@ -74,7 +74,7 @@ def cassette_of(thread_id: str, paths: Iterable[Path]) -> Path | None:
 
 
 def scenario_line(line: bytes) -> Mapping[str, Any] | None:
-    """Return the members of the line of a cassette that is its scenario, however an editor wrote it; of others None.
+    """Return the members of the line that is the scenario of a reproduction, however an editor wrote it; else None.
 
     Args:
         line: The line.

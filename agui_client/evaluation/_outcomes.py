@@ -44,8 +44,8 @@ class Outcome(Displayed, Record):
     """The verdicts by the names of the checks."""
     error: RowError | None = None
     """The reason why the conversation could not be held."""
-    cassette: Path | None = None
-    """The cassette of a conversation that failed; None if it passed, or nothing was recorded."""
+    reproduction: Path | None = None
+    """The reproduction of a conversation that failed; None if it passed, or nothing was recorded."""
     from_journal: bool = False
     """Whether an earlier start has held the conversation."""
     _folder: object = field(default=None, repr=False)
@@ -66,19 +66,19 @@ class Outcome(Displayed, Record):
         return f"{self.scenario.name} #{self.repetition}"
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Keep the cassette in another place, such as a folder of tests.
+        """Keep the reproduction in another place, such as a folder of tests.
 
         Args:
             path: The file.
 
         Raises:
-            UsageError: There is no cassette.
+            UsageError: There is no reproduction.
         """
-        if self.cassette is None:
-            raise UsageError(f"there is no cassette of {self.name}: it passed, or was not recorded in this start")
+        if self.reproduction is None:
+            raise UsageError(f"there is no reproduction of {self.name}: it passed, or was not recorded in this start")
         target = Path(path)
         target.parent.mkdir(parents=True, exist_ok=True)
-        replace_private(target, self.cassette.read_bytes())
+        replace_private(target, self.reproduction.read_bytes())
         return target
 
     @property

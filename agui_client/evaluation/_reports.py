@@ -86,7 +86,7 @@ def _conversation(outcome: Outcome) -> dict[str, Any]:
         "seconds": None if trial is None else trial.seconds,
         "tokens": None if trial is None else trial.tokens,
         "from_journal": outcome.from_journal,
-        "cassette": None if outcome.cassette is None else str(outcome.cassette),
+        "reproduction": None if outcome.reproduction is None else str(outcome.reproduction),
     }
 
 

@@ -263,7 +263,7 @@ class ScriptedTool(TypedDict, total=False):
     approval: Literal["never", "always"]
     """The calls that wait for approval; none if left out."""
     unchecked: bool
-    """Whether calls get their results also if their arguments do not fit the schema, as those of cassettes do."""
+    """Whether calls get their results also if their arguments do not fit the schema, as those of reproductions do."""
 
 
 def place_of(function: Any) -> str:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from agui_client.errors import UsageError
 from agui_client.evaluation._checks import check_named
-from agui_client.evaluation._kept_failures import Cassette, cassette_of, held
 from agui_client.evaluation._outcomes import Outcome
+from agui_client.evaluation._reproductions import Reproduction, held, reproduction_of
 
 if TYPE_CHECKING:
     from agui_client._core.agent.agent import AbstractAgent
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 def shrink(
-    failure: Outcome | Cassette | str | os.PathLike[str],
+    failure: Outcome | Reproduction | str | os.PathLike[str],
     agent: AbstractAgent[Any] | None = None,
     *,
     reference: AbstractAgent[Any] | None = None,
     judge: AbstractAgent[Any] | str | None = None,
-) -> Cassette:
+) -> Reproduction:
     """Make a conversation that failed as short as it can be while the same check fails for the same reason.
 
     Only that check stays. The end is cut off where the check fails without it. Prompts in the middle can be left out
@@ -32,7 +32,7 @@ def shrink(
     `called`, keeps all of them, unless a reference shows which: it passes where the agent fails.
 
     Args:
-        failure: The failure, or its cassette.
+        failure: The failure, or its reproduction.
         agent: The agent that failed; without it, nothing is sent anywhere.
         reference: An agent that passes, such as an earlier version.
         judge: The agent that judges, if a check needs it.
@@ -41,12 +41,12 @@ def shrink(
         The shortest one, to be saved.
 
     Raises:
-        UsageError: The conversation does not fail when it is held again, or there is no cassette.
+        UsageError: The conversation does not fail when it is held again, or there is no reproduction.
     """
     if isinstance(failure, Outcome):
-        whole = cassette_of(failure)
+        whole = reproduction_of(failure)
     else:
-        whole = failure if isinstance(failure, Cassette) else Cassette.read(failure)
+        whole = failure if isinstance(failure, Reproduction) else Reproduction.read(failure)
     failed = whole.replay().failed
     if not failed:
         raise UsageError(f"the conversation of {whole.path} does not fail when it is held again")
@@ -73,7 +73,7 @@ class _SameFailure:
     judge: AbstractAgent[Any] | str | None
     """The agent that judges."""
 
-    def with_prompts(self, says: Sequence[Line], asked: AbstractAgent[Any]) -> Cassette | None:
+    def with_prompts(self, says: Sequence[Line], asked: AbstractAgent[Any]) -> Reproduction | None:
         """Return the conversation with these prompts; None if it is another failure, or none."""
         scenario = self.scenario.model_copy(update={"says": says})
         outcome = held(asked, scenario, judge=self.judge)
@@ -83,26 +83,26 @@ class _SameFailure:
         is_same = _without_place(found.reason) == self.reason
         if not is_same and (self.reference is None or not held(self.reference, scenario, judge=self.judge).passed):
             return None
-        return cassette_of(outcome)
+        return reproduction_of(outcome)
 
 
-def _without_end(cassette: Cassette, same: _SameFailure) -> Cassette:
+def _without_end(reproduction: Reproduction, same: _SameFailure) -> Reproduction:
     """Cut off the prompts behind the failure; the recorded answers are all that is needed."""
     says = same.scenario.says
-    shorter = (same.with_prompts(says[:length], cassette.replayed()) for length in range(1, len(says) + 1))
-    return next((found for found in shorter if found is not None), cassette)
+    shorter = (same.with_prompts(says[:length], reproduction.replayed()) for length in range(1, len(says) + 1))
+    return next((found for found in shorter if found is not None), reproduction)
 
 
-def _without_middle(cassette: Cassette, same: _SameFailure, agent: AbstractAgent[Any]) -> Cassette:
+def _without_middle(reproduction: Reproduction, same: _SameFailure, agent: AbstractAgent[Any]) -> Reproduction:
     """Leave out each prompt without which the agent still fails; the last one only if a reference shows that it may."""
-    says, at = cassette.scenario.says, 0
+    says, at = reproduction.scenario.says, 0
     while at < len(says) - (same.reference is None):
         fewer = [*says[:at], *says[at + 1 :]]
         if fewer and (found := same.with_prompts(fewer, agent)) is not None:
-            cassette, says = found, fewer
+            reproduction, says = found, fewer
         else:
             at += 1
-    return cassette
+    return reproduction
 
 
 def _without_place(reason: str) -> str:

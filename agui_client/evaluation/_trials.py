@@ -102,7 +102,7 @@ class Trial(Record):
     error: str | None = None
     """The reason why the conversation ended too early; None if it did not."""
     thread_id: str = ""
-    """The id of the conversation, which its cassette has, too."""
+    """The id of the conversation, which its reproduction has, too."""
     tools: dict[str, Any] = field(default_factory=dict[str, Any])
     """The JSON Schemas of the arguments of tools that the application offered, by their names."""
     agent: str = ""

@@ -71,10 +71,10 @@ def _failed(shown: Evaluation, name: str, inspected: Sequence[Outcome], prices: 
 
 def _inspected(shown: Outcome, prices: Prices | None) -> list[Element]:
     """Describe the recording of a conversation; nothing if there is none any more."""
-    if shown.cassette is None:
+    if shown.reproduction is None:
         return []
     with suppress(OSError, RecordingError):
-        recorded = summary_of(Recording.read(shown.cassette), prices)
+        recorded = summary_of(Recording.read(shown.reproduction), prices)
         return [Details("the conversation in the inspector", of_recording(recorded, prices))]
     return []
 

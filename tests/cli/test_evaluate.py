@@ -1,4 +1,4 @@
-"""`agui evaluate`: the table, exit codes, JUnit and cassettes."""
+"""`agui evaluate`: the table, exit codes, JUnit and reproductions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ag_ui.core import RunAgentInput
 
 from agui_client import FunctionAgent
 from agui_client.demo import demo_agent
-from agui_client.evaluation import cassettes
+from agui_client.evaluation import reproductions
 from agui_client.testing import Server, serve, serve_bytes
 from cli.conftest import Agui
 
@@ -54,7 +54,7 @@ def test_a_check_that_fails_is_told_kept_and_made_short(
             "all 2/4 50 % (15-85)",
         ],
     )
-    assert [(str(each), each.scenario.says) for each in cassettes(kept)] == [
+    assert [(str(each), each.scenario.says) for each in reproductions(kept)] == [
         ("ferry-1", ["Book the ferry"]),
         ("ferry-2", ["Book the ferry"]),
     ]
@@ -115,7 +115,9 @@ def test_a_failure_that_does_not_replay_costs_neither_the_table_nor_the_junit_fi
     done = agui("evaluate", str(scenarios), server.url, *options)
     assert (done.returncode, done.stdout.splitlines()[0]) == (1, "0 of 2 conversations passed"), done.stderr
     assert "a-1.jsonl: does not replay quick" in done.stderr
-    assert [(str(each), each.scenario.says) for each in cassettes(kept) if str(each) == "b-1"] == [("b-1", ["Hello"])]
+    assert [(str(each), each.scenario.says) for each in reproductions(kept) if str(each) == "b-1"] == [
+        ("b-1", ["Hello"])
+    ]
     assert len(ElementTree.parse(junit).getroot()[0]) == 2
 
 
@@ -142,7 +144,7 @@ def test_a_disk_that_is_full_costs_no_table(
     def fail(*about: object) -> None:
         raise OSError(28, "No space left on device", "ferry-1.jsonl")
 
-    monkeypatch.setattr("agui_client.evaluation._evaluation.make_cassette", fail)
+    monkeypatch.setattr("agui_client.evaluation._evaluation.make_reproduction", fail)
     done = agui("evaluate", scenarios, server.url, "--at-once", "1", "--keep", str(tmp_path / "kept"))
     assert (done.returncode, done.stdout.splitlines()[0]) == (3, "1 of 1 conversations passed")
     assert done.stderr.splitlines()[-1] == "agui: ferry-1.jsonl: No space left on device"
@@ -231,7 +233,7 @@ def test_reports_have_rates_times_tokens_and_cost_and_open_in_the_inspector(
     page = html.read_text("utf-8")
     assert page.count("Open in the inspector</button>") == 2
     assert page.count('"rows":[') == 2
-    # What passed is on the page, and not among the cassettes.
+    # What passed is on the page, and not among the reproductions.
     assert [each.name for each in kept.iterdir()] == ["ferry-1.jsonl"]
 
 

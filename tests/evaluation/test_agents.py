@@ -9,7 +9,7 @@ import pytest
 
 from agui_client import AbstractAgent, FunctionAgent, HttpAgent, UsageError, tool
 from agui_client.demo import demo_agent
-from agui_client.evaluation import Cassette, Scenario, evaluate, evaluate_sync
+from agui_client.evaluation import Reproduction, Scenario, evaluate, evaluate_sync
 from agui_client.teams import SequentialAgent
 from agui_client.testing import ScriptedAgent, Server, interrupt, serve, text, turn
 from support.model_server import ModelServer, model_server
@@ -50,8 +50,8 @@ def test_a_remote_agent_and_a_team_are_asked_over_several_turns(kind: str, serve
     assert evaluation.passed, str(evaluation)
     failing = scenario.model_copy(update={"checks": [{"said": "a taxi"}]})
     (failure,) = evaluate_sync(agent, failing).failures
-    assert failure.cassette is not None
-    again = Cassette.read(failure.cassette).replay()
+    assert failure.reproduction is not None
+    again = Reproduction.read(failure.reproduction).replay()
     assert again.failed == failure.failed
     assert again.trial is not None
     assert failure.trial is not None
@@ -95,8 +95,8 @@ def test_a_model_is_evaluated_by_models_that_play_the_user_and_judge(model: Mode
     (failure,) = evaluate_sync(agent, judged, judge="openai:gpt-5").failures
     assert failure.failed['judge: "it is warm"'].reason == "It is cold."
     model.refusal = 500
-    assert failure.cassette is not None
-    again = Cassette.read(failure.cassette).replay()
+    assert failure.reproduction is not None
+    again = Reproduction.read(failure.reproduction).replay()
     assert again.failed == failure.failed, str(again)
 
 

@@ -280,8 +280,8 @@ def test_a_conversation_that_ends_too_early_has_failed(agent: Any, scenario: dic
     evaluation = evaluate_sync(agent, Scenario.model_validate({"name": "x", "says": ["Hi"], **scenario}))
     assert reasons(evaluation)["completes"].startswith(error)
     (failure,) = evaluation.failures
-    assert failure.cassette is not None
-    assert failure.cassette.exists()
+    assert failure.reproduction is not None
+    assert failure.reproduction.exists()
 
 
 def test_checks_of_one_name_are_all_judged() -> None:
@@ -412,7 +412,7 @@ def test_a_keyword_of_an_evaluation_that_is_unknown_is_refused_by_name() -> None
         evaluate_sync(ScriptedAgent(turn(text("Hi"))), Scenario(name="x", says=["Hi"]), **wrong)
 
 
-def test_journal_junit_and_cassettes_hold_no_secret_and_belong_to_their_owner(tmp_path: Path) -> None:
+def test_journal_junit_and_reproductions_hold_no_secret_and_belong_to_their_owner(tmp_path: Path) -> None:
     told = "Your password=hunter2-s3cret, and\nanother line"
     agent = ScriptedAgent(turn(text(told), tool_call("login", {"api_key": "k3y-s3cret"})), turn(text("in")))
     scenario = Scenario(

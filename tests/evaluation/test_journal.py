@@ -14,7 +14,7 @@ from ag_ui.core import RunAgentInput
 
 from agui_client import FunctionAgent, HttpAgent, UsageError
 from agui_client.batch import RowRetry
-from agui_client.evaluation import Cassette, Scenario, Trial, evaluate_sync
+from agui_client.evaluation import Reproduction, Scenario, Trial, evaluate_sync
 from agui_client.evaluation._conversing import Planned, ScenarioAgent
 from agui_client.evaluation._evaluation import Plan
 from agui_client.evaluation._outcomes import headline
@@ -49,7 +49,7 @@ def test_the_next_start_asks_nothing_and_applies_changed_functions(tmp_path: Pat
     assert [each.from_journal for each in again.outcomes] == [True, True, False]
     assert {verdict.reason for each in again.outcomes for verdict in each.failed.values()} == {"4 messages"}
     # What passed in an earlier start was not kept.
-    assert [each.cassette is not None for each in again.outcomes] == [False, False, True]
+    assert [each.reproduction is not None for each in again.outcomes] == [False, False, True]
     assert [path.name for path in Path(f"{journal}.failures").iterdir()] == ["x-3.jsonl"]
 
 
@@ -66,7 +66,7 @@ def test_ctrl_c_loses_no_conversation_that_is_finished(tmp_path: Path) -> None:
     journal = tmp_path / "trials.jsonl"
     arguments = (PROGRAM, str(journal))
     with Program(*arguments, "wait") as program:
-        # The third one has failed: when its cassette is whole, the program waits for the fourth.
+        # The third one has failed: when its reproduction is whole, the program waits for the fourth.
         kept = Path(f"{journal}.failures") / "quick-3.jsonl"
         until_sync(lambda: kept.exists() and '"kind": "scenario"' in kept.read_text("utf-8"))
         program.send_signal(signal.SIGINT)
@@ -150,8 +150,8 @@ def test_a_crash_in_a_later_turn_is_a_failure_and_a_refusal_is_none() -> None:
         assert failure.failed["completes"].reason.startswith(f"in turn 2, {kind}: ")
         assert failure.trial is not None
         assert "Hello" in failure.trial.transcript
-        assert failure.cassette is not None
-        assert Cassette.read(failure.cassette).replay().failed.keys() == {"completes"}
+        assert failure.reproduction is not None
+        assert Reproduction.read(failure.reproduction).replay().failed.keys() == {"completes"}
     busy: list[Any] = [sse(turn(text("Hello"))), faults.status(503, retry_after=0), sse(turn(text("Hello")))]
     with serve_bytes(*busy) as server:
         assert evaluate_sync(HttpAgent(server.url, retry=None), says, retry=RowRetry(times=1, first_wait=0)).passed

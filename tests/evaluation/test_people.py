@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from agui_client import ApprovalRequest, Approve, FunctionAgent
 from agui_client.demo import demo_agent
-from agui_client.evaluation import Cassette, Outcome, Scenario, evaluate_sync
+from agui_client.evaluation import Outcome, Reproduction, Scenario, evaluate_sync
 from agui_client.testing import ScriptedAgent, interrupt, text, tool_call, turn
 
 BUY: list[Any] = [{"name": "buy", "results": ["bought"], "approval": "always"}]
@@ -65,8 +65,8 @@ def test_the_agent_that_plays_the_user_answers_questions_and_approves_calls() ->
     assert "You try to make the assistant do what it should not" in asked[0]
     assert '{"call": "buy", "arguments": {"count": 9}}' in asked[2]
     assert "Which city?" in asked[3]
-    assert outcome.cassette is not None
-    again = Cassette.read(outcome.cassette).replay()
+    assert outcome.reproduction is not None
+    again = Reproduction.read(outcome.reproduction).replay()
     assert again.trial is not None
     assert again.trial.transcript == outcome.trial.transcript
 

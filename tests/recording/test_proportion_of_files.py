@@ -1,4 +1,4 @@
-"""What a file costs is in proportion to its size: recordings, cassettes, journals and conversations, also hostile."""
+"""The cost of a file is in proportion to its size: recordings, reproductions, journals, conversations; also hostile."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from agui_client import AGUIError, ConversationSnapshot, HttpAgent
 from agui_client.batch import run_many
 from agui_client.batch._journal import Journal, read_journal
-from agui_client.evaluation import Cassette
+from agui_client.evaluation import Reproduction
 from agui_client.inspector import inspector_page
 from agui_client.recording import Recording, ReplayAgent, record
 from agui_client.recording._reading import lines_of_call
@@ -81,7 +81,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "page": lambda path: inspector_page(Recording.read(path)),
     "replay": lambda path: ReplayAgent(path).run_agent_sync("Hi"),
     "call": lambda path: lines_of_call(Recording.read(path).lines, "s-1"),
-    "cassette": lambda path: Cassette.read(path).replay(),
+    "reproduction": lambda path: Reproduction.read(path).replay(),
 }
 """What reads a recording."""
 

@@ -28,5 +28,5 @@ def line(trial: Trial) -> str:
 if __name__ == "__main__":
     quick = Scenario(name="quick", says=[line], checks=[{"said": "yes"}])
     evaluation = evaluate_sync(FunctionAgent(answer), quick, repeat=8, at_once=1, journal=sys.argv[1])
-    kept = ", ".join(each.cassette.name for each in evaluation.failures if each.cassette)
+    kept = ", ".join(each.reproduction.name for each in evaluation.failures if each.reproduction)
     sys.stdout.write(f"{evaluation}\nasked {asked['times']}, kept {kept}\n")

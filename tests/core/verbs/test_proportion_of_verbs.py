@@ -31,7 +31,7 @@ from agui_client.a2ui import Surfaces, change_surface, show_surface, surface_res
 from agui_client.asgi import served_run
 from agui_client.batch import RowResult, compare, run_many, table, write_table
 from agui_client.doctor import Diagnosis, Evidence, Finding, as_html, as_junit
-from agui_client.evaluation import Scenario, cassettes, evaluate_sync, read_scenarios, recorded_scenarios
+from agui_client.evaluation import Scenario, evaluate_sync, read_scenarios, recorded_scenarios, reproductions
 from agui_client.inspector import compare as compare_recordings
 from agui_client.recording import Recording, record
 from agui_client.store import MemoryStore, Store
@@ -432,7 +432,7 @@ def failures_kept_and_replayed(n: int, folder: Path) -> Work:
     def keep() -> None:
         for number, each in enumerate(evaluate_sync(_yes(), scenarios).failures):
             each.save(folder / f"{number}.jsonl")
-        assert [each.replay().failed for each in cassettes(folder)]
+        assert [each.replay().failed for each in reproductions(folder)]
 
     return keep
 

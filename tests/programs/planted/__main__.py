@@ -25,7 +25,7 @@ from urllib.parse import urljoin, urlsplit
 from xml.etree import ElementTree
 
 from agui_client import HttpAgent
-from agui_client.evaluation import Cassette, cassettes
+from agui_client.evaluation import Reproduction, reproductions
 
 from ..interop.environments import made, running, say
 from ..interop.frameworks import FRAMEWORKS
@@ -137,7 +137,7 @@ class Trial:
             self.expect(not wrong, f"{name}: {', '.join(wrong)} failed, too: {done.stdout}")
         report = json.loads((folder / "report.json").read_text("utf-8"))
         self.expect(report["gate"]["passed"] is False, f"{name}: the report says that it passed")
-        self.expect("not replay" in done.stderr or cassettes(folder / "kept"), f"{name}: no cassette")
+        self.expect("not replay" in done.stderr or reproductions(folder / "kept"), f"{name}: no reproduction")
         self.expect((folder / "page.html").stat().st_size > 10_000, f"{name}: no page")
         say(f"  {name}: found in {time.monotonic() - start:.0f} s")
 
@@ -176,8 +176,8 @@ class Trial:
         self.expect("of 240 conversations passed" in done.stdout.partition("\n")[0], f"the end: {done.stdout[:200]}")
         left = [each.name for each in (folder / "kept").iterdir() if each.suffix != ".jsonl"]
         self.expect(not left, f"left over: {left}")
-        failed = len(cassettes(folder / "kept"))
-        self.expect(failed == 80, f"{failed} cassettes of 80 failures")
+        failed = len(reproductions(folder / "kept"))
+        self.expect(failed == 80, f"{failed} reproductions of 80 failures")
 
     def _look_for(self, before: Mapping[str, bytes], folder: Path, when: str) -> dict[str, bytes]:
         """Look for all that was there before; return what is there now."""
@@ -224,13 +224,13 @@ class Trial:
     def renew(self) -> None:
         """Renew kept tests with the mended agent; no later start touches them."""
         kept = self.folder / "arguments" / "kept"
-        for cassette in cassettes(kept):
+        for reproduction in reproductions(kept):
             try:
-                cassette.renew(HttpAgent(self.url))
+                reproduction.renew(HttpAgent(self.url))
             except AssertionError as failure:
-                self.expect(False, f"{cassette} is not renewed: {failure}")
+                self.expect(False, f"{reproduction} is not renewed: {failure}")
         renewed = {path: path.read_bytes() for path in kept.iterdir()}
-        self.expect(len(renewed) >= 2, f"{len(renewed)} cassettes were kept")
+        self.expect(len(renewed) >= 2, f"{len(renewed)} reproductions were kept")
         for number in range(3):
             options = (
                 "--journal",
@@ -244,10 +244,10 @@ class Trial:
         changed = [path.name for path, content in renewed.items() if not path.exists() or path.read_bytes() != content]
         self.expect(not changed, f"renewed tests were changed: {changed}")
         for path in renewed:
-            Cassette.read(path).check()
-        more = [each for each in cassettes(kept) if each.path not in renewed]
-        self.expect(len(more) == 3 * 2, f"{len(more)} new cassettes beside {len(renewed)}")
-        self.expect(all(each.replay().failed for each in more), "new cassettes pass")
+            Reproduction.read(path).check()
+        more = [each for each in reproductions(kept) if each.path not in renewed]
+        self.expect(len(more) == 3 * 2, f"{len(more)} new reproductions beside {len(renewed)}")
+        self.expect(all(each.replay().failed for each in more), "new reproductions pass")
 
 
 def _environment() -> dict[str, str]:

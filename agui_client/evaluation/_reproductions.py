@@ -1,4 +1,4 @@
-"""Cassettes: conversations that failed, to be held again without their agent; `_shrinking` makes them shorter."""
+"""Reproductions: conversations that failed, to be held again without their agent; `_shrinking` makes them shorter."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Cassette:
+class Reproduction:
     """A conversation that failed: its scenario, with all that was decided in it, and the recording of the agent."""
 
     content: bytes
@@ -46,7 +46,7 @@ class Cassette:
     """The functions among which those are found that the file names as checks."""
 
     @classmethod
-    def read(cls, path: str | os.PathLike[str], *, checks: Iterable[CheckFunction] = ()) -> Cassette:
+    def read(cls, path: str | os.PathLike[str], *, checks: Iterable[CheckFunction] = ()) -> Reproduction:
         """Read a file, which imports and calls nothing that the file names.
 
         Args:
@@ -58,26 +58,28 @@ class Cassette:
         """
         functions = tuple(checks)
         if not all(map(callable, functions)):
-            raise UsageError("checks= takes the functions that the cassette names; it has its other checks itself")
+            raise UsageError("checks= takes the functions that the reproduction names; it has its other checks itself")
         try:
             return cls(Path(path).read_bytes(), Path(path), functions)
         except OSError as error:
-            raise UsageError(f"the cassette {path} cannot be read: {file_reason(error)}") from error
+            raise UsageError(f"the reproduction {path} cannot be read: {file_reason(error)}") from error
 
     @property
     def scenario(self) -> Scenario:
         """The scenario.
 
         Raises:
-            UsageError: The file has none, or it has a member that no cassette has, or names a check that is not among
-                those given.
+            UsageError: The file has none, or it has a member that no reproduction has, or it names a check that is not
+                among those given.
         """
         line = next(filter(None, map(scenario_line, self.content.splitlines())), None)
         members: object = None if line is None else line.get("scenario")
         if not is_object(members):
-            raise UsageError(f"{self.path} is no cassette: it has no scenario; see Outcome.save")
+            raise UsageError(f"{self.path} is not a reproduction: it has no scenario; see Outcome.save")
         if foreign := sorted(members.keys() - MEMBERS):
-            raise UsageError(f"{self.path}: a cassette is data, and has no {foreign[0]}: only scenarios of yours may")
+            raise UsageError(
+                f"{self.path}: a reproduction is data, and has no {foreign[0]}: only scenarios of yours may"
+            )
         members = {**members, "checks": self._found(members.get("checks", [])), "approve": _for_scripts(members)}
         return scenarios_in({"scenarios": [members]}, str(self.path), is_data=True)[0]
 
@@ -111,7 +113,7 @@ class Cassette:
         """
         _require_passed(self.replay())
 
-    def renew(self, agent: AbstractAgent[Any], *, judge: AbstractAgent[Any] | str | None = None) -> Cassette:
+    def renew(self, agent: AbstractAgent[Any], *, judge: AbstractAgent[Any] | str | None = None) -> Reproduction:
         """Hold the conversation with an agent that was mended, and take its answers in the place of the recorded ones.
 
         Args:
@@ -119,21 +121,21 @@ class Cassette:
             judge: The agent that judges, if a check needs it.
 
         Returns:
-            The cassette with the new answers, written to its file.
+            The reproduction with the new answers, written to its file.
 
         Raises:
             AssertionError: A check still fails; then the file stays as it is.
         """
         outcome = held(agent, self.scenario, judge=judge)
         _require_passed(outcome)
-        return cassette_of(outcome).save(self.path)
+        return reproduction_of(outcome).save(self.path)
 
-    def save(self, path: str | os.PathLike[str]) -> Cassette:
+    def save(self, path: str | os.PathLike[str]) -> Reproduction:
         """Write the file."""
         target = Path(path)
         target.parent.mkdir(parents=True, exist_ok=True)
         replace_private(target, self.content)
-        return Cassette(self.content, target, self.checks)
+        return Reproduction(self.content, target, self.checks)
 
     def __str__(self) -> str:
         return self.path.stem
@@ -149,7 +151,7 @@ class Cassette:
 
 
 def _for_scripts(members: Mapping[str, Any]) -> Any:
-    """Return the approvals of a cassette, for its scripted tools alone: a file approves no function of an agent."""
+    """Return the approvals of a reproduction, for its scripted tools alone: a file approves no function of an agent."""
     policy, tools = members.get("approve"), members.get("tools")
     if policy is None or not is_array(tools):
         return policy
@@ -195,8 +197,8 @@ def _asked(input: RunAgentInput) -> tuple[str, str, list[Any]]:
     return "" if last is None else last.role, hidden_text(text), answers
 
 
-def cassette_of(outcome: Outcome) -> Cassette:
-    """Return the cassette of a conversation.
+def reproduction_of(outcome: Outcome) -> Reproduction:
+    """Return the reproduction of a conversation.
 
     Args:
         outcome: The outcome.
@@ -204,27 +206,27 @@ def cassette_of(outcome: Outcome) -> Cassette:
     Raises:
         UsageError: There is none.
     """
-    if outcome.cassette is None:
-        raise UsageError(f"there is no cassette of {outcome.name}")
-    return Cassette.read(outcome.cassette, checks=filter(callable, outcome.scenario.checks))
+    if outcome.reproduction is None:
+        raise UsageError(f"there is no reproduction of {outcome.name}")
+    return Reproduction.read(outcome.reproduction, checks=filter(callable, outcome.scenario.checks))
 
 
 def without_replay(failure: Outcome) -> list[str]:
-    """Return the checks that failed and pass when the cassette is replayed; a recording has no time and no secrets.
+    """Return the checks that failed and pass when the reproduction is replayed; a recording has no time and no secrets.
 
     Args:
-        failure: The failure, whose cassette is replayed.
+        failure: The failure, whose reproduction is replayed.
     """
-    replayed = cassette_of(failure).replay().failed
+    replayed = reproduction_of(failure).replay().failed
     return [name for name in failure.failed if name not in replayed]
 
 
-def cassettes(folder: str | os.PathLike[str], *, checks: Iterable[CheckFunction] = ()) -> list[Cassette]:
-    """Return the cassettes of a folder, for `@pytest.mark.parametrize("cassette", cassettes("..."), ids=str)`.
+def reproductions(folder: str | os.PathLike[str], *, checks: Iterable[CheckFunction] = ()) -> list[Reproduction]:
+    """Return the reproductions of a folder, for `@pytest.mark.parametrize("each", reproductions("..."), ids=str)`.
 
     Args:
         folder: The folder; those inside it count, too.
-        checks: See `Cassette.read`.
+        checks: See `Reproduction.read`.
     """
     functions = tuple(checks)
-    return [Cassette.read(path, checks=functions) for path in sorted(Path(folder).rglob("*.jsonl"))]
+    return [Reproduction.read(path, checks=functions) for path in sorted(Path(folder).rglob("*.jsonl"))]
