@@ -129,7 +129,6 @@ class StoredAttemptSpan:
 
     Args:
         thread_id: The thread of the run.
-        run_id: The id of the run.
         number: The number of the attempt.
         stored: The trace that is stored with the run.
     """

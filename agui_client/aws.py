@@ -66,21 +66,13 @@ class AgentCoreAuth(httpx.Auth):
         self._service, self._session, self._credentials = service, session, credentials
 
     def sync_auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response]:
-        """Sign a request of a client without `await`.
-
-        Args:
-            request: The request.
-        """
+        """Sign a request of a client without `await`."""
         request.read()
         self._sign(request, self._frozen())
         yield request
 
     async def async_auth_flow(self, request: httpx.Request) -> AsyncGenerator[httpx.Request, httpx.Response]:
-        """Sign a request.
-
-        Args:
-            request: The request.
-        """
+        """Sign a request."""
         await request.aread()
         # Credentials that are about to expire are renewed over the network.
         self._sign(request, await anyio.to_thread.run_sync(self._frozen))

@@ -398,7 +398,6 @@ class ToolArgumentsError(AGUIError, ValueError):
 
     Args:
         message: What is wrong with them.
-        tool_call_id: The call.
     """
 
     def __init__(self, message: str, *, tool_call_id: str) -> None:

@@ -170,7 +170,6 @@ class _Upload(aiohttp.Payload):
     """The content of a request, sent in pieces, each within a time limit.
 
     Args:
-        content: The content.
         seconds: The longest time that a piece may take; None for no limit.
     """
 
@@ -208,11 +207,7 @@ class _Upload(aiohttp.Payload):
 
 
 class _Stream(httpx.AsyncByteStream):
-    """The body of a response; no generator, as each costs a step for every event.
-
-    Args:
-        response: The response.
-    """
+    """The body of a response; no generator, as each costs a step for every event."""
 
     def __init__(self, response: aiohttp.ClientResponse) -> None:
         self._response, self._read = response, response.content.readany

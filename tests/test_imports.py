@@ -619,6 +619,16 @@ def test_help_lists_and_explains_every_keyword(target: Callable[..., Any]) -> No
     assert [name for name in keywords if not re.search(rf"^[ |]+{name}: [A-Z\"]", text, re.MULTILINE)] == []
 
 
+def test_no_argument_is_described_by_its_name_alone() -> None:
+    texts = [
+        ast.get_docstring(node) or ""
+        for tree in _trees().values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    assert [found[0] for text in texts for found in re.finditer(r"\b(\w+): (?:The|An?|Its) \1\.\n", f"{text}\n")] == []
+
+
 def test_every_module_has_a_docstring() -> None:
     assert [name for name, tree in _trees().items() if tree.body and ast.get_docstring(tree) is None] == []
 

@@ -100,7 +100,6 @@ class Faults:
             rule: The id of the rule.
             sentence: The fault.
             place: The event with the fault.
-            severity: Its severity.
             path: The JSON pointer of the value.
             what: What faults of one kind have in common, if there is no path; the sentence if left out.
         """

@@ -152,7 +152,6 @@ async def follow(
     """Run a batch with progress on stderr.
 
     Args:
-        batch: The batch.
         is_kept: Whether results are needed.
         finish: Called with each result, at once.
         noun: The word for a row.

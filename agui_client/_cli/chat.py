@@ -114,7 +114,6 @@ class Chat(RunObserver):
     """A conversation.
 
     Args:
-        agent: The agent.
         view: The view that shows runs and notes.
         pending_work: Asks about open interrupts and calls before each run.
         runner: The event loop of the runs; between runs no loop is running, and Ctrl-C reaches the prompt.
@@ -192,9 +191,6 @@ class Chat(RunObserver):
 
     def press(self, action: Action) -> int:
         """Run the agent once, and tell it what was pressed on a surface of it.
-
-        Args:
-            action: The action.
 
         Returns:
             The exit code of the run.

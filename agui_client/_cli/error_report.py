@@ -31,7 +31,6 @@ def report(error: AGUIError, again: str = "what arrived is kept; ask again to be
     """Describe an error.
 
     Args:
-        error: The error.
         again: The advice where a run broke off.
 
     Returns:

@@ -134,7 +134,6 @@ def finish_reproductions(
     """Make the reproductions of this start short, or replay them, and name those that do not fail again.
 
     Args:
-        evaluation: The evaluation.
         agents: The agents by name.
         judge: The agent that judges.
         is_shrinking: Whether reproductions are made short.

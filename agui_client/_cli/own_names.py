@@ -33,7 +33,6 @@ class TrustedHosts:
     """Answers HTTP requests of an app that name this machine, or a name that is allowed, and refuses others with 403.
 
     Args:
-        app: The app.
         allowed: Further names, as in a `Host` header without the port.
     """
 

@@ -43,7 +43,6 @@ def run_slash_command(chat: Chat, line: str) -> int:
     """Carry out a line.
 
     Args:
-        chat: The chat.
         line: The line: a slash, a name, and an argument.
 
     Returns:

@@ -51,7 +51,6 @@ def changed_text(surfaces: Surfaces, before: Seen) -> str:
     """Write the surfaces that were made or changed since, with the words of fields and buttons, and what else came.
 
     Args:
-        surfaces: The surfaces.
         before: What `seen` returned.
     """
     changed = [each for surface_id, each in surfaces.items() if before.revisions.get(surface_id) != each.revision]

@@ -115,11 +115,7 @@ class QuestionButton:
 
 
 class Drawing:
-    """The fields of a form, as the page draws them.
-
-    Args:
-        form: The form.
-    """
+    """The fields of a form, as the page draws them."""
 
     def __init__(self, form: AnswerForm) -> None:
         self.templates: dict[str, Field] = {}

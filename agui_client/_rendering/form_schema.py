@@ -38,7 +38,6 @@ def root_field(schema: dict[str, Any], given: Any = DEFAULTS) -> FormField:
     """Make the field of a whole answer: a group for an object, if nobody has to fill in too much for it.
 
     Args:
-        schema: The schema.
         given: The value that stands in the fields at first; `DEFAULTS` takes those of the schema.
     """
     if is_usable(schema, _MOST_VALUES):

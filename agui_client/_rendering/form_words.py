@@ -51,7 +51,6 @@ def reasons_of(fault: SchemaFault, description: str = "") -> Iterable[tuple[tupl
     """Say a fault in words.
 
     Args:
-        fault: The fault.
         description: The description of the value, which says more than its pattern.
 
     Yields:
@@ -74,7 +73,6 @@ def in_words(faults: Iterable[SchemaFault], description: str = "") -> str:
     """Join faults into one text, each with its place: `lines[1]: must be a whole number; mode: is missing`.
 
     Args:
-        faults: The faults.
         description: The description of the value, which says more than its pattern.
     """
     said = [reason for fault in faults for reason in reasons_of(fault, description)]

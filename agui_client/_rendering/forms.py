@@ -43,9 +43,6 @@ class DecisionForm:
 def decision_form(interrupt: Interrupt) -> DecisionForm | None:
     """Make the form of an interrupt that is answered with a decision.
 
-    Args:
-        interrupt: The interrupt.
-
     Returns:
         The form; None if the interrupt wants more of an answer than a decision.
     """
@@ -199,8 +196,6 @@ class _Reading:
         """Read a field, and those in it.
 
         Args:
-            field: The field.
-            name: Its name.
             path: The place of its value in the answer.
             around: The title of the entry around it.
 

@@ -36,7 +36,6 @@ class InterruptQuestion:
     """The question of an interrupt: its text, its fields and its buttons.
 
     Args:
-        interrupt: The interrupt.
         arguments: The arguments of the call that it is about, as the agent wrote them; None if it is about none.
     """
 

@@ -48,11 +48,7 @@ class TestSuite:
 
 
 def as_junit(suites: Sequence[TestSuite]) -> str:
-    """Return suites as the text of a JUnit file; characters that XML cannot have are replaced.
-
-    Args:
-        suites: The suites.
-    """
+    """Return suites as the text of a JUnit file; characters that XML cannot have are replaced."""
     root = Element("testsuites")
     for suite in suites:
         kinds = [each.problem.kind for each in suite.cases if each.problem is not None]

@@ -58,11 +58,7 @@ def prose(text: str, *, has_math: bool = False) -> str:
 
 
 def without_styles(html: str) -> str:
-    """Return HTML of `prose` for a page whose policy allows no styles in elements: with classes in their place.
-
-    Args:
-        html: The HTML.
-    """
+    """Return HTML of `prose` for a page whose policy allows no styles in elements: with classes in their place."""
     return _ALIGNMENT.sub(r' class="agui-\1"', html)
 
 

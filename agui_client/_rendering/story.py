@@ -384,7 +384,6 @@ def placed(messages: Iterable[Message], calls: Iterable[ToolCallStory]) -> Calls
     """Return tool calls that are known by the messages that make them; of others, what the messages say.
 
     Args:
-        messages: The messages.
         calls: The calls, in order.
     """
     found, known = calls_in(messages), defaultdict[str, list[ToolCallStory]](list)

@@ -55,7 +55,6 @@ def surface_html(
     """Write a surface as HTML.
 
     Args:
-        surface: The surface.
         is_live: Whether fields and buttons can be used; they have the members `data-set`, `data-press` and `data-at`.
         complaints: Sentences about what a person did last.
         has_styles: Whether elements have styles; a page whose policy allows none reads the weight of an element in
@@ -72,7 +71,6 @@ def carried_out(surface: Surface, message: Mapping[str, Any]) -> Action | None:
     """Enter a value or press a button, as the page of a live surface says; return the action of a press.
 
     Args:
-        surface: The surface.
         message: `{"set": …, "at": …, "value": …}` or `{"press": …, "at": …}`, as the attributes have them.
 
     Raises:

@@ -54,11 +54,7 @@ def options_of(node: Drawn) -> list[tuple[str, str]]:
 
 
 def surface_lines(surface: Surface) -> list[str]:
-    """Write a surface as lines, one for each thing that is said on it.
-
-    Args:
-        surface: The surface.
-    """
+    """Write a surface as lines, one for each thing that is said on it."""
     lines: list[str] = []
     for line in _lines_of(surface.tree, surface.entered, 0):
         if len(lines) == MOST_LINES:
@@ -82,11 +78,7 @@ def loose_lines(surfaces: Surfaces) -> list[str]:
 
 
 def titled_lines(surface: Surface) -> list[str]:
-    """Write a surface as lines below one with its id.
-
-    Args:
-        surface: The surface.
-    """
+    """Write a surface as lines below one with its id."""
     return [f"── {exact(surface.id)}", *surface_lines(surface)]
 
 

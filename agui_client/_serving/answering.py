@@ -156,7 +156,6 @@ def trusted_run(agent: AbstractAgent, input: RunAgentInput, given: RunOptions | 
 
     Args:
         agent: The agent, which has the conversation.
-        input: The input.
         given: Keywords of the run that are not part of an input, such as its tools; None if there are none.
     """
     answering = _answering(agent, input, TRUSTING, None)
@@ -168,7 +167,6 @@ class ResumedRun:
     """A run whose process ended, as another one takes it up.
 
     Args:
-        run_id: The id of the run.
         place: The place where the run goes on, as it was stored with the run; None if its thread has it, or none was.
     """
 

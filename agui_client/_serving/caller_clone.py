@@ -27,7 +27,6 @@ def clone_for(agent: AbstractAgent, input: RunAgentInput, answers: ResumeAnswers
     """Return a clone of an agent with the conversation of an input, and with what waits for the caller's answers.
 
     Args:
-        agent: The agent.
         input: The input that the caller sent.
         answers: The caller's answers; None if it gives none.
     """

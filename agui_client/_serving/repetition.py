@@ -52,7 +52,6 @@ def refuse_answered(conversation: Conversation, resume: Iterable[ResumeEntry]) -
     """Refuse answers to interrupts of a stored thread that wait no longer.
 
     Args:
-        conversation: The conversation.
         resume: The caller's answers, with the ids that the agent gave.
 
     Raises:
@@ -90,7 +89,6 @@ def answered_before(conversation: Conversation, interrupt_ids: Iterable[str]) ->
     """Yield those of some interrupts that wait no longer: their calls were decided about, or they were answered.
 
     Args:
-        conversation: The conversation.
         interrupt_ids: The ids that the agent gave.
     """
     answered = conversation.answered_call_ids

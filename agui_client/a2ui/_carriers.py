@@ -56,11 +56,7 @@ def may_carry(message: Message, carried: Sequence[Carried]) -> bool:
 
 
 def carried_in(messages: Sequence[Message]) -> list[Carried]:
-    """Return what the messages of a conversation carry, in order.
-
-    Args:
-        messages: The messages.
-    """
+    """Return what the messages of a conversation carry, in order."""
     surfaces = [each for each in messages if isinstance(each, ActivityMessage) and each.activity_type == ACTIVITY_TYPE]
     if surfaces:
         return [_of_activity(each) for each in surfaces]

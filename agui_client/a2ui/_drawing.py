@@ -83,7 +83,6 @@ class _Drawer:
         """Draw a component at a place.
 
         Args:
-            component_id: The id of the component.
             at: The path of the item that it is drawn for.
             above: The ids and paths of the components around it.
         """

@@ -115,7 +115,6 @@ def date_text(moment: datetime, pattern: str) -> str:
     """Return a moment as a pattern of Unicode's TR35 writes it; as ISO 8601 if a letter of the pattern is unknown.
 
     Args:
-        moment: The moment.
         pattern: The pattern; text stands in single quotes.
     """
     if pattern == "ISO":

@@ -29,7 +29,6 @@ def show_surface(
     A surface that was there with this id is replaced.
 
     Args:
-        surface_id: The id of the surface.
         components: The components, one of them with the id `root`.
         data: The data that components are bound to, a JSON object.
         catalog_id: The catalog of the components.
@@ -70,7 +69,6 @@ def change_surface(
     It appends to the activity, so that what a person entered elsewhere on the surface stays.
 
     Args:
-        surface_id: The id of the surface.
         components: Components that are new, or replace those with their ids.
         data: The data behind the path; None leaves it as it is.
         path: The path of the data, `/` for all.

@@ -37,7 +37,6 @@ class Surface:
     """A user interface that an agent sent as data.
 
     Args:
-        surface_id: The id of the surface.
         look: A function that takes in what the agent has sent since.
         when_entered: A function that is called when a person entered a value.
     """
@@ -128,7 +127,6 @@ class Surface:
         """Return the component with an id, at one place.
 
         Args:
-            component_id: The id.
             at: The path of the item that it is drawn for, such as "/ferries/0"; needed if there are several.
 
         Raises:

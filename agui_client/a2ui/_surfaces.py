@@ -130,7 +130,6 @@ class Surfaces(Mapping[str, Surface]):
         """Return what a person entered on a surface as JSON, as the messages of a conversation keep it.
 
         Args:
-            surface_id: The id of the surface.
             with_hidden: Whether what is hidden while it is typed is in it.
         """
         surface = self._surfaces[surface_id]

@@ -24,7 +24,6 @@ def pydantic_ai_tool(agent: AbstractAgent[Any], name: str, description: str) -> 
     interrupt, are what people answered, and an interrupt without one is approved.
 
     Args:
-        agent: The agent.
         name: The name of the tool.
         description: What the agent is good for, for the model.
 

@@ -65,7 +65,6 @@ def resumed(agent: AbstractAgent[Any], question: Mapping[str, Any]) -> RunOption
     """Give an agent the conversation in which it asked; return the keywords of the run with the answers.
 
     Args:
-        agent: The agent.
         question: The question; its member `answers` has the payloads by the ids of interrupts, of which those without
             an answer are approved.
     """

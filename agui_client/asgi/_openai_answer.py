@@ -137,11 +137,7 @@ class ChatAnswer:
     # --- as JSON
 
     def completion(self, text: str) -> dict[str, Any]:
-        """Return the whole answer.
-
-        Args:
-            text: Its text.
-        """
+        """Return the whole answer."""
         calls = self._calls_as_json()
         message: dict[str, Any] = {"role": "assistant", "content": text or (None if calls else ""), "refusal": None}
         if calls:

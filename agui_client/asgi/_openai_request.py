@@ -72,7 +72,6 @@ async def chat_request_of(body: bytes, *, max_bytes: int) -> tuple[ChatRequest, 
     """Parse the body of a request for a chat completion.
 
     Args:
-        body: The body.
         max_bytes: The size of the largest body that is accepted.
 
     Returns:

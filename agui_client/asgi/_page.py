@@ -76,7 +76,6 @@ class ChatPage:
     """The page, and its requests that are about no run.
 
     Args:
-        title: The title.
         can_rewind: Whether callers may go back to an earlier message.
         keep_alive: Seconds of silence after which the app sends a comment.
         max_body_bytes: The largest request body that is accepted, in bytes.

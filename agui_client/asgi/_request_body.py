@@ -131,7 +131,6 @@ async def parsed(body: bytes, validate: Callable[[Any], T], *, max_bytes: int) -
     """Parse a body.
 
     Args:
-        body: The body.
         validate: Makes of its JSON what is returned, and stops at the first faults.
         max_bytes: The size of the largest body that is accepted.
 
@@ -184,7 +183,6 @@ def _look_through(body: bytes, most_values: int) -> bool:
     """Look through the body for what the parser should not meet; return whether a number of it may be infinite.
 
     Args:
-        body: The body.
         most_values: The number of values that it may have.
 
     Raises:

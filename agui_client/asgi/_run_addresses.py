@@ -107,7 +107,6 @@ class RunAddresses:
     """Answers the requests to a served agent whose runs are kept.
 
     Args:
-        runs: The runs.
         served: The agent.
         how: The name of the agent, and what becomes of its runs; the rest of it is put in for each run.
         max_body_bytes: The largest request body that is accepted, in bytes.
@@ -435,7 +434,6 @@ async def _chunks(
 
     Args:
         kept: The keeper of the runs.
-        run: The run.
         place: The place behind the events that the caller has; None if it gets the thread.
         theirs: The messages that the caller has.
     """

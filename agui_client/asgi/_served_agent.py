@@ -138,7 +138,6 @@ class ServedAgent:
 
         Args:
             request: The request that asks for the run.
-            input: The input.
             stack: The stack of blocks in which both are entered.
             cut: What is known of the run if its process ended; None if it begins.
 

@@ -56,7 +56,6 @@ class ThreadAddresses:
     """Answers the requests for stored threads.
 
     Args:
-        threads: The threads.
         max_body_bytes: The largest request body that is accepted, in bytes.
         is_stopping: Returns whether the server stops, whose store is closed then.
     """

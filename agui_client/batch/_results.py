@@ -67,11 +67,7 @@ class JournalLine(TypedDict):
 
 
 def kind_of(message: str) -> str:
-    """Return a message with "…" for ids, numbers and times, so that equal failures have equal texts.
-
-    Args:
-        message: The message.
-    """
+    """Return a message with "…" for ids, numbers and times, so that equal failures have equal texts."""
     return _OF_ONE_RUN.sub("…", " ".join(message.split()))
 
 
@@ -174,7 +170,6 @@ def from_line(
     """Make the result of a row of its line in the journal.
 
     Args:
-        line: The line.
         row: The row of the input.
         adapter: Reads the parsed answer; None if answers are not parsed.
         agent_number: The place of the agent among those of the batch.

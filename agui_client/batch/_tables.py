@@ -28,9 +28,6 @@ def table(results: Iterable[RowResult]) -> list[dict[str, Any]]:
     "error_code", "attempts", "cost" where money was counted, "seconds", "first_text", and tokens as "usage.NAME". A
     column of the input with one of these names becomes "input.NAME".
 
-    Args:
-        results: The results.
-
     Returns:
         The rows; None where a row has no value.
     """
@@ -49,7 +46,6 @@ def write_table(results: Iterable[RowResult], path: str | Path) -> None:
     `=`, `+`, `-`, `@`, a tab or a line break, and is no number. `run_many` takes it off when it reads the file.
 
     Args:
-        results: The results.
         path: The file, which ends with .csv, .jsonl or .parquet.
 
     Raises:

@@ -24,7 +24,6 @@ def shown(text: str, secrets: Collection[str], limit: int = _LONGEST_LINE) -> st
     """Return a text that a server wrote as one line: secrets removed, cut, and controls escaped.
 
     Args:
-        text: The text.
         secrets: Texts that must not be shown.
         limit: The most characters.
     """

@@ -215,7 +215,6 @@ class Examination:
 
         Args:
             agent: The agent to ask.
-            prompt: The prompt.
             options: See `RunOptions`.
         """
         given: RunOptions = cast("RunOptions", options)

@@ -168,7 +168,6 @@ class CapturingTransport(Transport):
 
         Args:
             transport: The way.
-            tap: The tap.
         """
         tapped = cls.__new__(cls)
         vars(tapped).update(vars(transport))
@@ -213,7 +212,6 @@ class ProbeAgent(HttpAgent):
 
     Args:
         agent: The agent that is examined.
-        tap: The tap.
         timeout: The time limits.
         changes: Members that are put into each input, whatever they are.
         options: See `AgentOptions`.

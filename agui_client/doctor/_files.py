@@ -28,11 +28,7 @@ td:nth-child(2) { overflow-wrap: normal; min-width: 9rem; }
 
 
 def as_html(diagnosis: Diagnosis) -> str:
-    """Write a diagnosis as a page of HTML that needs no other file.
-
-    Args:
-        diagnosis: The diagnosis.
-    """
+    """Write a diagnosis as a page of HTML that needs no other file."""
     findings = "".join(map(_article, diagnosis.findings)) or "<p>None.</p>"
     profile = "".join(
         _row("td", MARKS[each.verdict], each.name, each.detail or each.verdict) for each in diagnosis.profile
@@ -64,7 +60,6 @@ def as_junit(diagnosis: Diagnosis, *, fail_on: Severity = "warning") -> str:
     """Write a diagnosis as JUnit's XML: a test case for each probe, and a failed one for each finding.
 
     Args:
-        diagnosis: The diagnosis.
         fail_on: The severity from which on a finding is a failure; others are in the suite's output.
     """
     cases = [

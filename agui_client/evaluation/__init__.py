@@ -22,18 +22,18 @@ from agui_client.evaluation._trials import CalledTool, Trial, Turn, Verdict
 
 __all__ = [
     "CalledTool",
-    "Reproduction",
     "Evaluation",
     "Outcome",
     "Rate",
+    "Reproduction",
     "Scenario",
     "Trial",
     "Turn",
     "Verdict",
-    "reproductions",
     "evaluate",
     "evaluate_sync",
     "read_scenarios",
     "recorded_scenarios",
+    "reproductions",
     "shrink",
 ]

@@ -37,10 +37,6 @@ _SHOWN = 200
 def verdicts_of(scenario: Scenario, trial: Trial) -> dict[str, Verdict]:
     """Judge a trial by the checks of its scenario.
 
-    Args:
-        scenario: The scenario.
-        trial: The trial.
-
     Returns:
         The verdicts by the names of the checks.
     """
@@ -51,12 +47,7 @@ def verdicts_of(scenario: Scenario, trial: Trial) -> dict[str, Verdict]:
 
 
 def check_named(checks: Sequence[Check], name: str) -> tuple[list[Check], str]:
-    """Return the check of a name, without those beside it, and its name there; none for the one of every scenario.
-
-    Args:
-        checks: The checks.
-        name: The name.
-    """
+    """Return the check of a name, without those beside it, and its name there; none for the one of every scenario."""
     alone = [single for each, (single, _) in _named(checks).items() if each == name]
     return alone, next(iter(_named(alone)), COMPLETES)
 

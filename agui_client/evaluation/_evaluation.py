@@ -125,8 +125,6 @@ class Plan:
     """The conversations to hold, and their outcomes so far.
 
     Args:
-        agents: The agents.
-        scenarios: The scenarios.
         options: The keywords of `evaluate`.
         keeps_all: Whether reproductions of conversations that passed are kept, too.
         look: Called with each outcome and its recording; None for nobody.

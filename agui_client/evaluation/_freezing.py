@@ -46,7 +46,6 @@ def make_reproduction(path: Path, scenario: Scenario, trial: Trial) -> None:
 
     Args:
         path: The file.
-        scenario: The scenario.
         trial: The conversation that was recorded.
     """
     held = {
@@ -74,11 +73,7 @@ def reproduction_file(thread_id: str, paths: Iterable[Path]) -> Path | None:
 
 
 def scenario_line(line: bytes) -> Mapping[str, Any] | None:
-    """Return the members of the line that is the scenario of a reproduction, however an editor wrote it; else None.
-
-    Args:
-        line: The line.
-    """
+    """Return the members of the line that is the scenario of a reproduction, however an editor wrote it; else None."""
     if _WORD not in line:  # most lines are events, which need not be parsed for this
         return None
     try:
@@ -96,7 +91,6 @@ def frozen(scenario: Scenario, trial: Trial, inputs: Sequence[RunAgentInput]) ->
     """Return a scenario as values for JSON, in which nothing is left open that was decided in a conversation.
 
     Args:
-        scenario: The scenario.
         trial: The conversation.
         inputs: The recorded inputs.
     """

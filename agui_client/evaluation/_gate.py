@@ -102,7 +102,6 @@ def below(evaluation: Evaluation, least: float) -> list[str]:
     """Return a sentence for each scenario, and each agent as a whole, of which too few conversations pass.
 
     Args:
-        evaluation: The evaluation.
         least: The least share, from 0 to 1.
     """
     rates: Iterable[tuple[str, dict[str, Rate]]] = (*evaluation.rates.items(), (ALL, evaluation.totals))

@@ -19,7 +19,6 @@ def write_junit(evaluation: Evaluation, path: str | os.PathLike[str]) -> None:
     """Write a test suite for each agent, with a test case for each conversation.
 
     Args:
-        evaluation: The evaluation.
         path: The file.
     """
     suites = [

@@ -102,7 +102,6 @@ class Evaluation(Displayed):
     """The outcomes of an evaluation; its text is a table for people.
 
     Args:
-        outcomes: The outcomes.
         summary: The summary of the batch; None if the outcomes come from several.
     """
 
@@ -186,7 +185,6 @@ def measures_of(evaluation: Evaluation, agent: str, prices: Prices | None = None
     """Measure the conversations of one agent.
 
     Args:
-        evaluation: The evaluation.
         agent: The name of the agent.
         prices: The prices of a million tokens by the names of models.
     """
@@ -200,7 +198,6 @@ def table_of(evaluation: Evaluation, prices: Prices | None = None) -> list[list[
     Behind them come a line for all scenarios together, if there are several, and lines of times, tokens and cost.
 
     Args:
-        evaluation: The evaluation.
         prices: The prices of a million tokens by the names of models.
     """
     agents = evaluation.agents
@@ -262,7 +259,6 @@ def text_of(evaluation: Evaluation, prices: Prices | None = None) -> str:
     """Return an evaluation as a text for people: the table, the failures, and the rules that were broken.
 
     Args:
-        evaluation: The evaluation.
         prices: The prices of a million tokens by the names of models.
     """
     return "\n".join([*_table(evaluation, prices), *_failures(evaluation)])

@@ -73,7 +73,6 @@ class Helpers:
     """The user and the judge of one conversation.
 
     Args:
-        scenario: The scenario.
         trial: The conversation so far.
     """
 
@@ -159,11 +158,7 @@ class Helpers:
 
 
 def conversation_json(turns: list[Turn]) -> str:
-    """Return a conversation as JSON: messages with their roles, calls, and questions with their answers.
-
-    Args:
-        turns: The turns.
-    """
+    """Return a conversation as JSON: messages with their roles, calls, and questions with their answers."""
     return json.dumps([each for turn in turns for each in _parts(turn)], ensure_ascii=False, indent=1, default=repr)
 
 

@@ -47,7 +47,6 @@ def json_report(evaluation: Evaluation, prices: Prices | None = None, gate: Mapp
     """Return an evaluation as JSON, without secrets.
 
     Args:
-        evaluation: The evaluation.
         prices: The prices of a million tokens by the names of models.
         gate: What else the command found, such as what became worse.
     """
@@ -96,7 +95,6 @@ def html_report(
     """Return an evaluation as one page that loads nothing.
 
     Args:
-        evaluation: The evaluation.
         recordings: The recordings of conversations, by the agents and the names of their outcomes.
         prices: The prices of a million tokens by the names of models.
     """

@@ -117,7 +117,6 @@ class Reproduction:
         """Hold the conversation with an agent that was mended, and take its answers in the place of the recorded ones.
 
         Args:
-            agent: The agent.
             judge: The agent that judges, if a check needs it.
 
         Returns:
@@ -171,8 +170,6 @@ def held(agent: AbstractAgent[Any], scenario: Scenario, *, judge: AbstractAgent[
     """Hold one conversation, whose recording is kept, whatever comes of it.
 
     Args:
-        agent: The agent.
-        scenario: The scenario.
         judge: The agent that judges; the agent itself if it is a recording.
     """
     if isinstance(agent, ReplayAgent):
@@ -199,9 +196,6 @@ def _asked(input: RunAgentInput) -> tuple[str, str, list[Any]]:
 
 def reproduction_of(outcome: Outcome) -> Reproduction:
     """Return the reproduction of a conversation.
-
-    Args:
-        outcome: The outcome.
 
     Raises:
         UsageError: There is none.

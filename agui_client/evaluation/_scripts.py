@@ -124,11 +124,7 @@ class _Decisions:
 
 
 def approver_of(policy: ApprovePolicy | None) -> Approver | None:
-    """Return the handler that approves by a policy; None without one.
-
-    Args:
-        policy: The policy.
-    """
+    """Return the handler that approves by a policy; None without one."""
     if policy is None or not isinstance(policy, str | Mapping):
         return policy
     decisions = _Decisions(policy)
@@ -147,7 +143,6 @@ def answerer_of(
     """Return the handler that answers interrupts by a policy; None without one.
 
     Args:
-        policy: The policy.
         tool_of: Returns the name of the tool that an interrupt is about; None if it is about none.
     """
     if policy is None or not isinstance(policy, str | Mapping):

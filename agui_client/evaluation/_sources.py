@@ -93,7 +93,6 @@ def expanded(entry: Mapping[str, Any], folder: Path | None) -> list[dict[str, An
     """Return the scenarios for which an entry of a file stands; the entry itself without `recording:` and `rows:`.
 
     Args:
-        entry: The entry.
         folder: The folder in which the files are that it names.
 
     Raises:

@@ -157,7 +157,6 @@ class Trial(Record):
         """Add a turn.
 
         Args:
-            prompt: The prompt.
             result: The result of the call; of one that failed, as far as it came.
             messages: The messages of the turn.
             seconds: The time that it took.

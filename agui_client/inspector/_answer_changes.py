@@ -74,7 +74,6 @@ class AnswerChanges:
     """Follows the answer to a request.
 
     Args:
-        request: The request.
         story: Follows the tool calls of the thread.
     """
 

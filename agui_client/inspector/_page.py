@@ -30,7 +30,6 @@ def inspector_page(recording: Recording, *, prices: Prices | None = None) -> byt
     own. Views of tools (`@renders`) draw their calls, each in a frame that can do nothing.
 
     Args:
-        recording: The recording.
         prices: The prices of a million tokens by the names of models, as `{"gpt-5": (1.25, 10)}`: of those that go in,
             and of those that come out.
     """
@@ -41,7 +40,6 @@ def page_parts(recording: Recording, *, prices: Prices | None = None) -> tuple[b
     """Return the page of a recording in three parts, of which the second, JSON for a script, has all of the recording.
 
     Args:
-        recording: The recording.
         prices: The prices of a million tokens by the names of models.
     """
     inspection = Inspection(prices)

@@ -118,9 +118,6 @@ class Inspection:
     def row(self, line: Line) -> dict[str, Any]:
         """Return the row of a line.
 
-        Args:
-            line: The line.
-
         Returns:
             JSON, with these members: `t`, the seconds since the recording began; `k`, the kind of the line; `d`, its
             content, of an event the event, of a request with references as a recording has them; and those of these

@@ -141,7 +141,6 @@ def summary_of(recording: Recording, prices: Prices | None = None) -> RecordingS
     """Sum up a recording.
 
     Args:
-        recording: The recording.
         prices: The prices of tokens; None for none.
     """
     inspection = Inspection(prices)

@@ -158,11 +158,7 @@ class MCPApps:
 
 
 class _AppCall(Toolset):
-    """One call of a page, with the approval rule of its server, which keeps the whole result.
-
-    Args:
-        server: The server.
-    """
+    """One call of a page, with the approval rule of its server, which keeps the whole result."""
 
     def __init__(self, server: MCPToolset) -> None:
         self.result: mcp_types.CallToolResult | None = None

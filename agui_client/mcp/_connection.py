@@ -251,7 +251,6 @@ class _HttpClient(httpx2.AsyncClient):
     """A client that adds the query of the server's address, and reads no more of an answer than `_MOST_BYTES`.
 
     Args:
-        query: The query.
         **options: Options of `httpx2.AsyncClient`.
     """
 

@@ -217,7 +217,6 @@ class MCPToolset(Toolset):
         """Have the server execute a call, and return all that it answered.
 
         Args:
-            call: The call.
             ctx: The circumstances of the call.
 
         Raises:

@@ -110,11 +110,7 @@ class App(Record):
 
 
 def apps_in(messages: Iterable[Message]) -> list[App]:
-    """Return the apps of a conversation, in order: `apps_in(result.messages)`.
-
-    Args:
-        messages: The messages.
-    """
+    """Return the apps of a conversation, in order: `apps_in(result.messages)`."""
     found = (
         app_of(each.id, each.activity_type, each.content) for each in messages if isinstance(each, ActivityMessage)
     )

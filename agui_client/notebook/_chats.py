@@ -130,8 +130,6 @@ def _chunks(event: Event, run: AgentRun, texts: Mapping[str, InertMarkdown]) -> 
     """Write an event as parts of the stream protocol of the AI SDK, which marimo's chat reads.
 
     Args:
-        event: The event.
-        run: The run.
         texts: The texts that arrive, by the ids of their messages; it makes those that are not there.
     """
     match event:

@@ -267,7 +267,6 @@ def bundle(elements: Sequence[Element], *, element_id: str = "") -> dict[str, st
     """Write elements as the content of a cell's output, by MIME type.
 
     Args:
-        elements: The elements.
         element_id: The id of the HTML element around them; empty for none.
     """
     shown = sheet_for_output() + _root(elements, element_id)

@@ -162,9 +162,6 @@ class NotebookAnswerer(AtScreen):
     async def __call__(self, interrupt: Interrupt) -> Answer | None:
         """Ask for the answer to one interrupt.
 
-        Args:
-            interrupt: The interrupt.
-
         Returns:
             The answer; None leaves it to the caller.
 

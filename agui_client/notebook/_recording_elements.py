@@ -74,7 +74,6 @@ def of_call(result: RunResult[Any], title: str, prices: Prices | None) -> Record
     """Sum up a call: from its events if they were kept, and else from its result.
 
     Args:
-        result: The result.
         title: The name of the call in a comparison.
         prices: The prices of tokens.
     """

@@ -39,11 +39,7 @@ class PaintedSurface:
 
 
 def painted(surfaces: Iterable[Surface]) -> list[Element]:
-    """Describe surfaces as they are now.
-
-    Args:
-        surfaces: The surfaces.
-    """
+    """Describe surfaces as they are now."""
     return [PaintedSurface(surface_html(each), tuple(surface_lines(each))) for each in surfaces]
 
 

@@ -46,11 +46,7 @@ _MEMORY = Memory()
 
 
 class MemoryRecorder(Recorder):
-    """Records a call, and those made inside it, in memory, with secrets redacted as in a file.
-
-    Args:
-        memory: The memory.
-    """
+    """Records a call, and those made inside it, in memory, with secrets redacted as in a file."""
 
     def __init__(self, memory: Memory = _MEMORY) -> None:
         super().__init__(Path("memory"))

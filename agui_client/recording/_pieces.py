@@ -231,7 +231,6 @@ class AnswerWriter:
 
         Args:
             line: The JSON of the line.
-            event: The event.
             sent: The credentials that are known by now, see `SentSecrets`.
             is_bare: Whether the event says nothing but an id and a piece of a text.
         """
@@ -313,7 +312,6 @@ def _behind(start: int, text: str, edits: list[Replacement]) -> list[Replacement
 
     Args:
         start: The position behind what was written.
-        text: The text.
         edits: The edits of all of the text; none if it cannot be read.
     """
     rest = [Replacement(start, len(text), REST)]
@@ -335,7 +333,6 @@ def _part(text: str, edits: Iterable[Replacement], start: int, end: int) -> str:
     """Return what edits leave of a part of a text: a replacement stands where its edit begins.
 
     Args:
-        text: The text.
         edits: The edits that end behind the start of the part, in order.
         start: The position at which the part begins.
         end: The position behind it.

@@ -71,7 +71,6 @@ class Player:
         """Return the events that answer a request.
 
         Args:
-            input: The input.
             is_connecting: Whether the thread is to be sent again.
             url: The address of the agent that is asked; what another agent has answered counts only if the recording
                 does not know the address, such as that of a test server with another port.

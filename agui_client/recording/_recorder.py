@@ -214,7 +214,6 @@ class Recorder(RunKeeper):
         Args:
             call: The key of the call, see `new_call`.
             input: The input as the agent gets it.
-            agent: The agent.
             is_connecting: Whether the thread is to be sent again.
             parent: The key of the call inside which this one is made.
             answered: The interrupts whose answers are in the input.

@@ -68,9 +68,6 @@ class ReplayAgent(AbstractAgent[StateT]):
     def run(self, input: RunAgentInput) -> AsyncIterator[WireEvent]:
         """Answer one run.
 
-        Args:
-            input: The input.
-
         Returns:
             The recorded events.
 

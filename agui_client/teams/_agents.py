@@ -77,20 +77,13 @@ class _TeamBase(AbstractAgent[StateT]):
         return TeamSource(work)
 
     def is_of_member(self, message: Message) -> bool:
-        """Return whether a message of the conversation belongs to a member, by its id and its owner.
-
-        Args:
-            message: The message.
-        """
+        """Return whether a message of the conversation belongs to a member, by its id and its owner."""
         return owner_key(message, {member.key for member in self.members}) is not None
 
     def set_state(self, state: Any) -> None:
         """Replace the state, as any agent's, apart from the team's own notes about a run that has not finished.
 
         A team whose conversation is saved takes such notes from nobody else.
-
-        Args:
-            state: The state.
 
         Raises:
             UsageError: It has no JSON form.

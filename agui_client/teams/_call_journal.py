@@ -223,7 +223,6 @@ def has_new_prompt(journal: JournalDocument, messages: Sequence[Message], keys: 
     """Return whether a user has written something since the flow of a journal began, or the place is not known.
 
     Args:
-        journal: The journal.
         messages: The team's conversation.
         keys: The keys of the members.
     """

@@ -197,7 +197,6 @@ class IdMap:
         """Return a new message of the member as it is in the team's conversation.
 
         Args:
-            message: The message.
             tag: The owner that the message has above.
         """
         changes: dict[str, object] = {"id": self.up(message.id), "subagent_run_id": tag}

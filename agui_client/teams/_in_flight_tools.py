@@ -41,7 +41,6 @@ class Keep(Protocol):
         """Send events of results, and keep what is left to do; none of that can be lost when it returns.
 
         Args:
-            events: The events.
             pending: What is left to do; None if nothing was done of it.
             has_used_answers: Whether the run that carried answers to the member has finished.
         """

@@ -328,7 +328,6 @@ class MemberCalls:
 
         Args:
             item: An event, or a change of the member's journal.
-            call: The call.
             view: The state as the call knows it.
             end: Gets the event of the member's end.
             is_first: Whether this is the first attempt, whose beginning is told.

@@ -37,7 +37,6 @@ class MemberInput:
     """The messages and the input of one invocation of a member.
 
     Args:
-        member: The member.
         outer: The input of the outer run.
         ids: The ids of the invocation.
         transcript: The conversation of the outer run, as members are shown it.

@@ -137,7 +137,6 @@ def member_context(member: Member, context: Sequence[Context]) -> list[Context]:
     """Return the context of a member: the caller's, and the schema of its answer.
 
     Args:
-        member: The member.
         context: The context of the team's run.
     """
     if member.answer is None:
@@ -160,7 +159,6 @@ def member_tools(member: Member, input: RunAgentInput, further: Iterable[Tool] =
     """Return the tools of the caller that a member may call, and further ones.
 
     Args:
-        member: The member.
         input: The input of the team's run.
         further: Tools of the team.
     """

@@ -76,7 +76,6 @@ class TeamState:
         """Put a new journal into the state.
 
         Args:
-            journal: The journal.
             has_state: Whether the caller has sent a state, which an event can patch.
         """
         own = self.own

@@ -553,8 +553,6 @@ def result_event(messages: Iterable[Message], tool_call_id: str, content: str) -
     """Return the event of the result of a call that is in these messages, and has none.
 
     Args:
-        messages: The messages.
-        tool_call_id: The id of the call.
         content: The result.
     """
     owner = next((each.subagent_run_id for each, call in tool_calls_in(messages) if call.id == tool_call_id), None)

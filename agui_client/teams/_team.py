@@ -71,9 +71,7 @@ class Team:
     Args:
         source: Takes the events.
         input: The input of the run.
-        members: The members.
         on_error: The treatment of members that fail.
-        limits: The limits.
 
     Raises:
         TeamLimitError: There are too many teams inside each other.

@@ -182,7 +182,6 @@ def beginning(text: Text, console: Console) -> Text:
     """Cut a text to what fits a screen.
 
     Args:
-        text: The text.
         console: The console that is going to print it.
 
     Returns:

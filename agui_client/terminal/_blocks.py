@@ -118,11 +118,7 @@ class AnswerBlock(Block):
 
 
 class ToolCallBlock(Block):
-    """A tool call, with its arguments as they grow.
-
-    Args:
-        call: The call.
-    """
+    """A tool call, with its arguments as they grow."""
 
     gap = False
 
@@ -139,11 +135,7 @@ class ToolCallBlock(Block):
 
 
 class ViewedCall(ToolCallBlock):
-    """A call of a tool that has a view; the block stays until the call has its result.
-
-    Args:
-        call: The call.
-    """
+    """A call of a tool that has a view; the block stays until the call has its result."""
 
     gap = True
 
@@ -160,11 +152,7 @@ class ViewedCall(ToolCallBlock):
 
 
 class ViewedActivity(Block):
-    """An activity that has a view; the block stays until the run is over.
-
-    Args:
-        activity: The activity.
-    """
+    """An activity that has a view; the block stays until the run is over."""
 
     doing = doing_next = "waiting"
 
@@ -280,7 +268,6 @@ class Tail:
     """The last lines of content that may be longer than the screen.
 
     Args:
-        content: The content.
         height: The number of lines to show.
     """
 

@@ -110,9 +110,6 @@ class TerminalAnswerer(AtScreen):
     async def __call__(self, interrupt: Interrupt) -> Answer | None:
         """Ask one question.
 
-        Args:
-            interrupt: The interrupt.
-
         Returns:
             The answer; None leaves it to the caller.
         """

@@ -136,7 +136,6 @@ class LiveView:
         """Draw an event.
 
         Args:
-            event: The event.
             state: The state with the event in it.
             viewed: The part of the event that a view draws.
         """

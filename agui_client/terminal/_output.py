@@ -106,7 +106,6 @@ class Writer:
         """Write the text of an event, or a note about it.
 
         Args:
-            event: The event.
             state: The state with the event in it.
             viewed: The part of the event that a view draws; an activity is written when the run is over.
         """

@@ -177,11 +177,7 @@ class AbstractAgent(Observables[StateT]):
         return type(self).connect is not AbstractAgent.connect
 
     def is_of_member(self, message: Message) -> bool:
-        """Return whether a message of the conversation belongs to a member, by its id and owner; False but in teams.
-
-        Args:
-            message: The message.
-        """
+        """Return whether a message of the conversation belongs to a member, by its id and owner; False but in teams."""
         return False
 
     async def capabilities(self) -> AgentCapabilities | None:

@@ -73,7 +73,6 @@ def agent_tool(agent: AbstractAgent, name: str, description: str, approval: Appr
     """Return an agent as a tool; see `AbstractAgent.as_tool`.
 
     Args:
-        agent: The agent.
         name: The tool's name.
         description: What the agent is good for.
         approval: The calls that wait for approval.
@@ -103,7 +102,6 @@ class _Asked:
     """An agent that is asked by a tool: a subagent of the run that called the tool, and a call of the team around that.
 
     Args:
-        agent: The agent.
         invocation: The id of the invocation.
         ctx: The circumstances of the tool call.
         is_new: Whether it begins, rather than goes on after a question.

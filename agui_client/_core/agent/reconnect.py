@@ -73,7 +73,6 @@ class ReconnectPolicy(Record, ABC):
 
         Args:
             request: The request that starts the run or the replay.
-            input: Its input.
             connect_url: The agent's `connect_url`; None without one.
             is_replay: Whether the thread is sent again.
 

@@ -235,7 +235,6 @@ def cursor_of(run_id: str, place: Place) -> str:
     """Return the cursor of a place.
 
     Args:
-        run_id: The id of the run.
         place: The place in its log.
     """
     # It names the run, as a caller who connects knows only the thread, whose next run may have begun meanwhile.

@@ -86,7 +86,6 @@ class RunsClient:
         """Describe a run.
 
         Args:
-            run_id: The id of the run.
             thread_id: The thread of the run; None for any.
 
         Raises:
@@ -110,7 +109,6 @@ class RunsClient:
         """Stop a run, and wait until it has ended; one that has ended stays as it is.
 
         Args:
-            run_id: The id of the run.
             thread_id: The thread of the run; None for any.
 
         Returns:
@@ -155,7 +153,6 @@ class RunsClient:
         A stream that is cut is taken up.
 
         Args:
-            run_id: The id of the run.
             after: The cursor of the last event that you have; None begins with the first event.
             thread_id: The thread of the run; None for any.
 

@@ -59,7 +59,6 @@ class StateEdit(Generic[StateT]):
     then; an exception in the block discards them.
 
     Args:
-        conversation: The conversation.
         model: The type of the state; None for JSON.
         policy: The value that stands where the agent changed the same place.
     """
@@ -114,7 +113,6 @@ class PendingEdits:
     """Edits that were made during a run, shown over the state of the agent, which does not know of them yet.
 
     Args:
-        conversation: The conversation.
         policy: The value that stands where the agent changes the same place.
         theirs: The agent's state.
         ours: The same with the edits in it.

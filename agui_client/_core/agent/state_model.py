@@ -82,11 +82,7 @@ class StateModel(Generic[StateT]):
 
 
 class ModelCheck(RunObserver):
-    """Warns at the end of a run of a state that does not fit the model.
-
-    Args:
-        model: The model.
-    """
+    """Warns at the end of a run of a state that does not fit the model."""
 
     def __init__(self, model: StateModel[Any]) -> None:
         self._model = model

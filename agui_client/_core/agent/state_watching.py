@@ -98,8 +98,6 @@ def watch(conversation: Conversation, places: Places, observe: Observe) -> Calla
     """Call a function with every new value at places of the state.
 
     Args:
-        conversation: The conversation.
-        places: The places.
         observe: Called with each value; of its exceptions only the first is logged.
 
     Returns:
@@ -141,7 +139,6 @@ def observe_places(conversation: Conversation, path: str) -> Observable[Any]:
     """Return the values at places of the state as a hot observable.
 
     Args:
-        conversation: The conversation.
         path: The JSON pointer of the places; `*` stands for every member.
 
     Returns:

@@ -31,8 +31,6 @@ def check_approval(conversation: Conversation, tool_call_id: str, approval: Appr
     """Check that an approved call is still the one that was shown (SEC-3).
 
     Args:
-        conversation: The conversation.
-        tool_call_id: The id of the call.
         approval: The approval; one with arguments of its own only needs the tool to be the same.
 
     Raises:
@@ -54,7 +52,6 @@ def resume_entries(conversation: Conversation, resume: Resume | None) -> list[Re
     """Return the resume entries of the next run.
 
     Args:
-        conversation: The conversation.
         resume: The caller's answers; None if there are none.
 
     Returns:
@@ -97,7 +94,6 @@ def check_results(conversation: Conversation, results: Mapping[str, object]) -> 
     """Check that answers to tool calls fit the conversation (TOOL-10).
 
     Args:
-        conversation: The conversation.
         results: The answers by tool call id.
 
     Returns:

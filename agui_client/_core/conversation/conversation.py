@@ -188,9 +188,6 @@ class Conversation:
         This is the only way to change them apart from the events of a run. Listeners are not called: `notify` of theirs
         does that when all is changed that belongs together.
 
-        Args:
-            change: The change.
-
         Returns:
             The parts that changed, for the listeners.
         """
@@ -236,7 +233,6 @@ class Conversation:
         """Insert results of tool calls behind their calls.
 
         Args:
-            results: The results.
             are_own: Whether the calls were executed here, and no run has received the results yet.
         """
         if results:

@@ -168,11 +168,7 @@ class ToolCallRecord(BaseModel):
 
 
 class Ledger:
-    """The records of a conversation's calls, in the order in which they were left; of each id the latest call.
-
-    Args:
-        records: The records.
-    """
+    """The records of a conversation's calls, in the order in which they were left; of each id the latest call."""
 
     def __init__(self, records: Iterable[ToolCallRecord] = ()) -> None:
         self._records = {each.tool_call_id: each for each in records}
@@ -328,11 +324,7 @@ class Ledger:
 
 
 class LedgerRecords(list[ToolCallRecord]):
-    """The records of a ledger in a document: a conversation copies the ledger, and makes none of the records again.
-
-    Args:
-        ledger: The ledger.
-    """
+    """The records of a ledger in a document: a conversation copies the ledger, and makes none of the records again."""
 
     def __init__(self, ledger: Ledger) -> None:
         super().__init__(ledger)

@@ -174,7 +174,6 @@ def read_entries(entries: Iterable[str], before: int = 0) -> list[Entry]:
     """Read entries.
 
     Args:
-        entries: The entries.
         before: The number of entries that their log has before them.
 
     Raises:
@@ -272,7 +271,6 @@ def log_of(entries: Sequence[str], start: Log | None = None) -> Log:
     """Return the log that entries are, with the conversation that they lead to.
 
     Args:
-        entries: The entries.
         start: The log that they are the rest of, which stays as it is; None if they are all.
 
     Raises:

@@ -21,7 +21,6 @@ def reconcile(conversation: Conversation, *, is_cut: bool = False) -> None:
     status follows the result: whether there is one now, and whether it is a placeholder.
 
     Args:
-        conversation: The conversation.
         is_cut: Whether the application replaced the messages: then a call is the same only on the same message.
     """
     ledger = conversation.ledger

@@ -19,7 +19,6 @@ def beginning_of(conversation: Conversation, count: int) -> ConversationSnapshot
     """Return the conversation up to a message, with the present state, and without what later messages left open.
 
     Args:
-        conversation: The conversation.
         count: The number of messages that stay.
     """
     messages = conversation.messages[:count]

@@ -41,13 +41,11 @@ def settle_conversation(
     """Replace what is pending by what a run that started left.
 
     Args:
-        conversation: The conversation.
         outcome: The outcome of the run.
         verifier: The verifier of its events, which knows what it left open.
         left: The sides that answer the calls without a result, by the ids of the calls, apart from those that an
             interrupt is about.
         warnings: The log of the run, which gets the waiting calls that it changed.
-        run_id: The id of the run.
     """
     has_failed, interrupts = outcome.finished is None, outcome.interrupts
     waiting_again = [*conversation.answered_interrupts, *conversation.pending_interrupts]

@@ -75,7 +75,6 @@ class Turns:
         """Acquire the conversation for one call, once the calls before it have ended.
 
         Args:
-            call: The call.
             when_busy: The way to get the turn if another call has it.
             stack: The blocks of the call; its turn is over when they are left.
 

@@ -288,7 +288,6 @@ def hidden_json(value: Any, sent: Collection[str] = ()) -> Any:
     """Return a JSON value without secrets, and without a provider's own values.
 
     Args:
-        value: The value.
         sent: Credentials that are known, see `SentSecrets`.
     """
     try:
@@ -311,7 +310,6 @@ def hidden_text(text: str, sent: Collection[str] = ()) -> str:
     """Return a text without secrets.
 
     Args:
-        text: The text.
         sent: Secrets that are known, see `SentSecrets`.
     """
     text = without_sent(text, sent)
@@ -382,7 +380,6 @@ def edits_of(text: str, sent: Collection[str] = ()) -> list[Replacement]:
     """Return the edits that take the secrets out of a text.
 
     Args:
-        text: The text.
         sent: Credentials that are known, see `SentSecrets`.
     """
     if sent and (quotes := quotes_in(text, sent)):

@@ -56,7 +56,6 @@ class SentSecrets(set[str]):
 
         Args:
             url: The address.
-            headers: The headers.
         """
         sent = [each for each in headers if not _COMMON_HEADER.fullmatch(each[0])]
         # The requests of one turn are nearly always alike, and an address without these marks has no secret.

@@ -23,9 +23,6 @@ _LOOK_SECONDS = 0.2
 def next_item(queue: SimpleQueue[T]) -> T:
     """Wait for the next item of a queue.
 
-    Args:
-        queue: The queue.
-
     Returns:
         The item, which is taken out.
     """
@@ -35,21 +32,13 @@ def next_item(queue: SimpleQueue[T]) -> T:
 
 
 def wait_until_set(event: threading.Event) -> None:
-    """Wait until an event is set.
-
-    Args:
-        event: The event.
-    """
+    """Wait until an event is set."""
     while not event.wait(_seconds()):
         pass
 
 
 def wait_for_end(thread: threading.Thread) -> None:
-    """Wait for the end of a thread that was started.
-
-    Args:
-        thread: The thread.
-    """
+    """Wait for the end of a thread that was started."""
     while thread.is_alive():
         thread.join(_seconds())
 

@@ -61,7 +61,6 @@ def outcome_of(run_id: str, events: Sequence[CustomEvent]) -> RunFinishedInterru
     the interrupt's, as in the adapter's own 1.0 form.
 
     Args:
-        run_id: The run.
         events: Its `on_interrupt` events.
     """
     found = [_interrupt(event, f"{run_id}/{index}") for index, event in enumerate(events)]
@@ -162,9 +161,6 @@ def with_answers(run_input: RunAgentInput) -> RunAgentInput:
     `{"__agui_cancelled__": True, "interrupt_id": ...}`, as from the adapter itself. Several interrupts at once, and
     answers that are nothing (None or `{}`), need the ids of LangGraph's, which the adapter sends with its raw events
     (`emit_raw_events=True`, its default, and LangGraph 0.6 or newer).
-
-    Args:
-        run_input: The input.
 
     Raises:
         UsageError: The answers cannot be sent to this server; nothing was sent.

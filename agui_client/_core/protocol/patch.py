@@ -70,7 +70,6 @@ class PatchBudget:
         """Take off the weight of work that is to be done.
 
         Args:
-            weight: The weight.
             problem: The reason why the patch fails if there is not as much.
         """
         self.left -= weight
@@ -218,7 +217,6 @@ class Document:
         """Return the levels of a value, and count its weight.
 
         Args:
-            value: The value.
             container: The weight of each array and object in it.
         """
         levels, weight = extent(value, self._budget.left, container)

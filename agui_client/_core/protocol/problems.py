@@ -89,7 +89,6 @@ def without_quotes(event: WireEvent, sent: Collection[str]) -> WireEvent:
     """Return an event without the secrets that were sent, if it is an error or of an unknown type; the rest is content.
 
     Args:
-        event: The event.
         sent: The secrets, see `SentSecrets`.
     """
     if isinstance(event, RunErrorEvent):

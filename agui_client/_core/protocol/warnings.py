@@ -84,7 +84,6 @@ class WarningLog:
             rule: The id of the protocol rule.
             message: One sentence, without any payload or secret in it.
             path: The JSON pointer of the value; places that differ only in list positions share a record.
-            event_type: The type of the event.
             reaction: What the client did, to follow the sentence.
             fix: What to do about it on this side, to follow that.
         """

@@ -70,7 +70,6 @@ def result_answers(result: RunContent, executed: Collection[str], called: Collec
     """Yield whatever in the result of a call may be the answer as JSON, the most certain first.
 
     Args:
-        result: The result.
         executed: The ids of the tool calls that were executed here.
         called: The ids of the tool calls that the agent began in the last run.
     """

@@ -54,7 +54,6 @@ class Between:
     """Has people and tools of a call do what is left to them, before its first run and after each.
 
     Args:
-        call: The call.
         saving: Saves the conversation.
     """
 
@@ -179,7 +178,6 @@ class Between:
         """Have people or tools do a step; return the results of tool calls.
 
         Args:
-            step: The step.
             wait_for: Waits for code of the application.
 
         Raises:

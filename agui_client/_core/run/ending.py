@@ -83,7 +83,6 @@ def verdict_on_break(run: Run, error: Exception, *, is_aborted: bool) -> Excepti
     was stopped is no failure.
 
     Args:
-        run: The run.
         error: The exception.
         is_aborted: Whether the run was stopped from here.
     """
@@ -117,7 +116,6 @@ def settle(call: Call, failure: Exception | None, *, is_whole: bool) -> None:
     This is the only place where a run changes what is pending.
 
     Args:
-        call: The call.
         failure: The exception that the run failed with; None if it did not fail.
         is_whole: Whether the events of the run were read to their end.
     """
@@ -154,7 +152,6 @@ def adopt_pending(call: Call, conversation: Conversation, warnings: WarningLog) 
     """Let a conversation have what a run that started left pending.
 
     Args:
-        call: The call.
         conversation: Its conversation, or a branch of that.
         warnings: The log that gets the waiting calls that the run changed.
     """

@@ -63,7 +63,6 @@ class Engine:
 
     Args:
         call: The record of the call.
-        prompt: The prompt.
         loop: The event loop for asynchronous work.
     """
 

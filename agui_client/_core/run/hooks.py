@@ -68,8 +68,6 @@ class HookContext:
     """The run as a hook sees it: what has been applied so far.
 
     Args:
-        run_input: The input of the run.
-        conversation: The conversation.
         scope: The run, as observers see it.
         run_id: The id of the run, if it is not the one that was asked for.
     """
@@ -318,7 +316,6 @@ class HookCalls:
         """Call the hooks of an event, apply it unless one of them stops it, and call the hooks about its effects.
 
         Args:
-            event: The event.
             apply: Reduces it; None for the result of a tool, which the conversation has already.
 
         Returns:
@@ -413,7 +410,6 @@ def takes_two(function: Callable[..., Any], *, if_unknown: bool = False) -> bool
     """Return whether a function can be called with two arguments.
 
     Args:
-        function: The function.
         if_unknown: The answer for functions that have no signature.
     """
     try:

@@ -29,7 +29,6 @@ async def finish_run(call: Call, saving: Saving, failure: Exception | None) -> N
     """End the present run of a call.
 
     Args:
-        call: The call.
         saving: Saves the conversation.
         failure: The failure of the run; None without one.
 
@@ -59,7 +58,6 @@ async def abandon_run(call: Call, saving: Saving) -> Exception | None:
     """End a run in the middle; return a failure, as it must not hide the exception that leaves the block.
 
     Args:
-        call: The call.
         saving: Saves the conversation.
     """
     reported = call.round.outcome.error
@@ -99,7 +97,6 @@ async def step(call: Call, work: Awaitable[None], failure: Exception | None) -> 
     """Take one of the last steps; an exception of it is the run's failure only if there is none yet.
 
     Args:
-        call: The call.
         work: The step.
         failure: The failure so far.
 

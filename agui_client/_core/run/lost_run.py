@@ -68,7 +68,6 @@ class RepeatedRequest(TurnInput):
     """A call that asks once more for a run whose end did not arrive.
 
     Args:
-        conversation: The conversation.
         lost: The run.
     """
 
@@ -97,7 +96,6 @@ def repeated_request(
 
     Args:
         conversation: The conversation, which forgets the lost run: only the very next call may ask for it.
-        prompt: The prompt.
         options: The keywords of the call.
     """
     lost, conversation.lost_run = conversation.lost_run, None
@@ -111,7 +109,6 @@ def lost_run(call: Call, error: Exception | None) -> UnconfirmedRun | None:
     """Return the last run of a call if its server keeps it, and its end did not arrive; None otherwise.
 
     Args:
-        call: The call.
         error: The exception that the call failed with; None if it did not fail.
     """
     run, request = call.round, call.request

@@ -214,7 +214,6 @@ class ObservedSource(Source):
     """A source whose events are shown as the pipeline gets them.
 
     Args:
-        source: The source.
         show: Called with each event.
         end: Called once, as `end(error, is_whole=...)`, when the source is closed: with the exception of a read that
             failed or None, and with whether the source was read to its end.

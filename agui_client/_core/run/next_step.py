@@ -162,7 +162,6 @@ def next_step(conversation: Conversation, able: Able) -> Step:
     """Return what comes next; the answer is the same until the conversation has changed.
 
     Args:
-        conversation: The conversation.
         able: What this side can do.
     """
     open_interrupts = [each for each in conversation.pending_interrupts if each.id not in able.aside]

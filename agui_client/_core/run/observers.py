@@ -144,7 +144,6 @@ class RunObserver:
         """Observe that the agent's `run` or `connect` is called.
 
         Args:
-            run: The run.
             number: The number of the request in its run, from 1; only middleware makes several.
             input: The input as the agent gets it, middleware's changes included.
         """
@@ -153,7 +152,6 @@ class RunObserver:
         """Observe an event as the agent sent it, before it is translated, seen by middleware and validated.
 
         Args:
-            run: The run.
             number: The number of the request that the event answers.
             event: The event; an `UnrecognizedEvent` where the official classes do not hold all of it.
         """
@@ -162,7 +160,6 @@ class RunObserver:
         """Observe that the answer to a request is over.
 
         Args:
-            run: The run.
             number: The number of the request in its run.
             error: The exception that the agent or the connection failed with; None if neither did.
             is_whole: Whether the answer was read to its end, rather than left by this side.
@@ -213,7 +210,6 @@ class RunObserver:
         """Observe the end of a run, successful or not; of several observers, the last one is called first.
 
         Args:
-            run: The run.
             end: The outcome and the numbers of the run.
         """
 
@@ -274,7 +270,6 @@ class Observers:
 
         Args:
             name: The name of the method.
-            run: The run.
             details: The further arguments.
             named: Those that are given by name.
         """
@@ -309,8 +304,6 @@ class Observers:
         """Call an asynchronous function that calls code of the application, with `on_enter` around it.
 
         Args:
-            run: The run.
-            function: The function.
             args: Its arguments.
         """
         return self._entered(run, function, *args) if self.of_code else function(*args)

@@ -42,7 +42,6 @@ class Prediction:
         """Return a state with what has arrived of a call; as it is if nothing for the key has.
 
         Args:
-            state: The state.
             arguments: The arguments so far.
         """
         if not is_object(arguments) or not (self.argument is None or self.argument in arguments):

@@ -33,7 +33,6 @@ def build_result(call: Call, *, is_over: bool = False) -> RunResult:
     """Sum up a call.
 
     Args:
-        call: The call.
         is_over: Whether no further event comes.
     """
     run, rounds, state, conversation = call.round, call.rounds, call.state, call.conversation
@@ -121,12 +120,7 @@ def run_end(rounds: Sequence[Run], failure: Exception | None, *, is_aborted: boo
 
 
 def call_end(call: Call, result: RunResult) -> CallEnd:
-    """Sum up a call that is over for observers.
-
-    Args:
-        call: The call.
-        result: Its result.
-    """
+    """Sum up a call that is over for observers."""
     ending = "aborted" if result.aborted else "nothing" if result.outcome is None else result.outcome.type
     ends = _ends(call.rounds)
     return CallEnd(

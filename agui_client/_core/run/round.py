@@ -44,7 +44,6 @@ class Run(RunScope):
     """One run of a call, which code inside of it and observers know as a `RunScope`.
 
     Args:
-        call: The call.
         run_input: The input of the run, before middleware.
         loop: The event loop for asynchronous work.
         answered: The interrupts whose answers it is sent.
@@ -127,7 +126,6 @@ class Run(RunScope):
         """Leave out what `history=` does not send.
 
         Args:
-            call: The call.
             wait_for: Waits for a function of the application.
 
         Returns:
@@ -165,11 +163,7 @@ class Run(RunScope):
         return prepare_input(run_input, self.warnings, max_protocol_version=peer, is_copied=is_copied)
 
     def open(self, call: Call) -> Source:
-        """Call the agent's `run`; return the source of its events.
-
-        Args:
-            call: The call.
-        """
+        """Call the agent's `run`; return the source of its events."""
         pipeline = self.pipeline
         agent_run = observed_run(call.agent_run, self, call.timeouts, has_middleware=bool(call.middleware))
 

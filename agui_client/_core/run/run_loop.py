@@ -25,7 +25,6 @@ class RunLoop:
         """Call an asynchronous function in the loop.
 
         Args:
-            function: The function.
             args: Its arguments.
 
         Returns:

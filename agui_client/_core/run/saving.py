@@ -30,7 +30,6 @@ class Saving:
     """Has the conversation of a call saved, if the agent says how.
 
     Args:
-        call: The call.
         loop: The event loop for asynchronous work.
     """
 
@@ -91,7 +90,6 @@ def checkpoint_of(call: Call, following: str | None = None) -> Checkpoint:
     """Return the conversation as it would be if the program ended now: a run that is going on is cut off.
 
     Args:
-        call: The call.
         following: The id of the run that is sent next, after one that is over, to count as sent; None for the present.
     """
     conversation = call.conversation.branch()

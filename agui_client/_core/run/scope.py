@@ -194,7 +194,6 @@ def typed(state: Any, read: Callable[[Any], StateT] | None) -> StateT:
     """Return a state as an object of the agent's `state_model`.
 
     Args:
-        state: The state.
         read: Reads it as an object of the model; None if the agent has no model, or it is not known here.
 
     Raises:

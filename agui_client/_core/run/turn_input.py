@@ -65,7 +65,6 @@ class TurnInput:
     Requests of other kinds set what differs from a call that adds nothing.
 
     Args:
-        conversation: The conversation.
         prompts: The messages that the prompt adds.
         options: The keywords of the call.
 
@@ -283,7 +282,6 @@ class WholeInput(TurnInput):
     """A call whose input the caller made: it is sent as it is, and the conversation becomes that one.
 
     Args:
-        conversation: The conversation.
         given: The input.
         options: The keywords of the call.
 
@@ -318,7 +316,6 @@ class RequestSource(ABC):
         """Return the request, checked against the conversation, which it does not change yet.
 
         Args:
-            conversation: The conversation.
             options: The keywords of the call.
 
         Raises:
@@ -332,8 +329,6 @@ async def request_of(
     """Return the request of a call, checked.
 
     Args:
-        conversation: The conversation.
-        prompt: The prompt.
         options: The keywords of the call.
         can_answer: Whether there is somebody to ask what waits for an answer, if the caller brings none.
     """
@@ -444,7 +439,6 @@ def next_input(
     Args:
         before: The input of the run before it.
         conversation: The messages and the state to send.
-        run_id: The id of the run.
         entries: The answers to the interrupts of the run before.
     """
     # The run before is the one that this run continues, not the parent that the caller named for that one.

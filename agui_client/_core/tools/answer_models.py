@@ -31,9 +31,6 @@ def answer_model(interrupt: Interrupt) -> type[BaseModel] | None:
     have the names, descriptions and constraints of the schema's properties; a form can be made from
     `Model.model_fields`. It needs the extra `answers`.
 
-    Args:
-        interrupt: The interrupt.
-
     Returns:
         A model; None if the interrupt has no `responseSchema`, or one that does not describe one object, that no model
         can be made of, or that is larger than a person can answer.

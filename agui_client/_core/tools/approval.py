@@ -175,7 +175,6 @@ def check_question(name: str, question: object, parameters: Collection[str]) -> 
 
     Args:
         name: The name of the tool.
-        question: The question.
         parameters: The names of the tool's parameters for the agent.
 
     Raises:

@@ -162,7 +162,6 @@ class ToolContext(Record):
         """Ask the person at the application, through the agent's `answer=`; see `ask_sync` for plain functions.
 
         Args:
-            question: The question.
             answer: The type of the answer: None for text, a pydantic model or any type that pydantic knows, or a JSON
                 Schema.
             timeout: The time that the person has, in seconds; the tool's own time-out goes on meanwhile.
@@ -199,7 +198,6 @@ class ToolContext(Record):
         """`ask` for plain functions: the tool's thread waits for the answer.
 
         Args:
-            question: The question.
             answer: The type of the answer, as for `ask`.
             timeout: The time that the person has, in seconds.
 
@@ -280,7 +278,6 @@ def log_failure(logger: logging.Logger, error: BaseException, what: str, *args: 
     `UsageError` is ours, and says what to change in the program.
 
     Args:
-        logger: The logger.
         error: The exception.
         what: The beginning of the record, with places for the arguments.
         args: The arguments.

@@ -40,10 +40,6 @@ def refusal(interrupt_id: str, problem: str) -> InterruptsNotCoveredError:
 def decision_payload(interrupt: Interrupt, decision: Approve | Deny) -> Any:
     """Write a decision as the payload of a resume entry.
 
-    Args:
-        interrupt: The interrupt.
-        decision: The decision.
-
     Returns:
         An object such as `{"approved": True, "editedArgs": {...}}`, or a boolean where the schema wants one. Of the
         ways to write it the fullest that fits the schema, so that a reason is left out where it has no place; the

@@ -100,7 +100,6 @@ class _Reader:
         """Read a section.
 
         Args:
-            title: Its title.
             lines: All of its lines.
             head: The number of lines of its head.
             items: Its items: the name of a parameter of the function, and the lines about it; None for lines about

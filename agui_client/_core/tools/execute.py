@@ -121,9 +121,6 @@ class ToolExecutor:
     async def execute(self, calls: Sequence[ToolCall]) -> list[ToolMessage]:
         """Execute calls side by side.
 
-        Args:
-            calls: The calls.
-
         Returns:
             The results in the order of the calls; a call that waits for an approval or an answer has none.
 
@@ -143,7 +140,6 @@ class ToolCallTask:
     """The task that executes one call.
 
     Args:
-        call: The call.
         executor: The executor, for the run, limits, decisions and records.
     """
 

@@ -190,7 +190,6 @@ class FunctionTool(Generic[P, R]):
         Args:
             arguments: The agent's JSON text, where nothing at all stands for no arguments; or a person's edits, by the
                 names that the agent uses.
-            tool_call_id: The id of the call.
 
         Returns:
             The call; its `values` are the function's keyword arguments.

@@ -289,7 +289,6 @@ def is_expired(interrupt: Interrupt, now: datetime | None = None) -> bool:
     """Whether `expiresAt` is a date that has come (INT-6); a text that is no ISO 8601 date never expires here.
 
     Args:
-        interrupt: The interrupt.
         now: The time; None for that of this machine.
     """
     return expires_before(interrupt, now or datetime.now(UTC))

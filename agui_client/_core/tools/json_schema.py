@@ -124,7 +124,6 @@ def schema_faults(schema: Mapping[str, Any], value: Any, most: int | None = _MOS
     """Check a value by a schema, as `schema_problems` does; return the first faults, none twice.
 
     Args:
-        schema: The schema.
         value: The value as JSON.
         most: The number of faults after which checking ends; None for all.
     """

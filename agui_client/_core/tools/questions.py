@@ -39,11 +39,7 @@ class DeclinedError(ToolError):
 
 
 class UnansweredError(ToolError):
-    """Nobody was there to answer a tool's question; it waits for an answer if the call can be made again with it.
-
-    Args:
-        question: The question.
-    """
+    """Nobody was there to answer a tool's question; it waits for an answer if the call can be made again with it."""
 
     def __init__(self, question: Interrupt) -> None:
         super().__init__(NOBODY)

@@ -58,11 +58,7 @@ class ToolLimits(Record):
 
 
 class RoundLimits:
-    """Counts the rounds of one call, and stops them.
-
-    Args:
-        limits: The limits.
-    """
+    """Counts the rounds of one call, and stops them."""
 
     def __init__(self, limits: ToolLimits) -> None:
         self.limits = limits

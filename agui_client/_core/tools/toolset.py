@@ -116,7 +116,6 @@ class Toolset(ABC):
 
         Args:
             tool: The definition that the agent was offered.
-            tool_call_id: The id of the call.
             arguments: The agent's JSON text, where nothing at all stands for no arguments; or a person's edits.
 
         Raises:
@@ -184,7 +183,6 @@ class OfferedTool:
         """Check the arguments of a call.
 
         Args:
-            tool_call_id: The id of the call.
             arguments: The agent's JSON text, or a person's edits.
 
         Raises:

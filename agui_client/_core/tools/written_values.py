@@ -36,7 +36,6 @@ class Writer:
         """Write a value as JSON.
 
         Args:
-            value: The value.
             sent: The JSON that it was made of; `MISSING` for a default.
 
         Returns:

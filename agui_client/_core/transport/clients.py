@@ -137,7 +137,6 @@ class Clients:
         look-up, which may be slow, is done in a thread that can be left.
 
         Args:
-            client: The client.
             url: An address at the host.
             seconds: The longest wait.
 
@@ -162,11 +161,7 @@ class Clients:
             raise unknown from None
 
     def explain(self, error: RuntimeError) -> Exception:
-        """Return what an error means that a client raised: one that is given may be closed, or of another event loop.
-
-        Args:
-            error: The error.
-        """
+        """Return the error for a client's: one that is given may be closed, or belong to another event loop."""
         if "client has been closed" in str(error):  # as httpx says it
             return UsageError(
                 "the client of http_client= is closed; nothing was sent: give one that is open, or a function"

@@ -136,9 +136,6 @@ class Clock(Waiter):
     async def wait_for_caller(self, step: Awaitable[T]) -> T:
         """Await a function of the caller, whose exceptions are not translated; only the total limits it.
 
-        Args:
-            step: The step.
-
         Raises:
             StopAsyncIteration: The run was interrupted.
             RunTimeoutError: The run took too long.

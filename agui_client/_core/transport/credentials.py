@@ -57,7 +57,6 @@ class Credentials:
     """One set of credentials: the headers of requests, renewed together.
 
     Args:
-        headers: The headers.
         on_unauthorized: Called once in a run when the server answers 401; a plain function is called in a thread.
     """
 

@@ -98,7 +98,6 @@ class SkipDelivered(Joining):
     Events are decoded at once, and not as they are iterated: what is new says whether the server gets on.
 
     Args:
-        run_id: The id of the run.
         state: The state that was sent for it.
     """
 

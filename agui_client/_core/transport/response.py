@@ -43,7 +43,6 @@ def info_of(response: httpx.Response, sent: Collection[str]) -> ResponseInfo:
     """Return the head of a response; the headers that may carry secrets keep their names only.
 
     Args:
-        response: The response.
         sent: The secrets that were sent, see `SentSecrets`.
     """
     shown = headers_to_show(response, sent)
@@ -55,7 +54,6 @@ def headers_to_show(response: httpx.Response, sent: Collection[str]) -> dict[str
     """Return the headers without those that may carry secrets.
 
     Args:
-        response: The response.
         sent: The secrets that were sent, see `SentSecrets`.
     """
     headers = {name: value for name, value in response.headers.items() if may_show_header(name, value)}

@@ -441,7 +441,6 @@ class StreamedToolCall:
     """A tool call of a run, live: what it shows is what has arrived when it is looked at.
 
     Args:
-        tool_call_id: The id of the call.
         run: The call of the verb that it belongs to.
     """
 

@@ -60,7 +60,6 @@ def interrupts_of(run: AgentRun, asked: Iterable[Interrupt], *, is_finished: boo
     """Return the interrupts for the caller of a run; their ids are signed if the run has a signer.
 
     Args:
-        run: The run.
         asked: The interrupts of the agent.
         is_finished: Whether the last run of the agent has asked them; otherwise they have waited before.
 
@@ -114,7 +113,6 @@ def _passed_on(interrupt: Interrupt, asking_run_id: str | None) -> Interrupt:
     """Return an interrupt of the agent under an id that no other question has, and that is none of this module's.
 
     Args:
-        interrupt: The interrupt.
         asking_run_id: The id of the run that asked; None if nobody can tell it later.
     """
     is_like_ours = interrupt.id.startswith((APPROVAL, QUESTION, _PASSED_ON))

@@ -178,7 +178,6 @@ def _last_events(
     """Return the caller's terminal event, behind the ends of all that the run has left open if it was stopped.
 
     Args:
-        run: The run.
         one: The names and owners in the caller's run.
         last: The terminal event.
         usage: The tokens that its rounds reported.
@@ -221,7 +220,6 @@ def failure_event(error: Exception, run_id: str, thread_id: str, *, expose_error
     Args:
         error: The exception.
         run_id: The run that failed.
-        thread_id: Its thread.
         expose_errors: Whether the caller gets the text of the exception.
     """
     _logger.error("run %s of thread %s failed", quoted(run_id), quoted(thread_id), exc_info=error)
@@ -367,7 +365,6 @@ def caller_end(
     which a run that sent nothing still waits.
 
     Args:
-        run: The run.
         last: The last terminal event of the agent; None if it sent none.
         takes_custom_events: Whether the caller gets interrupts that came in custom events as these alone: a page that
             knows them does not answer them once it sees an outcome.

@@ -60,7 +60,6 @@ class SignedInterrupts(Record):
         """Return what signs for the caller of a thread; None where nothing is signed.
 
         Args:
-            thread_id: The thread.
             is_stored: Whether the thread is stored here.
         """
         if self.secret is None and (is_stored or self.is_caller_trusted):
@@ -70,12 +69,7 @@ class SignedInterrupts(Record):
         return Signer(keys, scope, is_of_process=self.secret is None)
 
     def journal_of(self, agent_name: str, thread_id: str) -> JournalPlace | None:
-        """Return the place for the journal of a thread that is not stored; None for inputs that have it.
-
-        Args:
-            agent_name: The name of the agent.
-            thread_id: The thread.
-        """
+        """Return the place for the journal of a thread that is not stored; None for inputs that have it."""
         if self.journals is None:
             return None
         return JournalPlace(self.journals, (self.app, self.path, agent_name, self.owner, thread_id))

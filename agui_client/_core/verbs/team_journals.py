@@ -196,7 +196,6 @@ def state_with(journal: Mapping[str, Any], calls: Mapping[str, str], state: Any,
     """Return a caller's state with a journal, if the calls that wait are those of its messages.
 
     Args:
-        journal: The journal.
         calls: The digests of the calls that had no result when it was kept.
         state: The caller's state.
         messages: The caller's messages.

@@ -54,7 +54,6 @@ class RunAttempt:
     Args:
         database: The tables.
         claim: The run and the number of the attempt.
-        run: The run.
         go_back: Takes the log back to the place where the run goes on, and returns the number of events before it; None
             if the run begins.
         has_begun: Whether an earlier attempt has sent the run, or called tools.

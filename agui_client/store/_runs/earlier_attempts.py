@@ -81,7 +81,6 @@ class EarlierAttempts:
 
         Args:
             frames: The frames behind the follower's place.
-            place: The place.
             written: All frames of the present attempt.
 
         Returns:

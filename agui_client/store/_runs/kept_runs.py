@@ -296,7 +296,6 @@ class RunService:
 
         Args:
             run: The run that waits.
-            answers: The answers.
             is_expiry: Whether the answers say that there are none, and the run ends with that.
 
         Raises:

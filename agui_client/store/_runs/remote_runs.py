@@ -45,7 +45,6 @@ class Rebuild(Protocol):
         """Return the run.
 
         Args:
-            row: The row.
             log: The log of the run.
             cut: What is known of the run if its process ended; None otherwise.
             kind: The class of the run.

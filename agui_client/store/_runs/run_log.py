@@ -158,7 +158,6 @@ class RunLog:
 
         Args:
             messages: The conversation that the run begins with.
-            state: Its state.
         """
         self.before = messages, state
         self.phase = LogPhase.OPEN
@@ -195,7 +194,6 @@ class RunLog:
         """Append frames that another process has written.
 
         Args:
-            frames: The frames.
             is_end: Whether the last of them is the run's terminal event.
         """
         self._frames += frames

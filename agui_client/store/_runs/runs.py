@@ -119,7 +119,6 @@ class Runs:
         """Name an agent for `start`. With a URL, each process has to name the same agents before it is used.
 
         Args:
-            name: The name.
             agent: The agent, of which each run gets a clone without messages; or a function of a thread id, as for
                 `start`.
             on_crash: With a URL, says what becomes of a run whose process ends: "again" runs the part again that was
@@ -155,7 +154,6 @@ class Runs:
         """Iterate the events of a run, those that were there before and then those that come, until its end.
 
         Args:
-            run_id: The id of the run.
             after: The cursor of the last event that you have; None begins with the first event.
             thread_id: The thread of the run; None for any.
             owner: The owner of the run; None for any.
@@ -194,7 +192,6 @@ class Runs:
         With a URL, a run that no process carries out ends, too.
 
         Args:
-            run_id: The id of the run.
             thread_id: The thread of the run; None for any.
             owner: The owner of the run; None for any.
 
@@ -241,7 +238,6 @@ class Runs:
         """Describe a run.
 
         Args:
-            run_id: The id of the run.
             thread_id: The thread of the run; None for any.
             owner: The owner of the run; None for any.
 

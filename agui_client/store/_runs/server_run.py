@@ -57,7 +57,6 @@ class Reenter(Protocol):
         """Return what enters the run.
 
         Args:
-            input: The input.
             cut: What is known of the run if its process ended; None if it begins.
         """
         ...
@@ -378,7 +377,6 @@ def _taken(answered_ids: frozenset[str], run: AgentRun) -> frozenset[str]:
 
     Args:
         answered_ids: The interrupts that the run was to answer, with the ids that the caller got.
-        run: The run.
     """
     own_ids = _own_ids(answered_ids, run)
     return frozenset(own_ids[each] for each in answered_before(run.call.conversation, own_ids))
@@ -389,7 +387,6 @@ def _has_used_nothing(answered_ids: frozenset[str], run: AgentRun) -> bool:
 
     Args:
         answered_ids: The interrupts that the run was to answer, with the ids that the caller got.
-        run: The run.
     """
     conversation, own_ids = run.call.conversation, _own_ids(answered_ids, run)
     is_stored, messages = isinstance(run.call.request, StoredThreadRequest), run.messages
@@ -418,7 +415,6 @@ def _left(input: RunAgentInput, run: AgentRun, last: Event) -> RunAgentInput | N
 
     Args:
         input: The input that asked for the run.
-        run: The run.
         last: Its terminal event.
 
     Returns:

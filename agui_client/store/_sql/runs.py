@@ -101,11 +101,7 @@ class GoingOn(NamedTuple):
 
 
 class Runs:
-    """The tables of durable runs in a database.
-
-    Args:
-        database: The database.
-    """
+    """The tables of durable runs in a database."""
 
     def __init__(self, database: Database) -> None:
         self.database: Database = database
@@ -233,7 +229,6 @@ class Runs:
 
         Args:
             agents: The names of the agents that this process has.
-            seconds: The seconds.
         """
         asked = sa.select(RUN.c.owner, RUN.c.thread_id, RUN.c.run_id).where(
             IS_WAITING, RUN.c.ended_at < NOW - microseconds_of(seconds), RUN.c.agent.in_(agents)
@@ -251,7 +246,6 @@ class Runs:
         """Add a run that begins; return whether other runs of its thread wait for what it answers or abandons.
 
         Args:
-            row_id: The id of its row.
             key: Its identity.
             stored_request: The agent and the input.
             is_left: Whether it is left to any process that has the agent, rather than carried out by this one.
@@ -405,7 +399,6 @@ class Runs:
 
         Args:
             connection: The connection of the transaction.
-            group: The group.
             began: The messages with which the thread of the run begins in it; None if there are none.
             mine: The parameters that name the row, the attempt and the process.
         """

@@ -334,9 +334,6 @@ class Taking:
 
         Args:
             db: The connection.
-            owner: The owner.
-            thread_id: The thread.
-            seconds: The seconds.
             taking: The id of the request, which takes the lease once, however often it is carried out.
         """
         leased: dict[str, Any] = {"time": 0, "by_process": self._lease.process_id}
@@ -449,7 +446,6 @@ def found(db: Connection, owner: str, row: Row[Any], end: EntriesEnd | None = No
 
     Args:
         db: The connection.
-        owner: The owner.
         row: The row of the thread.
         end: The name of the entry behind which the rest is enough, if the thread has that entry.
 

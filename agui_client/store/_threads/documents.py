@@ -39,7 +39,6 @@ def exported(info: ThreadInfo, conversation: ConversationSnapshot, form: Format)
 
     Args:
         info: The description.
-        conversation: The conversation.
         form: The format.
 
     Raises:

@@ -36,9 +36,6 @@ from agui_client.store._threads.branches import Branch
 def reading(thread_id: str) -> Generator[None]:
     """Name the thread in the exceptions of reading it; what a damaged database has may be of any shape.
 
-    Args:
-        thread_id: The thread.
-
     Raises:
         ThreadStoreError: It cannot be read.
     """
@@ -131,7 +128,6 @@ def call_of(thread_id: str, entries: Sequence[str], call_id: str) -> StoredCall 
     have done. A call that was about to end goes back to before its last run.
 
     Args:
-        thread_id: The id of the thread.
         entries: The thread.
         call_id: The id of the call's first run.
 

@@ -47,8 +47,6 @@ class KnownLogs:
         """Return the log of a thread, and know it from now on.
 
         Args:
-            owner: The owner.
-            thread_id: The thread.
             known: What was known of the thread when it was read.
             taken: The thread as it was read.
 

@@ -37,9 +37,6 @@ async def take(
 
     Args:
         lease: Takes it, if it is free: a method of the store, `lease` or `lease_and_read`.
-        store: The store.
-        owner: The owner.
-        thread_id: The thread.
         seconds: The seconds that the lease lasts.
         wait: The most seconds to wait for it.
         check: Called between two attempts; raises an exception to end the wait.

@@ -71,9 +71,7 @@ async def page_of(
     """Read a page of messages.
 
     Args:
-        store: The store.
         owner: The owner of the thread.
-        thread_id: The thread.
         limit: The most messages.
         end: The end of the page; None for the end of the thread.
 

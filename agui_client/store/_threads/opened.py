@@ -106,7 +106,6 @@ class Service:
     """The parts that all threads of one store share.
 
     Args:
-        store: The store.
         lease: The seconds that a lease lasts, in stores of which the process has no lease of its own.
         title: Makes the titles of new threads.
     """
@@ -576,7 +575,6 @@ async def enter_for_call(block: AbstractAsyncContextManager[AgentT], stack: Asyn
     """Enter the block that the agent of one call comes in, and return the agent.
 
     Args:
-        block: The block.
         stack: The stack that is left right behind the call, before anything else depends on the end of the call. So a
             thread is saved at its end once, as its lease is given back.
     """

@@ -82,8 +82,6 @@ class ThreadStore(ABC):
         """Take, renew or give back the lease of a thread, which need not exist yet.
 
         Args:
-            owner: The owner.
-            thread_id: The thread.
             seconds: The seconds from now after which others may take the lease; 0 gives it back.
             number: The number of the lease to renew or give back; None takes a new one.
 
@@ -101,8 +99,6 @@ class ThreadStore(ABC):
         Optional, for stores that can leave out the entries before them: this method reads the whole thread.
 
         Args:
-            owner: The owner.
-            thread_id: The thread.
             limit: The most entries to return.
             end: The number of entries that the thread is looked at with, as if those behind them were not there; None
                 for all.
@@ -127,9 +123,7 @@ class ThreadStore(ABC):
         """Append an entry and replace the description, both or neither; create the thread if there is none.
 
         Args:
-            owner: The owner.
             info: The new description.
-            entry: The entry.
             number: The number of the lease of the thread.
             count: The number of entries that the thread has. A write that is delayed by a broken connection may arrive
                 after others; the number keeps it from being put behind them.
@@ -146,10 +140,6 @@ class ThreadStore(ABC):
         """Return the seconds until the lease of a thread runs out, unless it is renewed.
 
         Optional: None, which is what this method returns, says that the store does not know.
-
-        Args:
-            owner: The owner.
-            thread_id: The thread.
         """
         return None
 
@@ -162,8 +152,6 @@ class ThreadStore(ABC):
         its lease is not taken.
 
         Args:
-            owner: The owner.
-            thread_id: The thread.
             seconds: The seconds from now after which others may take the lease.
             end: The `end` that an earlier call has returned for this thread: if the thread still has that entry, the
                 ones behind it are enough.
@@ -187,12 +175,9 @@ class ThreadStore(ABC):
         Optional, for stores that can do both in one step.
 
         Args:
-            owner: The owner.
             info: The new description.
-            entry: The entry.
             number: The number of the lease of the thread.
             count: The number of entries that the thread has.
-            write_id: The id of the write.
 
         Returns: Whether it was written, now or before; not if the lease has another number, or the thread another
         number of entries. Then the lease may be given back or not.
@@ -206,7 +191,6 @@ class ThreadStore(ABC):
         """Return the descriptions of an owner's threads, those that were saved last first.
 
         Args:
-            owner: The owner.
             limit: The most to return.
             after: The last one of the page before; None for the first page.
         """
@@ -216,8 +200,6 @@ class ThreadStore(ABC):
         """Delete a thread, its lease, and those of its entries that no other thread shares.
 
         Args:
-            owner: The owner.
-            thread_id: The thread.
             number: The number of its lease.
 
         Returns:

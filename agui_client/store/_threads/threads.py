@@ -83,7 +83,6 @@ class Threads:
         """List the threads of an owner, those that were saved last first.
 
         Args:
-            owner: The owner.
             limit: The most to return.
             after: The last thread of the page before; None for the first page.
 
@@ -105,11 +104,9 @@ class Threads:
         Results of tools are among the messages as soon as a run sends them. It does not wait for the lease.
 
         Args:
-            thread_id: The thread.
             limit: The most messages to return.
             before: The `before` of the page behind the one that is asked for; None for the last messages. It is good as
                 long as the thread is there, and for the messages as they were when that page was read.
-            owner: The owner.
 
         Raises:
             UsageError: There is no such thread, the limit is no number of messages, or `before=` is of no page of it.
@@ -146,10 +143,8 @@ class Threads:
         Functions that were called since are not called again. What the thread leaves is one of its `branches`.
 
         Args:
-            thread_id: The thread.
             at: The id of the message that becomes the last one; the results of its calls stay, too. Or one of its
                 `branches`, to which the thread comes back.
-            owner: The owner.
             wait: The most seconds to wait while a block has the thread open.
 
         Raises:
@@ -162,10 +157,6 @@ class Threads:
         """List what a thread has left each time that it went back to an earlier message, the latest first.
 
         `fork(thread_id, at=branch)` makes a thread of a branch, and `rewind(thread_id, branch)` comes back to it.
-
-        Args:
-            thread_id: The thread.
-            owner: The owner.
 
         Raises:
             UsageError: There is no such thread.
@@ -210,9 +201,7 @@ class Threads:
         """Return a thread as text.
 
         Args:
-            thread_id: The thread.
             form: "md" for reading, "json" or "jsonl" for `import_`; JSON lines have one message a line.
-            owner: The owner.
 
         Raises:
             UsageError: There is no such thread, or no such format.

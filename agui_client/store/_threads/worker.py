@@ -92,7 +92,6 @@ class Inbox:
         """Have a function called in the loop, from any thread.
 
         Args:
-            function: The function.
             wake: Has a function called in the loop soon; not stored, as it knows the loop.
         """
         self._functions.append(function)

@@ -159,7 +159,7 @@ def test_two_descriptions_of_one_parameter_are_both_kept() -> None:
 
 
 def test_a_tool_with_a_schema_of_its_own_keeps_the_whole_docstring() -> None:
-    def look(**given: Any) -> str:  # noqa: D417 - the schema has the arguments
+    def look(**given: Any) -> str:
         """Look.
 
         Args:
@@ -173,7 +173,7 @@ def test_a_tool_with_a_schema_of_its_own_keeps_the_whole_docstring() -> None:
 
 def test_an_annotation_describes_its_parameter_before_the_docstring() -> None:
     @tool
-    def look(  # noqa: D417 - annotations describe the other parameters
+    def look(
         city: Annotated[str, "The city."],
         units: Annotated[str, object(), Doc("Its units.")] = "c",
         at: Annotated[int | None, Field(description="A time."), "Not this"] = None,
