@@ -27,7 +27,7 @@ AGUIError                          problem, fix, thread_id, run_id, may_have_sta
 ├─ ThreadStoreError                a stored thread could not be read or written
 │  ├─ ThreadBusyError              the thread is in use, or was taken over: retry_after
 │  └─ ThreadStoreUnavailableError  the database is away, or locked: is_locked
-└─ ToolRoundsExceededError         the agent went on calling tools: rounds
+└─ ToolRoundsExceededError         the agent kept calling tools: rounds
 ToolError (Exception)              raised inside a tool; speaks to the agent
 """
 

@@ -1,7 +1,7 @@
 """Tools that need approval: approve a call with edited arguments, deny it with a reason, or decide it later.
 
 Only `True` and `Approve` approve. Without `approve=`, the call is in the result: the conversation can be saved, and
-another process decides. An approved tool is then called there, before the agent goes on.
+another process decides. An approved tool is then called there, before the agent continues.
 """
 
 import asyncio

@@ -33,7 +33,7 @@ async def order(url: str) -> list[str]:
 
 
 async def main(database: str, url: str, *names: str) -> None:
-    """Begin the workflows, or go on with them, and print what came of each."""
+    """Begin the workflows, or continue with them, and print what came of each."""
     DBOS(config={"name": "orders", "system_database_url": database, "application_version": "1"})
     DBOS.launch()
     handles = []

@@ -1,7 +1,7 @@
 """A run of a minute that outlives its process: kill the program, start it again, and it prints the whole answer.
 
-`python examples/durable_run.py report.db` begins the run, or goes on with the one that is in the database. `kill -9` it
-as often as you like; another start after the end prints the answer again. PACE is the seconds that a chapter takes.
+`python examples/durable_run.py report.db` begins the run, or continues with the one that is in the database. `kill -9`
+it as often as you like; another start after the end prints the answer again. PACE is the seconds that a chapter takes.
 """
 
 import asyncio

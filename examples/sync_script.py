@@ -1,7 +1,7 @@
 """A script without `await`, for a cron job or a thread of an older program.
 
 `run_agent_sync` is `run_agent` without `await`, and `stream_sync` is `stream`. The agent remembers its thread, so the
-second question goes on with the conversation of the first.
+second question continues with the conversation of the first.
 """
 
 import sys
@@ -18,7 +18,7 @@ def main(url: str) -> int:
             for text in run.text_stream:
                 print(text, end="", flush=True)
 
-        # The agent may have asked a question. This script cannot answer, and goes on without.
+        # The agent may have asked a question. This script cannot answer, and continues without.
         agent.abandon_interrupts()
         result = agent.run_agent_sync("And what if it rains?")
     except RunFailedError as error:

@@ -1,6 +1,6 @@
 """Agents together: one after the other, side by side, and led by a function, with an approval three agents deep.
 
-A member asks, the whole team waits, and another process answers: only the member that asked goes on.
+A member asks, the whole team waits, and another process answers: only the member that asked continues.
 """
 
 import asyncio

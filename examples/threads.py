@@ -1,6 +1,6 @@
-"""Conversations in a database: they go on in the next program, and can be listed, forked and exported.
+"""Conversations in a database: they continue in the next program, and can be listed, forked and exported.
 
-Needs the extra `store`. Run it twice with a file name to see it go on: `python examples/threads.py URL chats.db`.
+Needs the extra `store`. Run it twice with a file name to see it continue: `python examples/threads.py URL chats.db`.
 """
 
 import asyncio

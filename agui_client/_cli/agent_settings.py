@@ -367,6 +367,6 @@ _STATE = click.option(
 _OPTIONS = (
     _HEADERS,
     _STATE,
-    click.option("--thread-id", metavar="ID", help="The conversation to go on with; a new one if left out."),
+    click.option("--thread-id", metavar="ID", help="The conversation to continue; a new one if left out."),
     _TIMEOUT,
 )

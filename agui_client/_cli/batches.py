@@ -1,4 +1,4 @@
-"""`agui batch`: an agent run on every row of a file, with progress on stderr, and a journal to go on with."""
+"""`agui batch`: an agent run on every row of a file, with progress on stderr, and a journal to continue with."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ Exit codes:
   1    rows failed; --rerun-failed runs them again
   2    wrong usage, or rows that cannot be used; nothing was sent
   3    a failure here, such as a full disk
-  4    a budget was spent; the same command goes on
-  130  stopped with Ctrl-C; the same command goes on
+  4    a budget was spent; the same command continues
+  130  stopped with Ctrl-C; the same command continues
 """
 _PAUSE = 10.0
 """Seconds between two lines of progress in a file; on a terminal, the batch draws its bar itself."""
@@ -78,7 +78,7 @@ def batch(
     """Run the agent at URL on every row of FILE, and write the answers to --out.
 
     FILE is .csv, .tsv, .jsonl, .ndjson or .parquet. Ctrl-C, or anything worse, loses no finished row: the same command
-    goes on where it stopped. --agent old=URL --agent new=URL runs several agents on the same rows.
+    continues where it stopped. --agent old=URL --agent new=URL runs several agents on the same rows.
     """
     from agui_client._core.agent.http_agent import HttpAgent
 
@@ -132,7 +132,7 @@ def _run_batch(
     try:
         finished = asyncio.run(follow(many, is_kept=not is_journal))
     except KeyboardInterrupt:
-        complain(f"{many.progress}; the same command goes on with {journal}")
+        complain(f"{many.progress}; the same command continues with {journal}")
         raise
     if not is_journal:
         write_table(sorted(finished), path)

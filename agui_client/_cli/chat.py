@@ -101,8 +101,8 @@ def chat_with(settings: AgentSettings, tools: ToolSource, *, introduction: str =
             store = stack.enter_context(open_store(settings.threads, is_new=True))
             block = store.threads.open(settings.thread_id, agent, owner=settings.owner)
             agent = stack.enter_context(block)
-            what = "goes on" if block.info else "is new"
-            view.note(f"thread {block.thread_id} {what}; --thread-id {block.thread_id} goes on with it another time")
+            what = "continues" if block.info else "is new"
+            view.note(f"thread {block.thread_id} {what}; --thread-id {block.thread_id} continues it another time")
         runner = stack.enter_context(asyncio.Runner())
         chat = Chat(agent, view, PendingWork(agent, approve, answer, Terminal(None, paused)), runner)
         chat.is_kept = settings.threads is not None
@@ -135,7 +135,7 @@ class Chat(RunObserver):
         self.attached: list[MediaPart] = []
         """The files that go with the next prompt."""
         self.lines_beside: LinesBeside | None = None
-        """Reads the lines that a user types while a run goes on; None where no user types."""
+        """Reads the lines that a user types while a run is in progress; None where no user types."""
         self._action: Action | None = None
         self._early: deque[str] = deque()
         self._unsent_prompt: Prompt = None
@@ -170,7 +170,7 @@ class Chat(RunObserver):
         agent = self.agent
         for each in waiting_texts(agent.pending_interrupts, agent.pending_tool_calls, self.view.story.speakers):
             self.view.note(each)
-        self.view.note("/retry goes on from here")
+        self.view.note("/retry continues from here")
 
     def send_prompt(self, prompt: str | UserMessage | None) -> int:
         """Run the agent once.
@@ -219,7 +219,7 @@ class Chat(RunObserver):
             return None
 
     def restore(self, document: ConversationSnapshot) -> None:
-        """Go on with another conversation.
+        """Continue with another conversation.
 
         Args:
             document: The conversation, as it was saved.

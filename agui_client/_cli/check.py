@@ -56,7 +56,7 @@ def check(
     """Find the places where recorded streams break the protocol.
 
     FILE holds SSE as `curl -N` saves it, events as JSON lines or as an array, or a recording; - is stdin. An event at
-    fault is left out, and the check goes on behind it. Nothing is sent anywhere.
+    fault is left out, and the check continues behind it. Nothing is sent anywhere.
     """
     # Loaded here: the other commands check no streams.
     from agui_client._checking.check import read_stream

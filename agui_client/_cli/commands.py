@@ -140,7 +140,7 @@ agui.add_command(inspect)
     "--threads",
     "place",
     metavar="FILE",
-    help="Keep the conversation in FILE, or in the database of a URL; needs the extra `store`. --thread-id goes on "
+    help="Keep the conversation in FILE, or in the database of a URL; needs the extra `store`. --thread-id continues "
     "with one that is there; see agui threads.",
 )
 @click.option("--owner", default="", metavar="NAME", help="The owner of the thread in --threads; nobody if left out.")
@@ -220,7 +220,7 @@ def chat(
 @click.option(
     "--store",
     metavar="memory|URL",
-    help="Keep conversations, and let a run go on when its caller leaves, so that callers come back to both (agui "
+    help="Keep conversations, and let a run continue when its caller leaves, so that callers come back to both (agui "
     "threads, agui runs): in memory, or in the database at a URL, such as sqlite:///chats.db, when this process ends, "
     "too.",
 )

@@ -68,7 +68,7 @@ def _report(name: str, what: str) -> Callable[[CommandT], CommandT]:
     metavar="FILE",
     help="The tool to offer, as JSON: name, description, parameters, result; for agents that know only their own.",
 )
-@click.option("--connect-url", metavar="URL", help="The address that sends threads again, to see runs go on there.")
+@click.option("--connect-url", metavar="URL", help="The address that sends threads again, to see runs continue there.")
 @click.option("--skip", multiple=True, metavar="PROBE", help="Leave this probe out; may be repeated.")
 @click.option(
     "--fail-on",

@@ -34,8 +34,8 @@ Exit codes:
   1    a check failed, or fewer conversations passed than --at-least; with --baseline alone, only what became worse
   2    wrong usage, or scenarios that cannot be read; nothing was sent
   3    conversations could not be held, as the agent cannot be reached
-  4    --max-tokens was reached; with --journal, the same command goes on
-  130  stopped with Ctrl-C; with --journal, the same command goes on
+  4    --max-tokens was reached; with --journal, the same command continues
+  130  stopped with Ctrl-C; with --journal, the same command continues
 """
 
 
@@ -43,7 +43,7 @@ Exit codes:
 @evaluate_arguments
 @click.option("--repeat", type=click.IntRange(1), default=1, show_default=True, help="Conversations in each scenario.")
 @click.option("--at-once", type=click.IntRange(1), default=10, show_default=True, help="Conversations at once.")
-@click.option("--journal", metavar="FILE", help="A line for each conversation; the same command goes on with it.")
+@click.option("--journal", metavar="FILE", help="A line for each conversation; the same command continues it.")
 @click.option("--keep", metavar="DIR", help="The folder for reproductions of conversations that failed.")
 @click.option("--shrink", "is_shrinking", is_flag=True, help="Ask the agent again to make the reproductions short.")
 @click.option("--junit", metavar="FILE", help="Also write the outcomes for a CI system.")
@@ -177,7 +177,7 @@ def _hold(plan: Plan, reports: Reports, *, has_journal: bool) -> None:
         evaluation = plan.evaluation()
         if evaluation.outcomes or isinstance(stopped, KeyboardInterrupt):
             reports.show(evaluation)
-            again = "the same command goes on" if has_journal else "with --journal FILE, the command would go on"
+            again = "the same command continues" if has_journal else "with --journal FILE, the command would continue"
             complain(f"{plan.batch.progress}; {again}")
         raise
 

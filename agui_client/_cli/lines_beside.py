@@ -1,4 +1,4 @@
-"""Lines that a user types while a run goes on; they steer it."""
+"""Lines that a user types while a run is in progress; they steer it."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def run() -> int:
     handlers, propagate, levels = logger.handlers, logger.propagate, (logger.level, runs.level)
     try:
         return run_command(agui)
-    finally:  # for programs that call this function and go on
+    finally:  # for programs that call this function and continue
         logger.handlers, logger.propagate = handlers, propagate
         logger.setLevel(levels[0])
         runs.setLevel(levels[1])

@@ -151,7 +151,7 @@ async def _follow(kept: RunService, info: RunInfo) -> int:
     try:
         result = await watch(kept.follower(info).stream(run_id=info.run_id), view)
     except IncompleteRunError as error:
-        complain(*report(error, "the run may go on without this command; agui runs list shows what became of it"))
+        complain(*report(error, "the run may continue without this command; agui runs list shows what became of it"))
         return ExitCode.BROKEN
     show_with_hint(result, view)
     view.close(result, is_kept=True)
@@ -186,13 +186,13 @@ async def stop(run_id: str, thread_id: str | None, **where: Any) -> int:
 
 
 async def answer(run_id: str, words: tuple[str, ...], thread_id: str | None, **where: Any) -> int:
-    """Answer a run with the words of the command line, and show the run that goes on."""
+    """Answer a run with the words of the command line, and show the run that continues."""
     async with _opened(**where) as kept:
         info = await _found(kept, run_id, thread_id)
         resume = _resume_entries(info, words)
         if isinstance(kept, StoredRuns):
             complain(
-                "a server of this database goes on with the run; the command waits until there is one. Ctrl-C leaves "
+                "a server of this database continues the run; the command waits until there is one. Ctrl-C leaves "
                 "the answer to it; agui runs list shows the run as queued, and agui runs stop withdraws it"
             )
         return await _follow(kept, await kept.runs.answer(run_id, resume, **kept.named(info)))

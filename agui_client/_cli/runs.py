@@ -65,7 +65,7 @@ def stop(run_id: str, **given: Any) -> int:
 @_names_run
 @click.argument("answers", nargs=-1, required=True, metavar="ANSWER...")
 def answer(run_id: str, answers: tuple[str, ...], **given: Any) -> int:
-    """Answer the run RUN, which waits, and follow the run that goes on.
+    """Answer the run RUN, which waits, and follow the run that continues.
 
     ANSWER is approve, deny, cancel, or an answer as JSON or text. INTERRUPT=ANSWER names the interrupt by its id, one
     for each if the run has several.

@@ -61,7 +61,7 @@ def run_slash_command(chat: Chat, line: str) -> int:
 
 def _help(chat: Chat, rest: str) -> None:
     chat.view.show_text("\n".join(f"{word:<9}{command.description}" for word, command in SLASH_COMMANDS.items()))
-    chat.view.show_text("Ctrl-C stops the run that is going on, and leaves where none is; Ctrl-D leaves, too")
+    chat.view.show_text("Ctrl-C stops the run that is in progress, and leaves where none is; Ctrl-D leaves, too")
 
 
 def _state(chat: Chat, rest: str) -> None:
@@ -209,15 +209,13 @@ SLASH_COMMANDS: Mapping[str, SlashCommand] = {
     "/state": SlashCommand("print the state as JSON", _state),
     "/history": SlashCommand("print the conversation so far", _history),
     "/save": SlashCommand("FILE  save the conversation", _save),
-    "/load": SlashCommand("FILE  go on with a saved conversation", _load),
+    "/load": SlashCommand("FILE  continue a saved conversation", _load),
     "/attach": SlashCommand("FILE_OR_URL  send a file, such as an image, with the next prompt", _attach),
     "/surfaces": SlashCommand("print the forms and pages that the agent sent", _surfaces),
     "/set": SlashCommand("FIELD VALUE  fill in a field of them", _set),
     "/fill": SlashCommand("[SURFACE]  ask for the fields of the latest of them, and which button to press", _fill),
     "/press": SlashCommand("BUTTON  press a button of them, which tells the agent", _press),
-    "/retry": SlashCommand(
-        "go on with a run that failed or was stopped, or have the last prompt answered again", _retry
-    ),
+    "/retry": SlashCommand("continue a run that failed or was stopped, or have the last prompt answered again", _retry),
     "/edit": SlashCommand("TEXT  send another text in place of the last prompt", _edit),
     "/new": SlashCommand("begin a new conversation", _new),
     "/quit": SlashCommand("leave", _quit),

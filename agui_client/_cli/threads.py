@@ -85,7 +85,7 @@ def show(place: str, owner: str, thread_id: str) -> None:
 @_THREAD
 @click.option("--format", "form", type=click.Choice(["md", "html", "json", "jsonl"]), default="json", show_default=True)
 def export(place: str, owner: str, thread_id: str, form: str) -> None:
-    """Print a thread: as Markdown or a page of HTML for reading, or as JSON with everything that is needed to go on."""
+    """Print a thread: as Markdown or a page of HTML for reading, or as JSON with all that is needed to continue."""
     if form == "html":
         _print_page(place, owner, thread_id)
     else:

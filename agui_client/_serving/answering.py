@@ -1,4 +1,4 @@
-"""The run that answers a caller's input: its agent, the conversation that it goes on with, and proof of its answers.
+"""The run that answers a caller's input: its agent, the conversation that it continues with, and proof of its answers.
 
 The input is the whole conversation, so that a server needs to keep nothing. What a stored thread takes of it is
 `caller_input`; a clone that has the conversation of the input is made in `caller_clone`.
@@ -64,7 +64,7 @@ def served_run(
 ) -> AgentRun:
     """Return the run of an agent that answers a caller's input; send its `sse()` on.
 
-    An agent whose `thread_id` is the caller's goes on with its own conversation, which no other agent has: of
+    An agent whose `thread_id` is the caller's continues with its own conversation, which no other agent has: of
     the input, it takes the user messages that it does not have, results of the caller's own tools, and a state that is
     not empty. Any other agent is cloned, and the clone gets the conversation of the input.
 
@@ -167,18 +167,18 @@ class ResumedRun:
     """A run whose process ended, as another one takes it up.
 
     Args:
-        place: The place where the run goes on, as it was stored with the run; None if its thread has it, or none was.
+        place: The place where the run continues, as it was stored with the run; None if its thread has it, or none was.
     """
 
     def __init__(self, run_id: str, place: Continuation | None) -> None:
         self.place = place
-        """The place where the run goes on; None if it begins, or as long as it was not looked for."""
+        """The place where the run continues; None if it begins, or as long as it was not looked for."""
         self.beginning: tuple[Sequence[Message], Any] | None = None
         """The messages and the state with which it began, if its thread has them."""
         self._run_id = run_id
 
     async def find(self, agent: AbstractAgent) -> Continuation | None:
-        """Return the place where the run goes on; None if it begins.
+        """Return the place where the run continues; None if it begins.
 
         Args:
             agent: The agent, which may be that of a stored thread.
@@ -189,12 +189,12 @@ class ResumedRun:
 
 
 def continued_run(agent: AbstractAgent, input: RunAgentInput, cut: Continuation, signing: SignedInterrupts) -> AgentRun:
-    """Return the run that goes on where the one of a caller's input was cut, as its process ended.
+    """Return the run that continues where the one of a caller's input was cut, as its process ended.
 
     Args:
         agent: The agent, as for `served_run`.
         input: The input that the caller sent.
-        cut: The place where it goes on.
+        cut: The place where it continues.
         signing: Signs the interrupts.
     """
     is_owner = agent.thread_id == input.thread_id
@@ -262,7 +262,7 @@ def _answering(
 def _without_last_placeholders(messages: Sequence[Message]) -> list[Message]:
     """Return messages without the placeholders behind the last prompt: members of a team answer what they left open.
 
-    A client that goes on without a prompt cannot tell, as it does not have the journal.
+    A client that continues without a prompt cannot tell, as it does not have the journal.
     """
     begin = next((at for at in range(len(messages), 0, -1) if messages[at - 1].role == "user"), 0)
     behind = (each for each in messages[begin:] if each.role != "tool" or not is_placeholder(each))

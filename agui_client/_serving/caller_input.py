@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 _NOTHING_NEW = (
     "the input brings no message whose id the thread does not have, no result, no answer and no other state: nothing "
-    'was run, as the agent would go on from its own answer; on_divergence="rewind" edits and regenerates'
+    'was run, as the agent would continue from its own answer; on_divergence="rewind" edits and regenerates'
 )
 _DIVERGED = 'the input leaves the stored thread, which on_divergence="refuse" does not allow; nothing was run'
 _RECENT = timedelta(minutes=1)
@@ -67,8 +67,8 @@ class CallerInput(RequestSource):
         resume: Its answers to interrupts, with the ids that the agent gave.
         state_base: The hash of the state that its state began with; None if it does not say.
         is_trusted: Whether all messages of the caller are taken.
-        on_divergence: What becomes of the input if it leaves the thread; None goes on with the thread in any case, also
-            if the input brings nothing.
+        on_divergence: What becomes of the input if it leaves the thread; None continues with the thread in any case,
+            also if the input brings nothing.
     """
 
     def __init__(
@@ -123,9 +123,9 @@ class CallerInput(RequestSource):
         return RewindingRequest(conversation, beginning, self, options)
 
     async def _branch_of(self, conversation: Conversation) -> StoredBranch | None:
-        """Return the branch of the thread that the input goes on with; None if that is the thread itself.
+        """Return the branch of the thread that the input continues with; None if that is the thread itself.
 
-        A page that has not seen that another one took the thread back goes on with what it shows.
+        A page that has not seen that another one took the thread back continues with what it shows.
         """
         sent, log = self.input.messages, self.agent.thread_log
         if self._on_divergence != "rewind" or self.resume or log is None:
@@ -154,7 +154,7 @@ class CallerInput(RequestSource):
         return request
 
     def _kept_of(self, conversation: Conversation) -> int | None:
-        """Return the number of messages that the input goes on with; None if the thread is not left."""
+        """Return the number of messages that the input continues with; None if the thread is not left."""
         if self._on_divergence not in ("rewind", "refuse") or self.resume:
             return None
         open_ids = {each.tool_call_id for each in open_records(conversation)}
@@ -316,7 +316,7 @@ class StoredThreadRequest(AnsweringInput):
 
 
 class RewindingRequest(StoredThreadRequest):
-    """A caller's input that leaves a stored thread: the thread goes back, and goes on from there with the same save.
+    """A caller's input that leaves a stored thread: the thread goes back, and continues from there with the same save.
 
     Args:
         conversation: The stored conversation.

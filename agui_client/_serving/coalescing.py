@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class DeltaJoiner:
-    """Joins the deltas of one message or call that come within a time; every other event goes on at once.
+    """Joins the deltas of one message or call that come within a time; every other event is passed on at once.
 
     A delta after a silence is not delayed, so that the first word is as early as it was.
 
@@ -63,7 +63,7 @@ class DeltaJoiner:
         self._has_waiting.set()
 
     def _joins(self, event: Any) -> bool:
-        """Add a delta to the one that waits, if it goes on with that."""
+        """Add a delta to the one that waits, if it continues with that."""
         waiting: Any = self._waiting
         kind: Any = cast("Any", type(event))
         if waiting is None or kind is not type(waiting) or _is_tagged(event):

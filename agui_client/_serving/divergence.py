@@ -1,7 +1,7 @@
 """The place to which a stored thread goes back when a caller's input leaves it, as an edit or a regeneration does.
 
 Ids of user, assistant and tool messages are compared. An input that is a beginning of the thread and then something
-else, or nothing else, leaves the thread there; one that knows less from the start, such as a window, goes on with it.
+else, or nothing else, leaves the thread there; one that knows less from the start, such as a window, continues with it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def common_count(stored: Sequence[Message], sent: Sequence[Message]) -> int:
 def may_be_of_branch(stored: Sequence[Message], sent: Sequence[Message]) -> bool:
     """Return whether an input, behind what it has in common with a thread, has answers that a branch may have.
 
-    One that begins later than the thread does, such as a window, goes on with the thread.
+    One that begins later than the thread does, such as a window, continues with the thread.
 
     Args:
         stored: The messages of the thread.
@@ -65,7 +65,7 @@ def may_be_of_branch(stored: Sequence[Message], sent: Sequence[Message]) -> bool
 
 
 def kept_count(stored: Sequence[Message], sent: Sequence[Message], open_call_ids: Collection[str]) -> int | None:
-    """Return the number of stored messages that an input goes on with; None if it does not leave the thread.
+    """Return the number of stored messages that an input continues with; None if it does not leave the thread.
 
     Args:
         stored: The messages of the thread.

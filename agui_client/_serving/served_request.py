@@ -55,7 +55,7 @@ class _NotStored(Mapping[str, Any]):
 
     def _refuse(self) -> NoReturn:
         raise UsageError(
-            f"request.{self._name} cannot be read where runs are stored: another process may go on with the run, and "
+            f"request.{self._name} cannot be read where runs are stored: another process may continue the run, and "
             "headers may have secrets; have authorize= read them, keep what is needed of the caller with "
             "Keeping(caller=), which is request.caller then, and make tokens for upstreams of that"
         )

@@ -9,7 +9,7 @@ which functions are at work ends when they have ended and their results are save
 
 To change
 
-- what happens to runs when a server stops: this module knows the signals and what is going on; `Leaving` in
+- what happens to runs when a server stops: this module knows the signals and what is in progress; `Leaving` in
   `_core/tools/leaving.py` lets functions at work end first; `AgentApp.lifespan` and `AgentApp.shutdown` in
   `asgi/_app.py`, where `ResponseBody.end_cancelled` (`asgi/_responses.py`) ends what the server cancels
 """
@@ -48,7 +48,7 @@ STOP_WITHIN = 5.0
 
 
 class Stopping:
-    """The runs and the responses of an app that are going on, and the way to end them.
+    """The runs and the responses of an app that are in progress, and the way to end them.
 
     Args:
         seconds: The longest time until all runs are ended, and functions at work are cut.
@@ -64,11 +64,11 @@ class Stopping:
         self._responses: dict[Callable[[], None], anyio.Event] = {}
 
     def last_event(self) -> RunErrorEvent | None:
-        """Return the last event of a run that was stopped because the server stops; None if it goes on."""
+        """Return the last event of a run that was stopped because the server stops; None if it continues."""
         return SHUTTING_DOWN if self.has_begun else None
 
     def begin(self) -> None:
-        """Stop the runs that are going on, one after the other, and those that begin from now on. Idempotent."""
+        """Stop the runs that are in progress, one after the other, and those that begin from now on. Idempotent."""
         if self.has_begun:
             return
         self.has_begun = True
@@ -79,7 +79,7 @@ class Stopping:
             threading.Thread(target=self._end_in_turn, name="agui_client.stopping", daemon=True).start()
 
     def _end_in_turn(self) -> None:
-        """End the runs that are still going on, with pauses between them; cut those that are at work for too long."""
+        """End the runs that are still in progress, with pauses between them; cut those that work for too long."""
         told: set[AgentRun] = set()
         while left := [each for each in list(self._runs.items()) if each[0] not in told]:
             run, loop = left[-1]
@@ -148,7 +148,7 @@ def on_signals(begin: Callable[[], object]) -> Generator[None]:
         handler(number, frame)
 
     if threading.current_thread() is threading.main_thread():
-        # Where nobody handles a signal, it ends the process, and has to go on doing so.
+        # Where nobody handles a signal, it ends the process, and has to continue doing so.
         before = {number: each for number in _SIGNALS if callable(each := signal.getsignal(number))}
     for number in before:
         signal.signal(number, handle)

@@ -182,7 +182,7 @@ class AgentApp:
         """End the runs when the server stops: the lifespan of an app that this one is mounted in.
 
         At SIGTERM or Ctrl-C, runs end with RUN_ERROR (code `shutting_down`), and the blocks of their agents are left,
-        so that threads are saved and others can have them; the server's own handling of the signal goes on. An
+        so that threads are saved and others can have them; the server's own handling of the signal continues. An
         app that is served alone needs no lifespan for it. A store is opened when the server starts, and closed when
         it stops: in a database, its runs are left to other processes at once.
 
@@ -242,7 +242,7 @@ class AgentApp:
                 input = await input_of(body, max_bytes=self.limits.max_body_bytes)
                 await self._respond(request, of_caller(input), receive, send)
         except RequestRefusedError as refused:
-            # A server would go on to read the rest of the body, however long that takes; HTTP/2 has no such header.
+            # A server would continue to read the rest of the body, however long that takes; HTTP/2 has no such header.
             is_last = not is_read and scope.get("http_version", "1.1").startswith("1")
             await send_refusal(send, refused, {**self._own_headers, **({"connection": "close"} if is_last else {})})
 
@@ -263,7 +263,7 @@ class AgentApp:
             except Exception as error:  # raised outside: a task group would make a group of it
                 failure = error
             except anyio.get_cancelled_exc_class():
-                # A run that is stored goes on in another process: an end would be untrue.
+                # A run that is stored continues in another process: an end would be untrue.
                 await body.end_cancelled(None if self._are_runs_stored else SHUTTING_DOWN)
                 raise
             tasks.cancel_scope.cancel()

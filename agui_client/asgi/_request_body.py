@@ -1,7 +1,7 @@
 """The body of a request to a served agent: read within bounds, and made an input, without holding up other runs.
 
 The compiled parser and the compiled validators let no other Python code run until they return, in threads, too. So they
-stop at the first faults, and a large input is validated in slices, in a thread, between which the event loop goes on.
+stop at the first faults, and a large input is validated in slices, in a thread, between which the event loop runs.
 
 To change
 
@@ -203,7 +203,7 @@ def _look_through(body: bytes, most_values: int) -> bool:
 
 
 def _outside_texts(body: bytes) -> Iterator[bytes]:
-    """Yield what is outside of the texts of JSON, chunk by chunk, between which other threads may go on."""
+    """Yield what is outside of the texts of JSON, chunk by chunk, between which other threads may run."""
     start, is_text = 0, False
     while start < len(body):
         end = start + _CHUNK

@@ -66,7 +66,7 @@ class ResponseBody:
         """End a response that the server has cancelled, so that its caller knows of the end.
 
         Args:
-            last: The last event of the run; None if the run goes on elsewhere.
+            last: The last event of the run; None if the run continues elsewhere.
         """
         if self._is_open and not self._has_left:
             with anyio.move_on_after(_LAST_SECONDS, shield=True), suppress(OSError):

@@ -1,9 +1,9 @@
 """The addresses of a served agent whose runs are kept.
 
-POST to the app's path begins a run, or follows the one of that id; with `Last-Event-ID`, it goes on behind that event.
-Below it, `/connect` sends the thread and follows the run that is going on, `/stop` stops a run, `/answer` answers one
-that waits, and `/runs` lists the caller's runs. The last three take and return JSON. An empty stream of `/connect` says
-that there is nothing to send.
+POST to the app's path begins a run, or follows the one of that id; with `Last-Event-ID`, it continues behind that
+event. Below it, `/connect` sends the thread and follows the run that is in progress, `/stop` stops a run, `/answer`
+answers one that waits, and `/runs` lists the caller's runs. The last three take and return JSON. An empty stream of
+`/connect` says that there is nothing to send.
 
 To change
 
@@ -163,7 +163,7 @@ class RunAddresses:
 
         Returns:
             The run, and the place behind the events that the caller has; None if it has nothing of the thread. If no
-            run is going on in a thread that is asked for, None, None and its latest run.
+            run is in progress in a thread that is asked for, None, None and its latest run.
         """
         owner = request.owner
         cursor = request.headers.get("last-event-id", "")
@@ -188,7 +188,7 @@ class RunAddresses:
         return None, None, await self._shown(owner, input.thread_id)
 
     async def _shown(self, owner: str, thread_id: str) -> ServerRun | None:
-        """Return the run that shows a thread in which none is going on: the latest, or the one that waits again."""
+        """Return the run that shows a thread in which none is in progress: the latest, or the one that waits again."""
         # One that was refused is kept no longer, so there may be another latest one.
         latest = await self.kept.keeper.latest(owner, thread_id)
         if latest is None or not latest.input.resume or latest.log.status not in (RunStatus.FAILED, RunStatus.STOPPED):
@@ -240,7 +240,7 @@ class RunAddresses:
             raise _refusal_of(error) from error
 
     async def _with_journal(self, request: ServedRequest, input: RunAgentInput) -> RunAgentInput:
-        """Return an input with the journal of the team's run that it goes on with, which any process may have executed.
+        """Return an input with the journal of the team's run that it continues, which any process may have executed.
 
         A new prompt comes without a look at what was there before.
 
@@ -290,7 +290,7 @@ class RunAddresses:
     async def _replay(
         self, request: ServedRequest, input: RunAgentInput, latest: ServerRun | None
     ) -> AsyncGenerator[AsyncIterator[bytes]]:
-        """Send a thread in which no run is going on: as its agent sends it, or else its latest run that is kept.
+        """Send a thread in which no run is in progress: as its agent sends it, or else its latest run that is kept.
 
         Pages connect before their thread has a run, and an empty stream tells them that there is nothing to send.
         """
@@ -422,7 +422,7 @@ def _missing(what: str) -> Generator[None]:
     try:
         yield
     except RunsClosedError:
-        raise  # the run is kept, and goes on elsewhere
+        raise  # the run is kept, and continues elsewhere
     except UsageError:
         raise RequestRefusedError(404, what) from None
 
@@ -430,7 +430,7 @@ def _missing(what: str) -> Generator[None]:
 async def _chunks(
     kept: RunService, run: ServerRun, place: Place | None, theirs: Sequence[Message]
 ) -> AsyncGenerator[bytes]:
-    """Yield the frames of a run with their cursors, as many at once as are there, in whichever process it goes on.
+    """Yield the frames of a run with their cursors, as many at once as are there, in whichever process it continues.
 
     Args:
         kept: The keeper of the runs.

@@ -72,7 +72,7 @@ class ServedAgent:
         signing: Says how the ids of interrupts are signed.
         on_divergence: What becomes of an input whose messages leave the stored thread.
         expose_errors: Whether callers get the text of exceptions.
-        stopping: Returns the runs of the app that are going on.
+        stopping: Returns the runs of the app that are in progress.
 
     Raises:
         UsageError: It is no agent, or an argument has a wrong value.
@@ -99,7 +99,7 @@ class ServedAgent:
         """Have a store behind the app.
 
         Args:
-            threads: Has the threads with which agents go on; None if callers have the conversations.
+            threads: Has the threads with which agents continue; None if callers have the conversations.
             are_runs_stored: Whether the runs outlive their process.
         """
         self._has_store, self._threads, self._are_runs_stored = True, threads, are_runs_stored

@@ -1,7 +1,7 @@
 """The addresses of the messages of a stored thread: `/messages` and `/branches` below that of the app.
 
-`/connect` sends a thread whole, with its state and its questions, for clients that go on with it; a page that shows a
-long thread asks here for its end, and then for what comes before it, and for what the thread has left.
+`/connect` sends a thread whole, with its state and its questions, for clients that continue with it; a page that shows
+a long thread asks here for its end, and then for what comes before it, and for what the thread has left.
 
 To change
 

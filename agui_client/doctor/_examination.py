@@ -358,7 +358,7 @@ class Examination:
         verdicts = [verdict for _, verdict in judged if verdict is not None]
         bursts = [each for each, verdict in judged if verdict]
         if False in verdicts:
-            self.note("streams", True, "events arrive while the run goes on")
+            self.note("streams", True, "events arrive while the run is in progress")
         elif len(bursts) > 1:
             burst = bursts[0]
             first, last = burst.frames[0], burst.frames[-1]

@@ -336,7 +336,7 @@ async def _connect(doctor: Examination) -> None:
     brought = _last_text(again)
     seen_of_it = f"{len(arrived)} characters had arrived, {len(brought)} came back"
     goes_on = len(brought) > len(arrived) and seen.error is None
-    doctor.note("run after it was left", True if goes_on else None, seen_of_it + ("; it went on" if goes_on else ""))
+    doctor.note("run after it was left", True if goes_on else None, seen_of_it + ("; it continued" if goes_on else ""))
 
 
 def _last_text(agent: ProbeAgent) -> str:
@@ -382,7 +382,7 @@ async def _interrupt(doctor: Examination) -> None:
     left.abandon_interrupts()
     left.changes["resume"] = None
     after = await doctor.ask(left, doctor.prompt("hello"))
-    doctor.note("goes on without answers", not after.is_refused, after.reason)
+    doctor.note("continues without answers", not after.is_refused, after.reason)
     await _answer_one(doctor)
 
 
@@ -406,7 +406,7 @@ async def _answer_one(doctor: Examination) -> None:
         again = "the same questions came again" if asked & {first, *others} else "further questions came"
         doctor.note(name, True, f"{missing}; {again}")
     else:
-        doctor.note(name, False, f"{missing}; the run went on without them")
+        doctor.note(name, False, f"{missing}; the run continued without them")
 
 
 async def _error(doctor: Examination) -> None:
@@ -437,7 +437,7 @@ PROBES = (
     Probe("newer", "Does it serve clients of a newer minor version?", 1, 2, _newer),
     Probe("tools", "Does it call a tool of the client, and use the result?", 2, 4, _tools),
     Probe("parallel", "Does it call tools in parallel?", 2, 4, _parallel),
-    Probe("leave", "Does a thread go on after a client has left a run?", 2, 4, _leave, connecting=2),
+    Probe("leave", "Does a thread continue after a client has left a run?", 2, 4, _leave, connecting=2),
     Probe("interrupt", "Does it ask, and take the answers?", 7, 8, _interrupt, "interrupt"),
     Probe("error", "Does it report errors?", 1, 1, _error, "error"),
     Probe("malformed", "Does it refuse what is no input?", 0, 0, _malformed),

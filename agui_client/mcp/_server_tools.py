@@ -73,7 +73,7 @@ class MCPToolset(Toolset):
             minutes are for programs that are downloaded when they start. Calls of tools have `ToolLimits.timeout`.
         idle: The time for which a server at a URL may be silent while a tool is at work, in seconds; None waits for
             ever. Progress and comments count.
-        optional: Whether calls go on without the tools of a server that cannot be used, with a warning in the log.
+        optional: Whether calls continue without the tools of a server that cannot be used, with a warning in the log.
         apps: Whether people are shown the pages that the server has for its tools (MCP Apps): the server is told so,
             and a call of such a tool adds an `mcp-apps` activity to the conversation. `MCPApps` answers the pages.
 

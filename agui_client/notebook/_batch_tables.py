@@ -58,7 +58,8 @@ def bar_of(batch: Batch) -> Generator[None]:
 def _interrupted(batch: Batch) -> list[str]:
     """Write what IPython shows of an interrupted batch, instead of a traceback."""
     progress = batch.progress
-    return [f"interrupted: {progress.finished} of {progress.total} rows are finished; a journal= goes on with the rest"]
+    finished = f"{progress.finished} of {progress.total} rows are finished"
+    return [f"interrupted: {finished}; a journal= continues with the rest"]
 
 
 @elements_of.register

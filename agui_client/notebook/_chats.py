@@ -40,10 +40,10 @@ def marimo_chat(agent: AbstractAgent) -> Callable[[Sequence[Any], Any], AsyncIte
     """Make the model of a chat of marimo: `mo.ui.chat(marimo_chat(agent))`.
 
     marimo shows the text, the reasoning and the tool calls while they arrive, and its button stops the run. A message
-    that is sent while a run goes on steers that run, whose answer has what the agent says to it.
+    that is sent while a run is in progress steers that run, whose answer has what the agent says to it.
 
     Args:
-        agent: The agent, whose conversation goes on with each message of the chat.
+        agent: The agent, whose conversation continues with each message of the chat.
     """
 
     async def model(messages: Sequence[Any], config: Any) -> AsyncIterator[dict[str, Any]]:
@@ -68,10 +68,10 @@ def panel_chat(agent: AbstractAgent) -> Callable[[object, str, Any], AsyncIterat
     """Make the callback of a chat of Panel: `pn.chat.ChatInterface(callback=panel_chat(agent))`.
 
     The answer is shown as in a notebook, with reasoning, tool calls and their views, at most ten times a second. A
-    message that is sent while a run goes on steers that run, whose answer has what the agent says to it.
+    message that is sent while a run is in progress steers that run, whose answer has what the agent says to it.
 
     Args:
-        agent: The agent, whose conversation goes on with each message of the chat.
+        agent: The agent, whose conversation continues with each message of the chat.
     """
 
     async def answer(contents: object, user: str, instance: Any) -> AsyncIterator[ChatAnswer]:
@@ -112,7 +112,7 @@ class ChatAnswer:
 
 
 def _has_steered(agent: AbstractAgent, prompt: str) -> bool:
-    """Give a message to the run that is going on, if there is one that still takes it."""
+    """Give a message to the run that is in progress, if there is one that still takes it."""
     try:
         agent.steer(prompt)
     except UsageError:

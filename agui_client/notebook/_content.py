@@ -256,7 +256,7 @@ def conversation(
         calls: The tool calls in them, if more is known of them than the messages say.
         drawings: What views drew of them before.
         speakers: The names of subagents.
-        is_live: Whether the run goes on: then the latest thought is unfolded, and arguments may still arrive.
+        is_live: Whether the run is in progress: then the latest thought is unfolded, and arguments may still arrive.
         most: The most messages to describe; None for all.
     """
     drawings, speakers = drawings or Drawings(), speakers or Speakers()

@@ -252,7 +252,7 @@ def _typed_decision() -> Approve | Deny:
 
 def _typed_answer(interrupt: Interrupt, form: AnswerForm | None, choices: Sequence[QuestionButton]) -> Answer | None:
     if not choices:
-        return Cancel() if _is_yes("Let the agent go on without an answer? [y/N] ") else None
+        return Cancel() if _is_yes("Let the agent continue without an answer? [y/N] ") else None
     if form is None:
         answer: Answer = _typed_decision()
     else:
@@ -279,8 +279,8 @@ def _check_clicks_arrive() -> None:
         raise CannotWaitError(
             "a click cannot reach a cell that is blocked by run_agent_sync() or stream_sync(); write "
             "`await agent.run_agent(...)` or `async with agent.stream(...)`, or give widgets=False, which uses "
-            "input(); this call waits in agent.pending_tool_calls, or the question in agent.pending_interrupts: go on "
-            "with `await agent.run_agent(tool_results={id: Approve()})` or `resume={id: ...}`"
+            "input(); this call waits in agent.pending_tool_calls, or the question in agent.pending_interrupts: "
+            "continue with `await agent.run_agent(tool_results={id: Approve()})` or `resume={id: ...}`"
         )
 
 

@@ -1,4 +1,4 @@
-"""A run that goes on, in one output of a cell.
+"""A run that is in progress, in one output of a cell.
 
 Where the page has widgets, one draws the run, at most 4 times a second, and gets only what is new. That the page has
 them is known when the widget's script answers; until then, and where it never does, the output is drawn anew as HTML.
@@ -6,7 +6,7 @@ Either way static content, which a saved notebook keeps, is what stands there in
 
 To change
 
-- a run that goes on, in a cell: this module says what is new, `notebook/live_run.js` changes the page
+- a run that is in progress, in a cell: this module says what is new, `notebook/live_run.js` changes the page
 """
 
 from __future__ import annotations

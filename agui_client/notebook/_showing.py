@@ -1,4 +1,4 @@
-"""`show`: a run in one output of a cell while it goes on, or at the terminal where there is no notebook."""
+"""`show`: a run in one output of a cell while it is running, or at the terminal where there is no notebook."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def show(
 def show(
     shown: Run | Shown | Sequence[Shown], *, math: bool = False, prices: Mapping[str, tuple[float, float]] | None = None
 ) -> Coroutine[Any, Any, RunResult] | RunResult | None:
-    """Show a run while it goes on: `await show(agent.stream("..."))`, or `show(agent.stream_sync("..."))`.
+    """Show a run while it is running: `await show(agent.stream("..."))`, or `show(agent.stream_sync("..."))`.
 
     In a notebook that is one output of the cell, with a button that stops the run; elsewhere the terminal is used.
 

@@ -1,4 +1,4 @@
-// Draws a run that goes on below a cell. The kernel sends what is new of the HTML of each block; the page changes only
+// Draws a run that is in progress below a cell. The kernel sends what is new of the HTML of each block; the page changes only
 // what differs, so that folds stay as the reader left them, selected text stays selected, and the place on the page, too.
 
 const FLASH = 4000;

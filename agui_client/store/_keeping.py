@@ -22,8 +22,8 @@ class Keeping(Record):
     """
 
     threads: Literal["kept", "transcripts"] = "kept"
-    """"kept" has the agent go on with the conversation in the store, whatever the caller sends of it; "transcripts" has
-    the agent take the conversation from the caller, as it does without a store."""
+    """"kept" has the agent continue with the conversation in the store, whatever the caller sends of it; "transcripts"
+    has the agent take the conversation from the caller, as it does without a store."""
     when_left: WhenLeft = "continue"
     """The fate of a run when its last caller has left: "continue", or "stop", which a database does not know."""
     on_crash: OnCrash = "again"

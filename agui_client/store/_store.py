@@ -39,7 +39,7 @@ class Store:
         run = await store.runs.start(planner, "Plan a trip", owner="ann")
 
     An app closes its store when its server stops. Programs without an app have a block: `async with store`, or `with
-    store` where there is no `await`. A block that names agents (`store.runs.add`) also goes on with runs that other
+    store` where there is no `await`. A block that names agents (`store.runs.add`) also continues with runs that other
     processes have left in the database.
 
     Args:
@@ -58,7 +58,7 @@ class Store:
         max_bytes: The approximate bytes that all logs and the inputs of their runs may take in memory. If they take
             more, the owner who takes most loses ended runs, those that ended first before others, and those that wait
             for a person last; if that is not enough, the owner's largest run ends with RUN_ERROR (`log_full`).
-        at_once: The runs that go on in this process at one time; further ones wait for their turn, in the order in
+        at_once: The runs that this process executes at one time; further ones wait for their turn, in the order in
             which they were asked for. None for no limit. A run that waits for a person's answer has ended, and takes
             no turn.
         at_once_per_owner: The same for the runs of one owner, so that one with many runs leaves turns to others; None
@@ -113,7 +113,7 @@ class Store:
         return not self._kept.is_closed and await call(answers)
 
     async def delete(self, *, owner: str | None = None, everybody: bool = False) -> int:
-        """Remove all threads and runs of an owner: runs that are going on are stopped, and questions withdrawn.
+        """Remove all threads and runs of an owner: runs that are in progress are stopped, and questions withdrawn.
 
         Links to runs that wait for an answer can be answered no more. What begins meanwhile goes as well.
 
@@ -138,8 +138,8 @@ class Store:
     def close(self) -> None:
         """Close the open blocks, then the connections, when everything that has begun is done. Idempotent.
 
-        What the agents of open blocks have is saved, and others can have the threads at once. A run that goes on in
-        such a block fails with a `UsageError` before it sends or executes anything more.
+        What the agents of open blocks have is saved, and others can have the threads at once. A run that is in progress
+        in such a block fails with a `UsageError` before it sends or executes anything more.
 
         Raises:
             ThreadStoreError: A thread could not be saved.
@@ -152,7 +152,7 @@ class Store:
         _raise_first(closing)
 
     async def aclose(self, *, within: float = STOP_WITHIN) -> None:
-        """End the runs that are going on, then close the open blocks and the connections: see `close`. Idempotent.
+        """End the runs that are in progress, then close the open blocks and the connections: see `close`. Idempotent.
 
         Runs in memory end with RUN_ERROR (`shutting_down`); those in a database are left to other processes, or to the
         next one. No run can begin any more.
@@ -174,7 +174,7 @@ class Store:
         self.close()
 
     async def __aenter__(self) -> Self:
-        # Without named agents there is nothing to go on with, and threads alone need no asyncio.
+        # Without named agents there is nothing to continue with, and threads alone need no asyncio.
         if self._kept.named:
             await self._kept.open()
         return self

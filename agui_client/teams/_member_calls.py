@@ -229,7 +229,7 @@ class MemberCalls:
             if self._with_inner_journal(call).team is None:  # a team takes up its own members
                 await self._drop_words([each for each in run.messages if each.id not in run.earlier_ids])
         if run.error is not None and call.on_error == "continue":
-            self._warn(run, "failed, and the team went on without it", event_type="SUBAGENT_ERROR")
+            self._warn(run, "failed, and the team continued without it", event_type="SUBAGENT_ERROR")
             self._end_awaited(call.invocation, call.record, cut_off(call.member.name, "failed"))
         return run, end
 

@@ -100,7 +100,7 @@ class Team:
         self._busy: Counter[str] = Counter()
         self._raised: list[tuple[BaseException, MemberCall]] = []
         self._passed_over = 0
-        """The number of these failures that the function has gone on from: another call has succeeded since."""
+        """The number of these failures that the function has continued from: another call has succeeded since."""
         self._said = self._noted = 0
         self._waiting: dict[str, CallRecord] = {}
         self._at_work: set[anyio.CancelScope] = set()

@@ -86,7 +86,7 @@ class TerminalAnswerer(AtScreen):
 
     An interrupt that asks for a decision is shown like a tool's approval; one with a `responseSchema` becomes a form,
     line by line; any other takes text, or JSON that begins with a brace or bracket. Esc and Ctrl-D leave the question:
-    the user may then let the agent go on without an answer. Without a terminal the interrupt is left to the caller.
+    the user may then let the agent continue without an answer. Without a terminal the interrupt is left to the caller.
 
     Args:
         console: The console that shows questions; the terminal if left out.
@@ -153,10 +153,10 @@ class TerminalAnswerer(AtScreen):
         return FormDialog(form, lambda prompt, begins: keyboard.read(prompt, default=begins), say).fill()
 
     def _cancel(self, why: str, keyboard: Keyboard) -> Cancel | None:
-        """Ask whether the agent should go on without an answer; return None if not."""
+        """Ask whether the agent should continue without an answer; return None if not."""
         typed = ""
         with suppress(LeftError):
-            typed = keyboard.read(f"{why} Let the agent go on without an answer? [y/N] ".lstrip())
+            typed = keyboard.read(f"{why} Let the agent continue without an answer? [y/N] ".lstrip())
         return Cancel() if typed.strip().lower() in {"y", "yes"} else None
 
 

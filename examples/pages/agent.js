@@ -37,7 +37,7 @@ class StoredAgent extends HttpAgent {
     return this.events("connect", input);
   }
 
-  // Its runs go on without the page, so the server is told of a run that a person stops.
+  // Its runs continue without the page, so the server is told of a run that a person stops.
   abortRun() {
     const body = JSON.stringify({ threadId: this.threadId });
     fetch(`${this.url}stop`, { method: "POST", headers: { "content-type": "application/json" }, body }).catch(() => {});

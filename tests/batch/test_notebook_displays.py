@@ -199,4 +199,4 @@ def test_an_interrupt_in_a_notebook_is_one_short_message(cell: Cell) -> None:
     shown: Any = caught.value
     (line,) = shown._render_traceback_()
     assert line.startswith("interrupted: ")
-    assert line.endswith(" of 9 rows are finished; a journal= goes on with the rest")
+    assert line.endswith(" of 9 rows are finished; a journal= continues with the rest")

@@ -477,7 +477,7 @@ def test_an_id_of_an_earlier_run_or_message_is_named(tmp_path: Path) -> None:
     asked = RunAgentInput(thread_id="t", run_id="r1", messages=[UserMessage(id="u", content="Hi")])
     glued, fault = validate(run(1, *said("u")), input=asked)
     assert (glued.rule, fault.rule, fault.severity) == ("STREAM-5", "LIFE-15", "warning")
-    assert glued.problem == "TEXT_MESSAGE_START goes on with user message 'u'; its role stands"
+    assert glued.problem == "TEXT_MESSAGE_START continues user message 'u'; its role stands"
     assert fault.problem.endswith("has the id of a message of the user of an earlier run or message of the thread")
     chunk = {"type": "TEXT_MESSAGE_CHUNK", "messageId": "u", "delta": "Hi"}
     assert ("LIFE-15", "text message 'u'", 1) in found(*run(1, chunk), input=asked)

@@ -112,7 +112,7 @@ def test_ctrl_c_ends_at_once_and_says_how_to_go_on(start: Start, tmp_path: Path)
         program.send_signal(signal.SIGINT)
         _, complaints = program.communicate(timeout=LIMIT)
         assert program.wait(LIMIT) == 130
-        assert f"the same command goes on with {out}" in complaints
+        assert f"the same command continues with {out}" in complaints
         assert complaints.endswith("agui: stopped\n")
         gate.open()
     assert len(out.read_text("utf-8").splitlines()) == 1

@@ -648,7 +648,7 @@ def test_a_failed_run_leaves_the_chat_open_and_can_be_tried_again(on_terminal: O
         terminal = on_terminal("chat", server.url)
         terminal.await_sight(PROMPT)
         terminal.send("Hello\r")
-        terminal.await_sight("Half 1", "agui: overloaded", "/retry goes on from here", PROMPT)
+        terminal.await_sight("Half 1", "agui: overloaded", "/retry continues from here", PROMPT)
         terminal.send("/retry\r")
         terminal.await_sight("Said 1 time.", PROMPT)
         terminal.send("\x04")
@@ -687,7 +687,7 @@ def test_ctrl_c_stops_the_run_that_is_going_on_and_leaves_where_none_is(on_termi
         terminal.send("Tell me a story\r")
         terminal.await_sight("Once upon")
         terminal.press_ctrl_c()
-        terminal.await_sight("agui: stopped", "/retry goes on from here", PROMPT)
+        terminal.await_sight("agui: stopped", "/retry continues from here", PROMPT)
         assert server.disconnected.wait(10)
         terminal.send("half a prompt\x03")
         terminal.await_sight("half a prompt", PROMPT)
@@ -710,7 +710,7 @@ def test_ctrl_c_at_a_question_stops_the_run_and_the_question_comes_again(
             terminal.send("\x03")
         else:
             terminal.press_ctrl_c()
-        terminal.await_sight("agui: stopped", "/retry goes on from here", PROMPT)
+        terminal.await_sight("agui: stopped", "/retry continues from here", PROMPT)
         terminal.send("/retry\r")
         terminal.await_sight("The agent wants to call send_mail", "Allow it?")
         terminal.send("y\r")
@@ -820,7 +820,7 @@ def test_a_question_of_a_loaded_conversation_is_asked_before_anything_is_sent(
         terminal.await_sight(PROMPT)
         terminal.send(f"/load {kept}\r")
         terminal.await_sight(
-            "loaded 1 messages", "waits for an answer: Which ferry?", "/retry goes on from here", PROMPT
+            "loaded 1 messages", "waits for an answer: Which ferry?", "/retry continues from here", PROMPT
         )
         terminal.send("And a coffee\r")
         terminal.await_sight("? Which ferry?", "line:")
@@ -843,16 +843,16 @@ def test_a_chat_that_goes_on_with_a_thread_says_what_waits_and_retry_asks_again(
         terminal.send("ferry\r")
         terminal.await_sight("? Which ferry?", "line:")
         terminal.send("\x04")
-        terminal.await_sight("Let the agent go on without an answer?")
+        terminal.await_sight("Let the agent continue without an answer?")
         terminal.send("\x04")
         terminal.await_sight("line:")
         terminal.send("\x03")
-        terminal.await_sight("waits for an answer: Which ferry?", "/retry goes on from here", PROMPT)
+        terminal.await_sight("waits for an answer: Which ferry?", "/retry continues from here", PROMPT)
         terminal.send("\x04")
         assert terminal.finish() == 0
         terminal = on_terminal(*command)
         terminal.await_sight(
-            "thread t goes on", "waits for an answer: Which ferry?", "/retry goes on from here", PROMPT
+            "thread t continues", "waits for an answer: Which ferry?", "/retry continues from here", PROMPT
         )
         terminal.send("/retry\r")
         terminal.await_sight("? Which ferry?", "line:")

@@ -34,7 +34,7 @@ def test_faults_are_printed_with_file_line_event_and_remedy(agui: Agui, good: st
     done = agui("check", good, bad)
     assert (done.returncode, done.stderr) == (1, "")
     shown = done.stdout.splitlines()
-    behind = "The run has already finished with 'RUN_FINISHED', and the producer went on without starting a new one"
+    behind = "The run has already finished with 'RUN_FINISHED', and the producer continued without starting a new one"
     assert [line for line in shown if not line.startswith("  ")] == [
         f"{good}: no faults in 2 events",
         f"{bad}:3: warning PROC-7: unknown event type FUTURE dropped",

@@ -193,7 +193,7 @@ def test_a_run_whose_server_has_forgotten_it_is_not_said_to_begin_anew(start: St
     first.wait()
     start(*serving, str(urlsplit(url).port))
     said = follower.communicate(timeout=30)[1]
-    assert "the run may go on without this command; agui runs list shows what became of it" in said
+    assert "the run may continue without this command; agui runs list shows what became of it" in said
     assert ("begin a new run" in said, follower.returncode) == (False, 3)
 
 

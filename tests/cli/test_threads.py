@@ -32,8 +32,8 @@ def test_a_chat_goes_on_in_another_process(agui: Agui, server: Server, tmp_path:
     first = agui("chat", "--threads", kept, "--thread-id", "t", server.url, stdin="Hello\n")
     second = agui("chat", "--threads", kept, "--thread-id", "t", server.url, stdin="Again\n/new\n")
     assert (first.stdout, second.stdout) == ("You said Hello (1).\n", "You said Again (3).\n")
-    assert first.stderr == "thread t is new; --thread-id t goes on with it another time\n"
-    assert "thread t goes on" in second.stderr
+    assert first.stderr == "thread t is new; --thread-id t continues it another time\n"
+    assert "thread t continues" in second.stderr
     assert "/quit, and begin another chat" in second.stderr
     assert agui("chat", "--threads", kept, server.url, "--owner", "ann", stdin="Mine\n").returncode == 0
     listed = agui("threads", "list", kept)

@@ -166,7 +166,7 @@ def test_a_good_server_passes_all_probes_and_has_a_profile(backend: str) -> None
         "keeps the state over an interrupt": "yes",
         "answers to interrupts": "yes",
         "ignores stray answers": "yes",
-        "goes on without answers": "yes",
+        "continues without answers": "yes",
         "insists on all answers": "unknown",
         "reports errors as RUN_ERROR": "yes",
         "refuses malformed inputs": "yes",
@@ -203,7 +203,7 @@ async def test_a_tool_that_is_refused_by_its_name_is_offered_under_another() -> 
     [
         (asking("a", "b"), "yes", "1 of 2 answers were missing; the same questions came again"),
         (asking("c"), "yes", "1 of 2 answers were missing; further questions came"),
-        (None, "no", "1 of 2 answers were missing; the run went on without them"),
+        (None, "no", "1 of 2 answers were missing; the run continued without them"),
     ],
     ids=["asks again", "asks something else", "goes on"],
 )
@@ -242,7 +242,7 @@ async def test_a_run_that_goes_on_without_its_caller_is_seen_by_connecting() -> 
     assert diagnosis.findings == []
     assert ability(diagnosis, "connects to a thread") == ("yes", "")
     verdict, detail = ability(diagnosis, "run after it was left") or ("", "")
-    assert (verdict, detail.endswith("came back; it went on")) == ("yes", True)
+    assert (verdict, detail.endswith("came back; it continued")) == ("yes", True)
 
 
 async def test_a_server_that_does_not_connect_is_only_described() -> None:

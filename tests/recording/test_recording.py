@@ -362,7 +362,7 @@ def test_an_answer_with_a_line_that_could_not_be_written_counts_for_cut_off(
     agent = ScriptedAgent(turn(text("Hello.", chunk=3))).use(record(tmp_path / "run.jsonl", redact=redact))
     assert agent.run_agent_sync("Hi").text == "Hello."
     assert [record.message for record in caplog.records if record.levelname == "ERROR"] == [
-        "an observer of runs failed; the run goes on"
+        "an observer of runs failed; the run continues"
     ]
     assert kinds(tmp_path / "run.jsonl") == ["header", "request", "event", "event", "outcome", "call"]
     with pytest.raises(IncompleteRunError):

@@ -54,7 +54,7 @@ CONVERSATION = (
     ),
     Requirement(
         "TOOL-10",
-        "Answers to pending calls go out as tool messages, a failure with its error; going on without is warned about.",
+        "Answers to pending calls go out as tool messages, a failure with its error; continuing without warns.",
         "events/tool-calls",
     ),
     Requirement(
@@ -94,7 +94,7 @@ CONVERSATION = (
     ),
     Requirement(
         "STATE-1",
-        "A run starts from the state it sent, or from {}, and later runs of the stream go on from there.",
+        "A run starts from the state it sent, or from {}, and later runs of the stream continue from there.",
         "events/state, basic/run-input, events/lifecycle",
     ),
     Requirement(

@@ -178,7 +178,7 @@ WIRE = (
     ),
     Requirement(
         "VER-2",
-        "A newer or uninterpretable version of the producer is warned about and the run goes on.",
+        "A newer or uninterpretable version of the producer is warned about and the run continues.",
         "basic/versioning",
     ),
     Requirement(

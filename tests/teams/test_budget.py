@@ -171,7 +171,7 @@ async def test_a_member_is_asked_again_as_often_as_it_may_be_and_its_partial_wor
     without = await SequentialAgent(Member(busy(), retries=1), says("next", "N"), on_error="continue").run_agent("Hi")
     assert [each.message for each in without.warnings] == [
         "busy is asked again, as it failed: RunFailedError: overloaded",
-        "busy failed, and the team went on without it: RunFailedError: overloaded",
+        "busy failed, and the team continued without it: RunFailedError: overloaded",
     ]
     with pytest.raises(RunFailedError, match="busy: overloaded"):
         await SequentialAgent(Member(busy(), retries=1)).run_agent("Hi")

@@ -99,10 +99,10 @@ async def test_a_failure_that_the_team_goes_on_from_is_on_the_result_in_the_log_
     assert messages == [f"member '{name}' failed" for name in failed]
     warned = [each.message for each in result.warnings]
     assert warned[1:] == [
-        "broken failed, and the team went on without it: LookupError",
-        "inner: half failed, and the team went on without it: RunFailedError: overloaded (code busy)",
+        "broken failed, and the team continued without it: LookupError",
+        "inner: half failed, and the team continued without it: RunFailedError: overloaded (code busy)",
     ]
-    assert warned[0].startswith("away failed, and the team went on without it: ConnectError: no connection to")
+    assert warned[0].startswith("away failed, and the team continued without it: ConnectError: no connection to")
     assert "secret" not in result.to_json() + str(result.subagents) + str(warned)
     assert pickle.loads(pickle.dumps(result.subagents[0])) == result.subagents[0]
 

@@ -90,7 +90,7 @@ class AbstractAgent(Observables[StateT]):
     is_local: ClassVar[bool] = True
     """Whether the agent's work is done in this process: False for one whose `run` sends its input, as it is, away."""
     goes_on_alone: ClassVar[bool] = False
-    """Whether a run may go on when its caller leaves it, so that `detach()` makes sense."""
+    """Whether a run may continue when its caller leaves it, so that `detach()` makes sense."""
     takes: ClassVar[frozenset[str]] = frozenset()
     """The keywords of the verbs, such as "headers", that `run` carries out: it finds them in `call_options`. Without
     them, a call with a keyword that is not for agents of every kind is refused."""
@@ -158,7 +158,7 @@ class AbstractAgent(Observables[StateT]):
         """
 
     def connect(self, input: RunAgentInput) -> AsyncIterator[WireEvent]:
-        """Send the thread again, and go on with a run that is still going: override this where the agent can.
+        """Send the thread again, and follow a run that is in progress: override this where the agent can.
 
         Args:
             input: The thread, with the messages that the client has.
@@ -373,7 +373,7 @@ class AbstractAgent(Observables[StateT]):
 
         Each call begins a conversation of its own with a clone. What the clone asks, and approvals that its tools wait
         for and nobody of its own gives, go to the other agent's `answer=`, or become interrupts of that agent, whose
-        answers let the clone go on; its text is reported as progress.
+        answers let the clone continue; its text is reported as progress.
 
         Args:
             name: The tool's name.

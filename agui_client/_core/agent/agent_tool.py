@@ -1,7 +1,7 @@
 """An agent as a tool of another agent: a call runs it, in a conversation of its own, and its text is the result.
 
 What the agent asks meanwhile, and the approvals that its tools wait for, go to the handlers of the other agent. If
-it has none, the call waits for the other agent's `resume=`; when it is executed again, the conversation goes on.
+it has none, the call waits for the other agent's `resume=`; when it is executed again, the conversation continues.
 
 To change
 
@@ -104,7 +104,7 @@ class _Asked:
     Args:
         invocation: The id of the invocation.
         ctx: The circumstances of the tool call.
-        is_new: Whether it begins, rather than goes on after a question.
+        is_new: Whether it begins, rather than continues after a question.
     """
 
     def __init__(self, agent: AbstractAgent, invocation: str, ctx: ToolContext, *, is_new: bool) -> None:
@@ -184,7 +184,7 @@ async def _run(
 
 
 async def _answers(agent: AbstractAgent, interrupts: list[Interrupt], ctx: ToolContext) -> RunOptions:
-    """Have interrupts answered, and return the options of the run that goes on."""
+    """Have interrupts answered, and return the options of the run that continues."""
     if ctx.on_ask is None:
         raise ToolError(NOBODY)
     entries: list[ResumeEntry] = []

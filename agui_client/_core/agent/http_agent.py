@@ -48,7 +48,7 @@ class HttpAgent(AbstractAgent[StateT]):
     """A remote AG-UI agent.
 
     Inside `async with agent:`, later runs use the connections of earlier ones again. Otherwise nothing stays open
-    between runs, not even inside `with agent:`, which is for the sync verbs. Two runs that go on at once never share an
+    between runs, not even inside `with agent:`, which is for the sync verbs. Two runs at the same time never share an
     HTTP client, unless `http_client=` gives them one.
 
     Args:
@@ -67,7 +67,7 @@ class HttpAgent(AbstractAgent[StateT]):
         app: An ASGI app in this process that answers instead of a server; its responses stream, and what happens to it
             is as if it stood behind a socket. For its lifespan, give a client with `agui_client.asgi.ASGITransport`.
         reconnect: The policy for taking up a stream that was cut, such as `LastEventId()` of `agui_client.reconnect`.
-            "auto" takes it up where the server says that its runs go on, as an `agent_app` that keeps runs does;
+            "auto" takes it up where the server says that its runs continue, as an `agent_app` that keeps runs does;
             elsewhere a cut stream is an error, as it is with None. A run is never posted again.
         connect_url: The address that sends a thread again, as events or as one JSON document with `messages` and
             `state`; see `connect_agent`. It is absolute or relative to `url`, as a link is: "connect" for an app of

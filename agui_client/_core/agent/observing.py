@@ -33,7 +33,7 @@ class Observables(Verbs[StateT]):
 
         Args:
             prompt: Text; a list of texts, paths and content parts (see `attach`); a message; a `RunAgentInput`, which
-                is sent as it is and becomes the conversation; or None to go on with the conversation as it is.
+                is sent as it is and becomes the conversation; or None to continue with the conversation as it is.
             options: See `RunOptions`.
 
         Returns:

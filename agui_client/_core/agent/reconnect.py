@@ -2,14 +2,14 @@
 
     HttpAgent(url, reconnect=LastEventId())
 
-A run is posted once. A policy names the request that goes on with it; `_core.transport.resuming` sends that request,
-waits between attempts, and joins the responses. `stop_run` is for callers who leave a run that its server would go on
-with.
+A run is posted once. A policy names the request that continues with it; `_core.transport.resuming` sends that request,
+waits between attempts, and joins the responses. `stop_run` is for callers who leave a run that its server would
+continue with.
 
 To change
 
 - a reconnect policy, and what becomes of a stream that is cut: a `ReconnectPolicy` here makes the `ReconnectPlan` with
-  the request that goes on; `_core/transport/resuming.py` sends it and waits between attempts.
+  the request that continues; `_core/transport/resuming.py` sends it and waits between attempts.
   `_core/transport/joining.py` has the ways to join responses: `ContinueAtCursor` (ids of frames:
   `_core/transport/numbered.py`), `SkipDelivered` (what arrived is left out by `_core/transport/replay_filter.py`) and
   `PollUntilFinished`. A run is never posted again
@@ -92,7 +92,7 @@ class ReconnectPolicy(Record, ABC):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastEventId(ReconnectPolicy):
-    """Go on after the last event that arrived, for servers that number their events (`id:` in SSE).
+    """Continue after the last event that arrived, for servers that number their events (`id:` in SSE).
 
     A stream is not taken up if an event behind the last `id:` has none, unless it may be told twice: snapshots, RAW and
     CUSTOM. Events that come a second time under their id are dropped.
@@ -151,9 +151,9 @@ class Connect(ReconnectPolicy):
 class DetachedRuns(ReconnectPolicy):
     """Ask for the thread until the run is over, for agent-framework-ag-ui with `detached_runs` and a `snapshot_store`.
 
-    Such a server goes on with a run whose caller has left, and answers a POST without messages, at the same address,
-    with the thread as it stored it after a run. It sends nothing of a run that is going on. `connect_agent()` asks in
-    the same way. Without a `snapshot_store` the server would start a run without messages.
+    Such a server continues with a run whose caller has left, and answers a POST without messages, at the same address,
+    with the thread as it stored it after a run. It sends nothing of a run that is in progress. `connect_agent()` asks
+    in the same way. Without a `snapshot_store` the server would start a run without messages.
 
     If nothing of the run has arrived, as its POST was cut before the response, the server may never have got it. It is
     then asked for the time that a first event may take (`Timeouts.first_event`).
@@ -187,7 +187,7 @@ async def stop_run(context: HookContext) -> None:
 
         HttpAgent(url, on_abort=stop_run)
 
-    Such a server goes on with a run whose caller leaves, and meanwhile refuses another one of the thread. The request
+    Such a server continues with a run whose caller leaves, and meanwhile refuses another one of the thread. The request
     is a POST to `/stop` below the agent's address, with the run's headers and credentials. `run.detach()` leaves a run
     without it.
 
@@ -205,7 +205,7 @@ async def stop_run(context: HookContext) -> None:
 
 
 def _has_answer(input: RunAgentInput, response: Sequence[WireEvent]) -> bool:
-    """Return whether a thread goes on after the latest message that was sent, if that waits for an answer."""
+    """Return whether a thread continues after the latest message that was sent, if that waits for an answer."""
     latest = input.messages[-1] if input.messages else None
     if latest is None or latest.role not in ("user", "tool"):
         return True

@@ -49,7 +49,7 @@ class RunStatus(StrEnum):
     """The status of a run that is kept."""
 
     RUNNING = "running"
-    """The run is going on."""
+    """The run is in progress."""
     WAITING = "waiting"
     """The run has ended with interrupts that nobody has answered yet."""
     FINISHED = "finished"
@@ -110,13 +110,13 @@ class RunInfo(Record):
     begun_at: datetime
     """The time when the run began, in UTC."""
     ended_at: datetime | None
-    """The time when the run ended, in UTC; None while it is going on."""
+    """The time when the run ended, in UTC; None while it is in progress."""
     event_count: int
     """The number of events so far; of a run that another process carries out, those that are stored."""
     interrupts: Sequence[Interrupt] = ()
     """The interrupts that the run waits for."""
     is_queued: bool = False
-    """Whether the run is going on in the database only: no process carries it out, and it waits for one."""
+    """Whether the run is in progress in the database only: no process carries it out, and it waits for one."""
 
     @property
     def key(self) -> RunKey:

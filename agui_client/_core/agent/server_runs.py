@@ -121,7 +121,7 @@ class RunsClient:
         return await self._ask("stop", {"runId": run_id, "threadId": thread_id}, RunInfo.of_dict)
 
     async def answer(self, run_id: str, answers: Resume, *, thread_id: str | None = None) -> RunInfo:
-        """Answer the interrupts of a run: another run of the thread begins, and goes on with the answers.
+        """Answer the interrupts of a run: another run of the thread begins, and continues with the answers.
 
         Args:
             run_id: The id of the run that waits.
@@ -135,7 +135,7 @@ class RunsClient:
             InterruptsNotCoveredError: The answers do not answer each interrupt once.
             RequestExpiredError: The time to answer has passed.
             RequestRepeatedError: The run waits for no answer, or was answered.
-            RunInProgressError: A run of the thread is going on.
+            RunInProgressError: A run of the thread is in progress.
             RunNotFoundError: The server keeps no such run.
         """
         info = await self.info(run_id, thread_id=thread_id)

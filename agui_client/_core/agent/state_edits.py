@@ -141,7 +141,7 @@ class PendingEdits:
             return self._ours
 
     def sent(self, state: Any) -> None:
-        """Go on from the state that a run is sent: edits that are in it are pending no longer."""
+        """Continue from the state that a run is sent: edits that are in it are pending no longer."""
         with self._lock:
             self._theirs = state
             self._conversation.apply(StateReplaced(state, keeps_edits=True))
@@ -169,7 +169,7 @@ class PendingEdits:
         _warn(self._conversation, self._policy, conflicts)
         if conflicts and self._policy == "raise":
             failure = StateConflictError(f"{_sentence(conflicts)}; the agent's value stands", conflicts=conflicts)
-        # An event changes one thing; where messages change as well, the conversation was replaced, and no run goes on.
+        # An event changes one thing; where messages change as well, the conversation was replaced between runs.
         if failure is not None and change == Change.STATE:
             raise failure
 

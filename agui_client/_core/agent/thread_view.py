@@ -118,7 +118,7 @@ class ThreadView(Displayed, ABC, Generic[StateT]):
         """The interrupts of the last run, and questions of tools; the next run must answer all with `resume=`.
 
         If a run that answered the agent's interrupts has failed, they are pending again: the next run may answer them
-        once more, and need not: a team of this process keeps the answers, and goes on with them.
+        once more, and need not: a team of this process keeps the answers, and continues with them.
         """
         asked = [question.interrupt for question in open_questions(self._conversation)]
         return [*self._conversation.open_interrupts, *asked]
@@ -142,7 +142,7 @@ class ThreadView(Displayed, ABC, Generic[StateT]):
         """The tool calls whose functions took too long, were stopped in the middle, or were killed with their program.
 
         They may have had their effect or not, and are never called again. Give their results with `tool_results=`, or
-        go on: then the agent gets a placeholder, the message that the result is unknown (at a time-out it has that
+        continue: then the agent gets a placeholder, the message that the result is unknown (at a time-out it has that
         already), and the call stays here until you give its result.
         """
         return unknown_tool_calls(self._conversation)
@@ -155,7 +155,7 @@ class ThreadView(Displayed, ABC, Generic[StateT]):
 
     @property
     def is_running(self) -> bool:
-        """Whether a run is going on."""
+        """Whether a run is in progress."""
         return self._conversation.is_running
 
     def add_message(self, message: MessageLike) -> None:
@@ -191,7 +191,7 @@ class ThreadView(Displayed, ABC, Generic[StateT]):
 
         Raises:
             UsageError: There is no such message, the place is between a call and its result, or not one id is given.
-            RunInProgressError: A run is going on.
+            RunInProgressError: A run is in progress.
         """
         return rewind(self._conversation, message_id, before)
 
@@ -262,7 +262,7 @@ class ThreadView(Displayed, ABC, Generic[StateT]):
         return replace(now, members={**now.members, "state": copy.deepcopy(now.members["state"])})
 
     def abandon_interrupts(self) -> None:
-        """Let the next run go on without answers: it cancels every pending interrupt."""
+        """Let the next run continue without answers: it cancels every pending interrupt."""
         self._conversation.is_abandoned = True
 
     def snapshot(self) -> ConversationSnapshot:
@@ -270,13 +270,13 @@ class ThreadView(Displayed, ABC, Generic[StateT]):
         return self._conversation.snapshot()
 
     def restore(self, document: ConversationSnapshot) -> None:
-        """Go on with a conversation that was saved with `snapshot()`, in this process or another.
+        """Continue with a conversation that was saved with `snapshot()`, in this process or another.
 
         Args:
             document: The saved conversation.
 
         Raises:
-            RunInProgressError: A run is going on.
+            RunInProgressError: A run is in progress.
         """
         self._conversation.restore(document)
 

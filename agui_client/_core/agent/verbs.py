@@ -46,7 +46,7 @@ class Verbs(ThreadView[StateT]):
 
         Args:
             prompt: Text; a list of texts, paths and content parts (see `attach`); a message; a `RunAgentInput`, which
-                is sent as it is and becomes the conversation; or None to go on with the conversation as it is.
+                is sent as it is and becomes the conversation; or None to continue with the conversation as it is.
             options: See `RunOptions`.
 
         Returns:
@@ -56,7 +56,7 @@ class Verbs(ThreadView[StateT]):
             RunFailedError: The agent reported RUN_ERROR.
             ProtocolError: The stream broke the protocol, or stopped without a terminal event.
             TransportError: No usable response arrived.
-            UsageError: Another run is going on, interrupts are not covered, or the input cannot be sent.
+            UsageError: Another run is in progress, interrupts are not covered, or the input cannot be sent.
         """
         async with self.stream(prompt, **options) as run:
             return await run.result()
@@ -67,7 +67,7 @@ class Verbs(ThreadView[StateT]):
 
         Args:
             prompt: Text; a list of texts, paths and content parts (see `attach`); a message; a `RunAgentInput`, which
-                is sent as it is and becomes the conversation; or None to go on with the conversation as it is.
+                is sent as it is and becomes the conversation; or None to continue with the conversation as it is.
             options: See `RunOptions`.
 
         Returns:
@@ -83,7 +83,7 @@ class Verbs(ThreadView[StateT]):
 
         Args:
             prompt: Text; a list of texts, paths and content parts (see `attach`); a message; a `RunAgentInput`, which
-                is sent as it is and becomes the conversation; or None to go on with the conversation as it is.
+                is sent as it is and becomes the conversation; or None to continue with the conversation as it is.
             options: See `RunOptions`.
 
         Returns:
@@ -101,7 +101,7 @@ class Verbs(ThreadView[StateT]):
 
         Args:
             prompt: Text; a list of texts, paths and content parts (see `attach`); a message; a `RunAgentInput`, which
-                is sent as it is and becomes the conversation; or None to go on with the conversation as it is.
+                is sent as it is and becomes the conversation; or None to continue with the conversation as it is.
             options: See `RunOptions`.
 
         Returns:
@@ -173,24 +173,24 @@ class Verbs(ThreadView[StateT]):
         return SyncAgentRun(self._starting(None, options, is_replay=True))
 
     def abort_run(self) -> None:
-        """Stop the run that is going on, from any task or thread: it returns what arrived, with `aborted` set."""
+        """Stop the run that is in progress, from any task or thread: it returns what arrived, with `aborted` set."""
         # No exception without a run: it may have ended while the caller made up its mind.
         if (call := self._conversation.turns.current) is not None:
             call.interrupt()
 
     def steer(self, prompt: Prompt) -> None:
-        """Say something to the run that is going on, from any task or thread: `agent.steer("no museums")`.
+        """Say something to the run that is in progress, from any task or thread: `agent.steer("no museums")`.
 
         The message goes with the next run of the call, after the tools that the agent called; if none follows, the
-        call goes on with a run of its own. If it ends with a failure, an abort or an open question,
+        call continues with a run of its own. If it ends with a failure, an abort or an open question,
         `result.unsent_messages` has the message.
 
         Args:
             prompt: As for `run_agent`; text, usually.
 
         Raises:
-            UsageError: No run is going on, or the run has just ended: ask with `run_agent`.
+            UsageError: No run is in progress, or the run has just ended: ask with `run_agent`.
         """
         if (call := self._conversation.turns.current) is None:
-            raise UsageError("no run is going on, so nothing can steer it; ask with run_agent() or stream()")
+            raise UsageError("no run is in progress, so nothing can steer it; ask with run_agent() or stream()")
         call.steer(prompt)

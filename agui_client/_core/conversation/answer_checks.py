@@ -114,7 +114,7 @@ def check_results(conversation: Conversation, results: Mapping[str, object]) -> 
             )
         if isinstance(result, Approve):
             is_begun = conversation.ledger.has(tool_call_id, CallStatus.EXECUTING)
-            why = "whose function was called before" if is_begun else "which the conversation went on without"
+            why = "whose function was called before" if is_begun else "which the conversation continued without"
             raise UsageError(f"tool_results approves {tool_call_id!r}, {why}; give its result instead")
     return [each for each in conversation.open_call_ids if each not in results]
 

@@ -46,7 +46,7 @@ class StateOverlay(Protocol):
         """Return the agent's state with the edits in it."""
 
     def sent(self, state: Any) -> None:
-        """Go on from the state that a run is sent."""
+        """Continue from the state that a run is sent."""
 
 
 class Conversation:
@@ -102,7 +102,7 @@ class Conversation:
 
     @property
     def is_running(self) -> bool:
-        """Whether a run is going on."""
+        """Whether a run is in progress."""
         return self.turns.current is not None
 
     # --- reading
@@ -130,7 +130,7 @@ class Conversation:
     def state_to_show(self) -> Any:
         """Return the state for the application, which may write into it in spite of all advice.
 
-        The result of the last run has the state as that run left it. So the conversation goes on with a copy, made at
+        The result of the last run has the state as that run left it. So the conversation continues with a copy, made at
         the first look after the run.
         """
         state = self.state
@@ -364,7 +364,7 @@ class Conversation:
             is_whole: Whether the server said what of the local thread it does not have.
 
         Returns:
-            Whether the local thread goes on after that run, so that the replay ended early all the same.
+            Whether the local thread continues after that run, so that the replay ended early all the same.
         """
         replay, self._reducer = cast("ReplayReducer", self._reducer), self._local
         is_behind = has_ended and not is_whole and replay.is_behind
@@ -409,7 +409,7 @@ class Conversation:
         """Replace the conversation by a saved one.
 
         Raises:
-            RunInProgressError: A run is going on.
+            RunInProgressError: A run is in progress.
         """
         if not is_a(document, ConversationSnapshot):
             raise UsageError("restore() takes a ConversationSnapshot; read one with model_validate_json(text)")

@@ -27,7 +27,7 @@ UNANSWERED = object()
 class Fate(Enum):
     """The fate of a tool call without a result."""
 
-    RUN = "it is approved, or waits to go on: it is carried through before anything is sent"
+    RUN = "it is approved, or waits to continue: it is carried through before anything is sent"
     GIVEN = "the caller gives its result"
     LATER = "it stays pending, and nothing is sent: the caller answered others, and asks nothing"
     LEFT = "the agent, or a member of a team, answers it"
@@ -39,13 +39,13 @@ class Brought(NamedTuple):
     """The arguments of a verb that decide the fate of tool calls."""
 
     goes_on: bool
-    """Whether the conversation goes on: with a prompt, or since no result says otherwise."""
+    """Whether the conversation continues: with a prompt, or since no result says otherwise."""
     resumes: bool
     """Whether interrupts of the agent are answered."""
     is_of_team: bool
-    """Whether members of a team go on with their own calls."""
+    """Whether members of a team continue with their own calls."""
     is_nothing: bool
-    """Whether nothing was brought, so that the conversation goes on with what waits in it."""
+    """Whether nothing was brought, so that the conversation continues with what waits in it."""
 
 
 def fate(record: ToolCallRecord | None, answer: object, brought: Brought) -> Fate:
@@ -63,7 +63,7 @@ def fate(record: ToolCallRecord | None, answer: object, brought: Brought) -> Fat
         return Fate.LATER if is_ours else Fate.LEFT
     if brought.is_nothing and record is not None and record.is_of_application and _can_go_on(record):
         return Fate.RUN
-    # The other calls of a run that resumes may be those that it goes on with.
+    # The other calls of a run that resumes may be those that it continues with.
     if brought.resumes and not is_ours:
         return Fate.LEFT
     if record is not None and record.is_begun:

@@ -65,7 +65,7 @@ _FOLLOWS: Mapping[CallStatus, frozenset[CallStatus]] = {
     CallStatus.PLACEHOLDER: frozenset({CallStatus.CUT, CallStatus.EXECUTING, CallStatus.ANSWERED}),
     # WAITING if the call is restarted, and left by a run that finishes; EXECUTING on an approval.
     CallStatus.CUT: frozenset({CallStatus.WAITING, CallStatus.PLACEHOLDER, CallStatus.EXECUTING, CallStatus.ANSWERED}),
-    # CUT or PLACEHOLDER if the conversation went on without the call.
+    # CUT or PLACEHOLDER if the conversation continued without the call.
     CallStatus.WAITING: frozenset({CallStatus.CUT, CallStatus.PLACEHOLDER, CallStatus.EXECUTING, CallStatus.ANSWERED}),
     # EXECUTING when the call is made again with the answer.
     CallStatus.ASKED: frozenset({CallStatus.PLACEHOLDER, CallStatus.EXECUTING, CallStatus.ANSWERED}),

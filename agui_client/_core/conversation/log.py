@@ -2,8 +2,8 @@
 
 An entry is a JSON object with its `number` in the log, from 1, and any of these, applied in this order:
 
-- `text`: [position of a message, offset, text], for each message whose text went on; offsets are in characters;
-- `arguments`: [position of a message, number of its call, offset, text], for each call whose arguments went on;
+- `text`: [position of a message, offset, text], for each message whose text continued; offsets are in characters;
+- `arguments`: [position of a message, number of its call, offset, text], for each call whose arguments continued;
 - `messages`: [position, number of messages that go, messages that come], one splice;
 - `state`, the whole state, or `patch`, the operations (RFC 6902) that lead to it from the state before;
 - `calls`: the records of calls by id, null for one that goes; the others stand behind those that are not named;
@@ -54,7 +54,7 @@ _STATES = 50
 
 
 class RunEntry(TypedDict):
-    """The run that was going on at a save."""
+    """The run that was in progress at a save."""
 
     run_id: str
     """Its id."""
@@ -98,7 +98,7 @@ class Entry(TypedDict, total=False):
 _ENTRIES: TypeAdapter[list[Entry]] = TypeAdapter(list[Entry])
 _ENTRY: TypeAdapter[Entry] = TypeAdapter(Entry)
 _SLICE = 500
-"""The number of entries that are read in one go, during which no other thread goes on."""
+"""The number of entries that are read in one go, during which no other thread runs."""
 _LONG = 200_000
 """The characters from which an entry is long, and read in steps."""
 _DEEPEST = 200
@@ -296,7 +296,7 @@ class RunHistory:
         """The latest states outside of runs, the last one at the end; they share parts, and are to be read only."""
 
     def copy(self) -> RunHistory:
-        """Return a history that goes on by itself."""
+        """Return a history that continues by itself."""
         other = RunHistory()
         other.run_ids, other.interrupt_ids = self.run_ids.copy(), self.interrupt_ids.copy()
         other.call_ids, other.states = self.call_ids.copy(), self.states.copy()
@@ -338,7 +338,7 @@ class Log:
         return {**self._members, "messages": list(self._members["messages"]), "tool_calls": list(self._calls)}
 
     def copy(self) -> Log:
-        """Return a log that goes on by itself."""
+        """Return a log that continues by itself."""
         other = Log()
         other.past, other.count = self.past.copy(), self.count
         # Only lists of messages and records are changed in place.

@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from agui_client._core.protocol.prompts import Prompt
 
 WhenBusy: TypeAlias = Literal["raise", "queue", "interrupt"]
-"""The choices for a call that is made while another one of the same agent is going on."""
+"""The choices for a call that is made while another one of the same agent is in progress."""
 
 _CHOICES = get_args(WhenBusy)
 
 
 class RunningCall(Protocol):
-    """A turn that is going on: the one call of a verb that has the conversation."""
+    """A turn that is in progress: the one call of a verb that has the conversation."""
 
     def interrupt(self) -> None:
         """Stop the call, from any thread."""
@@ -39,7 +39,7 @@ class RunningCall(Protocol):
         """Return the `Checkpoint` of the call."""
 
     def steer(self, prompt: Prompt) -> None:
-        """Add a message to the call while it goes on, from any thread."""
+        """Add a message to the call while it is running, from any thread."""
 
 
 class Turns:
@@ -56,14 +56,14 @@ class Turns:
 
     @property
     def current(self) -> RunningCall | None:
-        """The call that is going on; None without one."""
+        """The call that is in progress; None without one."""
         return self._current
 
     def check(self) -> None:
         """Refuse what cannot be done during a call.
 
         Raises:
-            RunInProgressError: A call is going on.
+            RunInProgressError: A call is in progress.
         """
         if self._current is not None:
             raise RunInProgressError(
@@ -79,7 +79,7 @@ class Turns:
             stack: The blocks of the call; its turn is over when they are left.
 
         Raises:
-            RunInProgressError: Another call is going on, and this one does not wait.
+            RunInProgressError: Another call is in progress, and this one does not wait.
         """
         if when_busy not in _CHOICES:
             raise UsageError(f'when_busy is "raise", "queue" or "interrupt", not {when_busy!r}')

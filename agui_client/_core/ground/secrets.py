@@ -94,7 +94,7 @@ _MENTION = re.compile(
 )
 """Whatever may make a text hold a secret, in lower case: a pattern that ignores case takes ten times as long."""
 _REST_OF_LINE = r"""(?:["']{3}[\s\S]*|[^\r\n]*[-\[({\\|>+,][ \t]*\r?\n[\s\S]*|\r?\n[ \t]+[\s\S]*|\S[^\r\n]*)"""
-"""The rest of a line, or of the text where the value may go on below, as with an open bracket or indented lines."""
+"""The rest of a line, or of the text where the value may continue below, as with an open bracket or indented lines."""
 _IN_PLACE = re.compile(
     rf"""([?&][\w.-]*{_NAME}=)[^\s&#"'<>]+"""
     rf"""|({_NAME}[ \t]*[:=][ \t]*){_REST_OF_LINE}"""

@@ -1,6 +1,6 @@
 """Validators of the official classes that stop at the first wrong element of each list.
 
-pydantic's own validators go on to the end of a list: 10 MB of `{}` in the place of messages become three million
+pydantic's own validators continue to the end of a list: 10 MB of `{}` in the place of messages become three million
 errors, which take 1.6 GB and seconds in which no other task runs.
 
 To change

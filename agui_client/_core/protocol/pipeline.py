@@ -106,7 +106,7 @@ class Pipeline:
             expanded = self._expanded(event)
             if len(expanded) != 1:
                 return self._fed(expanded, watch)
-            # A chunk or a retired event that became one event goes on as if it had come so.
+            # A chunk or a retired event that became one event is treated as if it had arrived so.
             (only,) = expanded
             kind = only.__class__
         (self.verifier.checks.get(kind) or self._verify)(only)

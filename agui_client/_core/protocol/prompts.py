@@ -30,7 +30,7 @@ Part: TypeAlias = core.TextPart | MediaPart
 """A piece of a message's content."""
 Prompt: TypeAlias = str | MessageLike | Sequence[str | PathLike[str] | Part] | core.RunAgentInput | None
 """The prompt of a run: text, a list of texts, paths and content parts, a message of any role, a whole `RunAgentInput`,
-which becomes the conversation, or None to go on with the conversation as it is."""
+which becomes the conversation, or None to continue with the conversation as it is."""
 
 _PROMPTS = "text, a message, a RunAgentInput, or a list of texts, paths and content parts"
 _MESSAGES: tuple[type[core.Message], ...] = get_args(get_args(core.Message)[0])

@@ -87,7 +87,7 @@ _ANOTHER = ", which has its result, and is taken for another call"
 
 
 def tool_call_start(thread: Thread, event: core.ToolCallStartEvent) -> Change:
-    """Open a call on its message; a stored call without a result goes on, with its name and place (TOOL-4)."""
+    """Open a call on its message; a stored call without a result continues, with its name and place (TOOL-4)."""
     stored = thread.call(event.tool_call_id)
     is_answered = stored is not None and thread.result(event.tool_call_id) is not None
     # Its arguments will say: see `tool_call_end`. Servers that number calls per run name other messages, or none.
@@ -194,12 +194,12 @@ def encrypted_value(thread: Thread, event: core.ReasoningEncryptedValueEvent) ->
 
 
 def _reopen(thread: Thread, slot: MessageSlot, event: _TextStart) -> Change:
-    """Go on with a stored message, whose role, name and owner stay (STREAM-5, LIFE-13)."""
+    """Continue with a stored message, whose role, name and owner stay (STREAM-5, LIFE-13)."""
     if slot.open_text() is None:
         return _skip_text(thread, slot, event)
     if slot.model.role != (event.role or "assistant"):
         stored = f"{slot.model.role} message {quoted(event.message_id)}"
-        thread.warn("STREAM-5", event, f"goes on with {stored}; its role stands")
+        thread.warn("STREAM-5", event, f"continues {stored}; its role stands")
     return thread.merge(slot, event)
 
 
@@ -245,7 +245,7 @@ def _skip_call(thread: Thread, event: core.ToolCallArgsEvent | core.ToolCallEndE
 
 def state_snapshot(thread: Thread, event: core.StateSnapshotEvent) -> Change:
     """Replace the state, by null and other falsy values as well (SNAP-1, STATE-2)."""
-    # Copied: patches change it in place, and the event goes on to the application.
+    # Copied: patches change it in place, and the event is passed on to the application.
     thread.document = thread.new_document(copied(event.snapshot), is_private=True)
     return Change.STATE
 

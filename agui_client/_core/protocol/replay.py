@@ -82,7 +82,7 @@ class ReplayReducer(Reducer):
 
     @property
     def is_behind(self) -> bool:
-        """Whether the local thread goes on after the replayed one, apart from messages that a server need not know."""
+        """Whether the local thread continues the replayed one, apart from messages that a server need not know."""
         replayed, local = {message.id for message in super().messages}, self._local.messages
         theirs = [message.id for message in local if message.role not in ("activity", "reasoning", "user")]
         is_known = replayed <= {message.id for message in local} and not replayed.isdisjoint(theirs)
@@ -133,7 +133,7 @@ class ReplayReducer(Reducer):
         self._replace_state(state)
 
     def _begin_run(self, run_input: RunAgentInput | None) -> None:
-        """Take the state that a replayed run was sent; without one it went on from the run before it (STATE-1)."""
+        """Take the state that a replayed run was sent; without one it continued from the run before it (STATE-1)."""
         if run_input is not None and (run_input.state is not None or not self._has_state):
             self._replace_state({} if run_input.state is None else run_input.state)
 

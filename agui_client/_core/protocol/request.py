@@ -7,7 +7,7 @@ To change
 
 - how long a large input or thread holds up the event loop: this module (`is_large`, and slices in `_copy`),
   `Run.prepare`; `asgi/_request_body.py`; `read_entries` in `_core/conversation/log.py`: each in a thread, and in
-  slices, as compiled validators let no other thread go on
+  slices, as compiled validators let no other thread run
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _WHOLE: dict[str, Callable[[], Any]] = {"tools": list, "context": list, "forward
 _LARGE = 1000
 """The messages and values of a large input; one with fewer is prepared in a few milliseconds."""
 _SLICE = 1000
-"""The messages that are checked in one go, during which no other thread goes on."""
+"""The messages that are checked in one go, during which no other thread runs."""
 _NOTHING_ELSE: dict[str, Any] = {
     "state": {},
     "tools": None,
@@ -137,7 +137,7 @@ def _conforming(run_input: RunAgentInput, *, is_copied: bool) -> RunAgentInput |
 def _copy(run_input: RunAgentInput) -> RunAgentInput:
     """Return a copy that shares messages until they are looked at, and nothing else.
 
-    New messages are checked in slices, between which other threads may go on.
+    New messages are checked in slices, between which other threads may run.
 
     Raises:
         ValueError: The input does not conform.

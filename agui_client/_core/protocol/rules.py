@@ -97,7 +97,7 @@ _RULES: dict[str, Rule] = {
     "SSE-12": Rule("warning", "end the last frame with a blank line, too: readers of SSE drop a frame that has none"),
     "STATE-1": Rule("warning", _FAMILIES["STATE"]),
     "TOOL-2": Rule("note", "send the arguments of a call as one JSON object, in pieces cut anywhere"),
-    "TOOL-10": Rule("error", "go on with the results in the tool messages of the input, found by toolCallId"),
+    "TOOL-10": Rule("error", "continue with the results in the tool messages of the input, found by toolCallId"),
     "VER-2": Rule("warning", 'declare protocolVersion as MAJOR.MINOR, such as "1.0"'),
     "VER-9": Rule("error", "serve newer minor versions, and ignore members of the input that you do not know"),
     "VER-10": Rule("note", "send the current events: REASONING_* in place of THINKING_*"),

@@ -297,7 +297,7 @@ class Thread(MessageIndex):
         return MESSAGES
 
     def warn(self, rule: str, event: Event, sentence: str) -> Change:
-        """Record a warning about an event that changes nothing; `sentence` goes on from its type."""
+        """Record a warning about an event that changes nothing; `sentence` continues from its type."""
         self.log.add(rule, f"{event.type.value} {sentence}", event_type=event.type.value)
         return NONE
 

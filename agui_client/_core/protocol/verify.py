@@ -22,7 +22,7 @@ from agui_client._core.protocol.warnings import WarningLog
 from agui_client.errors import EventOrderError, IncompleteRunError, UsageError
 
 _GO_ON = (
-    "what arrived is kept, and run_agent() without a prompt goes on; where the server keeps its runs or the thread, "
+    "what arrived is kept, and run_agent() without a prompt continues; where the server keeps its runs or the thread, "
     "connect_agent() fetches what it did meanwhile"
 )
 _Checks: TypeAlias = dict[type, Callable[[Any], None]]
@@ -91,9 +91,9 @@ class Verifier:
             self._expect(self._started, "run", self._started.run_id, self._run_id)
 
     def assume(self, event_type: str) -> None:
-        """Go on as if a RUN_STARTED, RUN_FINISHED or RUN_ERROR had been accepted that was left out for a fault.
+        """Continue as if a RUN_STARTED, RUN_FINISHED or RUN_ERROR had been accepted that was left out for a fault.
 
-        Runs end with their first fault; only a reader that looks for further ones goes on.
+        Runs end with their first fault; only a reader that looks for further ones continues.
 
         Args:
             event_type: The type of the event; its ids are not known.
@@ -166,7 +166,7 @@ class Verifier:
             return self._fault("LIFE-1", event, "First event must be 'RUN_STARTED', or 'RUN_ERROR' if no run starts")
         failed = f"errored with 'RUN_ERROR' ({shortened(self._reported, LONGEST_PATH)})"
         how = "finished with 'RUN_FINISHED'" if self._phase == "finished" else failed
-        sentence = f"The run has already {how}, and the producer went on without starting a new one"
+        sentence = f"The run has already {how}, and the producer continued without starting a new one"
         return self._fault("LIFE-3", event, sentence)
 
     def _expect(self, event: RunStartedEvent | RunFinishedEvent, what: str, given: str, expected: str | None) -> None:

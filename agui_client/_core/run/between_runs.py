@@ -1,6 +1,6 @@
 """The driver of a call outside its runs: carries out what `next_step` says, until it says to send a run or to end.
 
-It knows no more than that question and its answer, so that a call goes on in the same way after a run, at its
+It knows no more than that question and its answer, so that a call continues in the same way after a run, at its
 beginning, and where another process was cut off. It moves no phase of the call: that is the engine's.
 
 To change
@@ -209,7 +209,7 @@ class Between:
     def _withdraw(self, step: Ask | Work) -> None:
         """Take back decisions about calls that were not begun, if the call was stopped: the stop is the last word.
 
-        A wait that was cancelled says nothing about them: the process may end, and another one goes on.
+        A wait that was cancelled says nothing about them: the process may end, and another one continues.
         """
         for each in step.calls if isinstance(step, Work) and self._call.state.is_stopped else ():
             self._call.conversation.ledger.withdraw(each.id)

@@ -108,7 +108,7 @@ class Call:
     options: RunOptions
     """The keywords of the verb."""
     is_replay: bool = False
-    """Whether the server sends the thread again, rather than goes on with it; there may be nothing to send."""
+    """Whether the server sends the thread again, rather than continues with it; there may be nothing to send."""
 
     # --- what has become of it
 
@@ -129,7 +129,7 @@ class Call:
     position_of: Callable[[str | None], int] = field(default_factory=lambda: lambda _: 0, init=False)
     """Returns the number of events that the log of the call has where a run was sent, or, for None, now."""
     error: Exception | None = field(default=None, init=False)
-    """The exception that the call ended with; None while it goes on, or if it did not fail."""
+    """The exception that the call ended with; None while it is running, or if it did not fail."""
     state: CallState = field(default_factory=CallState, init=False)
     """The phase of the call, and the reason why it stops."""
     leaving: Leaving = field(default_factory=_leaving, init=False)
@@ -139,9 +139,9 @@ class Call:
     has_caller: bool = field(default_factory=lambda: CURRENT_SCOPE.get() is not None, init=False)
     """Whether the call answers a request or another call, whose caller gets what nobody decides here."""
     is_detached: bool = field(default=False, init=False)
-    """Whether the call was left so that the server goes on with its run."""
+    """Whether the call was left so that the server continues with its run."""
     steering: Steering = field(default_factory=Steering, init=False)
-    """Messages of the user that came while the call goes on."""
+    """Messages of the user that came while the call is in progress."""
     warnings: WarningLog = field(default_factory=WarningLog, init=False)
     """The log of the call's warnings."""
     rounds: list[Run] = field(default_factory=list["Run"], init=False)
@@ -161,14 +161,14 @@ class Call:
         return self.rounds[-1]
 
     def detach(self) -> None:
-        """Note that the server goes on when the run is left.
+        """Note that the server continues when the run is left.
 
         Raises:
-            UsageError: Nothing of the agent goes on without its caller.
+            UsageError: Nothing of the agent continues without its caller.
         """
         if not self.agent.goes_on_alone:
             raise UsageError(
-                "this agent runs in the process, so nothing goes on when its run is left; cancel() it"
+                "this agent runs in the process, so nothing continues when its run is left; cancel() it"
                 if self.agent.is_local
                 else f"{type(self.owner).__name__}.goes_on_alone is False: its runs end when they are left"
             )
@@ -276,7 +276,7 @@ class Call:
             run.is_saved = True
 
     def leave_as_saved(self) -> None:
-        """Save nothing more, as another process goes on with the call from what was saved last."""
+        """Save nothing more, as another process continues with the call from what was saved last."""
         self.save = self.also_save = None
         self.leave_agent()
 

@@ -27,15 +27,15 @@ class Checkpoint(Record):
     results: Sequence[ToolMessage] = ()
     """Results of tools that the application executed, which are not among the messages yet."""
     run_id: str | None = None
-    """The id of the run that is sent or going on; None between runs. If the program ends now, the end
+    """The id of the run that is sent or in progress; None between runs. If the program ends now, the end
     of that run is unknown."""
     resume: Sequence[ResumeEntry] = ()
     """The answers to interrupts that the run carries, as long as it is unknown whether the agent got them."""
     call_id: str | None = None
-    """The id of the first run of the call that is going on; None if the call is about to end, or there is none. A
+    """The id of the first run of the call that is in progress; None if the call is about to end, or there is none. A
     program that takes the call up finds its place by it."""
     position: int = 0
-    """The number of events that the call's log had where the call goes on from this; 0 without a log."""
+    """The number of events that the call's log had where the call continues from this; 0 without a log."""
     is_at_end: bool = False
     """Whether the call is about to end; otherwise it may next send a run, call a function or ask a person."""
 

@@ -1,4 +1,4 @@
-"""A call that goes on where another one was cut, as its process ended: in another process, from a checkpoint of it.
+"""A call that continues where another one was cut, as its process ended: in another process, from a checkpoint of it.
 
 A checkpoint of the time before a run sends that run again. One of the time between two runs has calls of tools: those
 that were not begun are executed under the usual rules, those that were begun are unknown unless their tool is
@@ -40,7 +40,7 @@ READS_ONLY: ContextVar[bool] = ContextVar("READS_ONLY", default=False)
 
 
 class Continuation(BaseModel, RequestSource):
-    """The place where a cut call goes on; also the prompt of the call that does so."""
+    """The place where a cut call continues; also the prompt of the call that does so."""
 
     document: ConversationSnapshot
     """The conversation, which the agent has to be restored from."""
@@ -85,7 +85,7 @@ class StoredCall(NamedTuple):
     beginning: tuple[Sequence[Message], Any]
     """The messages and the state with which the call began."""
     place: Continuation
-    """The place where it goes on."""
+    """The place where it continues."""
 
 
 class StoredBeginning(NamedTuple):
@@ -120,7 +120,7 @@ class Carried(NamedTuple):
 
 
 class ThreadLog(NamedTuple):
-    """The log of a stored thread, as far as an agent that goes on with the thread asks it."""
+    """The log of a stored thread, as far as an agent that continues with the thread asks it."""
 
     past: RunHistory
     """The runs that the log knows."""
@@ -140,7 +140,7 @@ class ContinuedRequest(TurnInput):
 
     Args:
         conversation: The restored conversation.
-        continuation: The place where the call goes on.
+        continuation: The place where the call continues.
         options: The keywords of the call.
     """
 
@@ -153,7 +153,7 @@ class ContinuedRequest(TurnInput):
 
     @property
     def aside(self) -> Collection[str]:
-        """Nothing: the call goes on with all that waits."""
+        """Nothing: the call continues with all that waits."""
         return ()
 
     def check_tools(self, tools: CallTools) -> None:

@@ -196,7 +196,7 @@ class Engine:
             # `aclose` has more to close, and ends the call then.
             raise
         except BaseException:
-            # A wait was cancelled, and cannot be taken up again; only the caller knows whether the block goes on.
+            # A wait was cancelled, and cannot be taken up again; only the caller knows whether the block continues.
             self._state.cut()
             self._next_event = self._fail_after_cut
             raise
@@ -226,7 +226,7 @@ class Engine:
 
     async def _pause(self, source: Source) -> None:
         await source.pause()
-        # Not for `also_save` alone: a durable run goes on from its beginning, so its middle is of no use there.
+        # Not for `also_save` alone: a durable run continues from its beginning, so its middle is of no use there.
         if self.call.save is not None:
             await self._saving.sometimes()
 
@@ -306,7 +306,7 @@ class Engine:
         if messages or self._state.is_stopped:
             # One save for the results and the run that is sent next. It is too early for answers of people: those of
             # a run that was sent are not known to have arrived. What a call that was stopped leaves is saved here, as
-            # the save at its end is no place to go on from.
+            # the save at its end is no place to continue from.
             is_left = self._state.is_stopped or self.call.leaving.has_begun
             is_sent_next = self._state.phase is Phase.ANSWERING and self._between.is_sent
             is_sent_next = is_sent_next and not self._between.answered and not is_left
@@ -356,15 +356,15 @@ class Engine:
         self._is_forked, self._next_event = True, self._fail_after_fork
 
     async def _fail_after_fork(self) -> core.Event:
-        what = "this process was forked in the middle of the run, which goes on in the process that it came from"
+        what = "this process was forked in the middle of the run, which continues in the process it came from"
         raise UsageError(f"{what}; run a clone() of the agent here")
 
     async def _fail_after_cut(self) -> core.Event:
-        """Fail for a caller that goes on after a wait was cancelled (SSE-10)."""
+        """Fail for a caller that continues after a wait was cancelled (SSE-10)."""
         if self._state.has_ended:
             raise StopAsyncIteration
         how = "to limit how long a run may take, use timeout= or leave the block"
-        what = f"the run was cancelled while it waited, so it cannot go on; {how}"
+        what = f"the run was cancelled while it waited, so it cannot continue; {how}"
         failure: Exception = IncompleteRunError(what, rule="TRUNC-1")
         try:
             if not self._state.is_run_over:

@@ -140,7 +140,7 @@ def lost_run(call: Call, error: Exception | None) -> UnconfirmedRun | None:
 
 
 def is_refused_repetition(call: Call, error: HTTPStatusError) -> bool:
-    """Return whether the server has refused a run that was asked for once more: it is not kept, or another goes on."""
+    """Return whether the server has refused a repeated run: it is not kept, or another one is in progress."""
     return isinstance(call.request, RepeatedRequest) and error.status_code == HTTPStatus.CONFLICT
 
 

@@ -42,7 +42,7 @@ class Meter:
         """Begin the call.
 
         Args:
-            is_new: Whether it counts; a call that goes on after a question has been counted.
+            is_new: Whether it counts; a call that continues after a question has been counted.
 
         Raises:
             AGUIError: A team has used what it may.

@@ -32,7 +32,7 @@ same question. Where the process ended, the last save says what follows for each
 So a process that ends between an approval and its call leaves one of three: WAITING without the approval, if it ended
 before that was saved, and the person is asked again; WAITING with the approval, and the function is called without a
 question; or EXECUTING, and nobody knows whether it was called: the agent is told so, once. No function is called a
-second time, but one that has asked a question itself. A durable run, which goes on without its caller (`continuing`),
+second time, but one that has asked a question itself. A durable run, which continues without its caller (`continuing`),
 differs in two rows: a function that was begun is called again if its tool is idempotent and needs no approval, and a
 run that was sent is sent again, with its answers.
 
@@ -42,7 +42,7 @@ nothing back, as it may be the end of the process.
 
 To change
 
-- what happens between two runs of a call, or as a cut call goes on: `role_of` and `next_step` here, which
+- what happens between two runs of a call, or as a cut call continues: `role_of` and `next_step` here, which
   `tests/core/run/test_next_step.py` goes through; `between_runs` carries the steps out, and
   `tests/core/run/test_cut_ways.py` kills processes at each step
 """
@@ -95,7 +95,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Nothing is left to do here: the call has its answer, or only its caller can go on."""
+    """Nothing is left to do here: the call has its answer, or only its caller can continue."""
 
 
 Step: TypeAlias = Ask | Work | Forget | Send | Stop

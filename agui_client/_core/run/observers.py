@@ -100,7 +100,7 @@ class RunObserver:
 
     Give an instance to an agent with `observers=[...]` or `agent.add_observer(...)`. Methods are plain functions that
     should return quickly, because the run waits for them. The first exception of a method in a call is logged, and the
-    run goes on.
+    run continues.
     Arguments are to be read only; to change a run, use middleware or a `Subscriber`.
 
     A call with tools consists of several runs. Its methods are called in this order: `on_call_start`; for each run
@@ -325,7 +325,7 @@ class Observers:
             # Once in a call: a run has thousands of events, and each would log the same traceback.
             if method not in self._failed:
                 self._failed.add(method)
-                _logger.exception("an observer of runs failed; the run goes on")
+                _logger.exception("an observer of runs failed; the run continues")
             return None
 
 

@@ -41,7 +41,7 @@ class ConnectOptions(TypedDict, total=False):
     timeout: float | Timeouts
     """Time-outs for this call, in seconds: instead of the agent's own, or of none for an agent in this process."""
     when_busy: WhenBusy
-    """The order of calls while another run of the agent is going on: this one is refused with a `RunInProgressError`
+    """The order of calls while another run of the agent is in progress: this one is refused with a `RunInProgressError`
     ("raise", also if left out), waits for its end ("queue"), or stops it and takes its place ("interrupt")."""
 
 

@@ -348,7 +348,7 @@ class RunResult(Inspectable[StateT], RunContent, Displayed):
         """Return the result as one JSON object with a member for each field, protocol objects by their wire names.
 
         The provider's `encryptedValue`s and secrets in answers to interrupts are left out: this is for logs and files,
-        and `agent.snapshot()` for going on.
+        and `agent.snapshot()` for continuing.
 
         Args:
             indent: The number of blanks to indent by; None for one line.

@@ -176,7 +176,7 @@ def pending_calls(run: Run) -> list[ToolCall]:
 def _text(run: Run, candidates: Sequence[Message]) -> str:
     """Return the last text that the run streamed; if it streamed none, one of its snapshots, or one that its end names.
 
-    A team that goes on may have said its answer in the run before.
+    A team that continues may have said its answer in the run before.
     """
     outcome = run.outcome
     answer = "" if outcome.finished is None else answer_id(outcome.finished)

@@ -52,7 +52,7 @@ class Run(RunScope):
     source: Source | None = None
     """The source of the events; None as long as the agent was not called."""
     ended_at: float | None = None
-    """`time.perf_counter()` when the run ended; None while it goes on."""
+    """`time.perf_counter()` when the run ended; None while it is running."""
     people_seconds: float = 0.0
     """Seconds in which people were asked in the call until the run ended."""
     _prepared: tuple[RunAgentInput, RunAgentInput] | None = None
@@ -129,7 +129,7 @@ class Run(RunScope):
             wait_for: Waits for a function of the application.
 
         Returns:
-            Whether the call goes on, rather than was stopped meanwhile.
+            Whether the call continues, rather than was stopped meanwhile.
         """
         history, conversation = call.agent_options.get("history", "full"), self.conversation
         is_given = call.has_given_input and self.first is None
@@ -142,7 +142,7 @@ class Run(RunScope):
         return True
 
     async def prepare(self) -> None:
-        """Prepare a large input in a thread, while the event loop goes on; what middleware makes of it comes later.
+        """Prepare a large input in a thread, while the event loop continues; what middleware makes of it comes later.
 
         Raises:
             UsageError: It cannot be sent.

@@ -56,7 +56,7 @@ class Saving:
         self._next_at = began + SAVE_SECONDS
         checkpoint = checkpoint_of(call, following)
         if is_at_end:
-            # No place to go on from: the call is over here, and all that was said and done in it was saved before.
+            # No place to continue from: the call is over here, and all that was said and done in it was saved before.
             checkpoint = replace(checkpoint, is_at_end=True, call_id=None)
         # Nearly always a run is sent, and the block left, with what the last save has. While events arrive they change
         # state and messages in place, so that two checkpoints of that time cannot be compared.
@@ -64,7 +64,7 @@ class Saving:
         if not is_changing and checkpoint == self._saved:
             return
         try:
-            # What a durable run goes on from comes first: where the program ends between the two, its thread catches
+            # What a durable run continues from comes first: where the program ends between the two, its thread catches
             # up.
             for save in (call.also_save, call.save):
                 if save is not None:
@@ -87,7 +87,7 @@ class Saving:
 
 
 def checkpoint_of(call: Call, following: str | None = None) -> Checkpoint:
-    """Return the conversation as it would be if the program ended now: a run that is going on is cut off.
+    """Return the conversation as it would be if the program ended now: a run that is in progress is cut off.
 
     Args:
         following: The id of the run that is sent next, after one that is over, to count as sent; None for the present.
@@ -111,7 +111,7 @@ def checkpoint_of(call: Call, following: str | None = None) -> Checkpoint:
     if is_run_open:
         # Whether the agent got the messages of an open run is unknown, so the next run sends all of them.
         conversation.unreceived = None
-    # A tool that has ended while others go on: its result is among the messages only when all have.
+    # A tool that has ended while others continue: its result is among the messages only when all have.
     done = [each.message for each in call.executions if each.message is not None]
     results = [message for message in done if conversation.message(message.id) is None]
     run_id = run_input.run_id if is_run_open else None

@@ -76,7 +76,7 @@ class AgentInfo(Record):
     is_local: bool = True
     """Whether the agent's work is done in this process."""
     goes_on_alone: bool = False
-    """Whether a run may go on when its caller leaves it."""
+    """Whether a run may continue when its caller leaves it."""
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
@@ -106,7 +106,7 @@ class RunScope(Record):
     is_replay: bool = False
     """Whether the thread is sent again (`connect_agent`)."""
     is_saved: bool = False
-    """Whether the conversation, or that of a run around this one, is saved while the run goes on."""
+    """Whether the conversation, or that of a run around this one, is saved while the run is in progress."""
     first: RunScope | None = field(default=None, repr=False)
     """The first run of the same call; None if this is it."""
     parent: RunScope | None = field(default_factory=CURRENT_SCOPE.get, repr=False)
@@ -132,7 +132,7 @@ class RunScope(Record):
     unread: Callable[[], Iterable[Event]] | None = field(default=None, repr=False)
     """Takes the events that a team has for a reader that left it; None for other agents."""
     end: RunEnd | None = field(default=None, repr=False)
-    """The end of the run; None while it goes on, or if no observer watches ends."""
+    """The end of the run; None while it is running, or if no observer watches ends."""
 
     @property
     def may_have_started(self) -> bool:
@@ -143,7 +143,7 @@ class RunScope(Record):
 
     @property
     def is_kept(self) -> bool:
-        """Whether the run goes on at its server without this caller, as the server has said of its runs."""
+        """Whether the run continues at its server without this caller, as the server has said of its runs."""
         return bool(self.requests) and self.requests[-1].is_kept
 
     @property
@@ -213,7 +213,7 @@ class AgentOptions(TypedDict, Generic[StateT], total=False):
     description: str | None
     """The purpose of the agent, in a sentence."""
     thread_id: str | None
-    """The thread to go on with; a new one if left out."""
+    """The thread to continue with; a new one if left out."""
     initial_messages: Iterable[MessageLike]
     """The messages that the conversation begins with."""
     initial_state: Any

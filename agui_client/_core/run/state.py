@@ -11,8 +11,8 @@ A run that cannot be sent, is stopped, or breaks off is over without having been
 The reason why a call stops is kept beside the phase, because a call that is to stop still has steps to take: its run
 is closed and settled, hooks and observers are called. `stop` is the caller's `cancel()` or `abort_run()`, which may
 come from any thread; `exit` is the end of the block; `cut` is a wait that was cancelled, after which the loop is gone,
-and only the caller knows whether the block goes on. "Done" says that the run has its terminal event: it stays what that
-event said (LIFE-7).
+and only the caller knows whether the block continues. "Done" says that the run has its terminal event: it stays what
+that event said (LIFE-7).
 
     phase                      transition   NONE      STOPPED   ABORTED   EXITED    CUT
     READY, OPEN, READ          stop         ABORTED   ABORTED   ABORTED   ABORTED   ABORTED
@@ -69,9 +69,9 @@ class Reason(Enum):
     ABORTED = "aborted"
     """The caller asked for the end before the run had one, or while tools or people were at work."""
     EXITED = "exited"
-    """The block was left before the run had its end, or before the call went on after it."""
+    """The block was left before the run had its end, or before the call continued after it."""
     CUT = "cut"
-    """A wait was cancelled, so that the loop is gone; the caller may still go on, and gets an exception then."""
+    """A wait was cancelled, so that the loop is gone; the caller may still continue, and gets an exception then."""
 
 
 _IN_RUN = (Phase.READY, Phase.OPEN, Phase.READ)

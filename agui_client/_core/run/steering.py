@@ -1,4 +1,4 @@
-"""Steering: messages of the user that a call gets while it goes on, for its next run; and the turn of a call.
+"""Steering: messages of the user that a call gets while it is running, for its next run; and the turn of a call.
 
 They come from any thread, at any moment. Under one lock it is decided whether a message still reaches the call: once
 the call has seen that there is none left, further ones are refused, so that none is lost.
@@ -34,7 +34,7 @@ _ANSWERING: ContextVar[tuple[object, ...]] = ContextVar("agui_client.answering",
 
 
 class Steering:
-    """The messages that a call was given while it went on, and that no run was sent yet."""
+    """The messages that a call was given while it was running, and that no run was sent yet."""
 
     def __init__(self) -> None:
         self.lock: threading.RLock = threading.RLock()
@@ -94,7 +94,7 @@ async def acquire_turn(
     Args:
         turns: The turns of the conversation.
         owner: The agent.
-        when_busy: What the call does while another one is going on.
+        when_busy: What the call does while another one is in progress.
         running: Takes what others want of the call while it has its turn.
         stack: The blocks of the call; its turn is over when they are left.
 

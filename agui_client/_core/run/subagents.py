@@ -200,7 +200,7 @@ def subagent_results(
     """Return a record of each subagent of a call, in the order of their beginnings.
 
     Args:
-        outcomes: The outcomes of the call's runs; a subagent that was suspended may go on in a later one.
+        outcomes: The outcomes of the call's runs; a subagent that was suspended may continue in a later one.
         failures: The exceptions of subagents that failed in this process, by the ids of the invocations.
         messages: The messages of the conversation.
         is_over: Whether no further event comes.

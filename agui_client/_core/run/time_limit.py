@@ -42,7 +42,7 @@ class TimeLimit:
         Args:
             waiter: Waits for it, and can be ended.
             work: Begins the work.
-            what: The thing that goes on meanwhile, for the exception.
+            what: The thing that continues meanwhile, for the exception.
 
         Returns:
             The result of the work; None if the wait was ended.

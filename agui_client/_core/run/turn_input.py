@@ -113,7 +113,7 @@ class TurnInput:
             each.tool_call_id: each.become(decision=decision_about(conversation, each.tool_call_id))
             for each in open_records(conversation)
         }
-        # The members of a team that goes on make or answer the calls that they have left open.
+        # The members of a team that continues make or answer the calls that they have left open.
         is_of_team = not prompts and (has_journal(conversation.state) or _is_of_served_team(conversation, unanswered))
         brought = Brought(
             goes_on=bool(prompts) or not results,
@@ -209,7 +209,7 @@ class TurnInput:
         self._conversation.add_results(self.results)
         self._conversation.add_messages(self.prompts)
         if self._conversation.is_abandoned:
-            # The agent goes on from where it asked, and may not know these when it restates the conversation.
+            # The agent continues from where it asked, and may not know these when it restates the conversation.
             self._conversation.keep_through_snapshots(self.prompts)
 
     def _decide(self, tool_call_id: str, approval: Approve) -> None:
@@ -233,13 +233,13 @@ class TurnInput:
         self._conversation.remove_messages({message.id for message in self.added})
 
     def warn(self, warnings: WarningLog) -> None:
-        """Report the calls that the conversation goes on without (TOOL-10)."""
+        """Report the calls that the conversation continues without (TOOL-10)."""
         open_ids = self._with(Fate.UNKNOWN, Fate.WITHOUT)
         records = [(key, self._records.get(key)) for key in open_ids]
         # Answered through an interrupt: the agent has the answer, and no result of the caller's is missing.
         if unanswered := [key for key, each in records if each is None or each.is_ours_to_answer]:
             names = listed([quoted(each) for each in unanswered])
-            without = f"the conversation goes on without results of tool calls {names}"
+            without = f"the conversation continues without results of tool calls {names}"
             warnings.add("TOOL-10", without, fix="see tool_results=")
 
     def _result_without_tool(self, call: ToolCall) -> ToolError:
@@ -358,7 +358,7 @@ def _repeated(
     open_ids = [each.interrupt.id for key, each in asked.items() if key not in results]
     missing = [quoted(each) for each in open_ids if each not in given]
     if missing and not (conversation.is_abandoned and not given):
-        how = "answer with resume={id: ...}, or call abandon_interrupts() to go on without"
+        how = "answer with resume={id: ...}, or call abandon_interrupts() to continue without"
         raise InterruptsNotCoveredError(f"no answer to {listed(missing)}; {how}")
     return {key: each for key, each in asked.items() if each.interrupt.id in given}
 

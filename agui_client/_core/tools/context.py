@@ -145,7 +145,7 @@ class ToolContext(Record):
         Never waits; a report after the call's end is dropped.
 
         Args:
-            progress: Anything; a plain function's thread may go on meanwhile, so the value should not change any more.
+            progress: Anything; a plain function's thread may continue meanwhile, so the value should change no more.
         """
         if self.loop is None:
             self._deliver(progress)
@@ -164,7 +164,7 @@ class ToolContext(Record):
         Args:
             answer: The type of the answer: None for text, a pydantic model or any type that pydantic knows, or a JSON
                 Schema.
-            timeout: The time that the person has, in seconds; the tool's own time-out goes on meanwhile.
+            timeout: The time that the person has, in seconds; the tool's own time-out continues meanwhile.
 
         Returns:
             The answer: text, an instance of the type, or the JSON that fits the schema.
@@ -215,7 +215,7 @@ class ToolContext(Record):
         return self.loop.run(partial(self.ask, question, answer, timeout=timeout))
 
     def leave(self, left: Any) -> None:
-        """Leave what the tool needs to go on, before it asks: a call that nobody answers is made again with the answer.
+        """Leave what the tool needs to continue, before it asks: an unanswered call is made again with the answer.
 
         Answers to what was asked before are not given again.
 

@@ -35,7 +35,7 @@ from agui_client.errors import InterruptsNotCoveredError, ToolError, UsageError
 
 _logger = logging.getLogger("agui_client.tools")
 _ANSWERS = "Resolve(answer), Approve(), Deny(reason) or Cancel()"
-_HOW = f"answer with resume={{id: ...}}, {_ANSWERS}, or call abandon_interrupts() to go on without"
+_HOW = f"answer with resume={{id: ...}}, {_ANSWERS}, or call abandon_interrupts() to continue without"
 HOW_BY_ID = f"give each id its answer, {_ANSWERS}"
 """The advice where there is no agent whose interrupts could be abandoned."""
 
@@ -55,7 +55,7 @@ class Resolve(Record):
 
 @dataclass(frozen=True, slots=True)
 class Cancel(Record):
-    """Abandons an interrupt: the agent goes on without an answer."""
+    """Abandons an interrupt: the agent continues without an answer."""
 
     metadata: dict[str, Any] | None = field(default=None, kw_only=True)
     """Information about it, such as the reason."""

@@ -33,7 +33,7 @@ class Leaving:
         return self._leave is not None or (self._team is not None and self._team.has_begun)
 
     async def hold(self) -> None:
-        """Wait for the end of the call if it is being left; a member's goes on until its team has nothing at work."""
+        """Wait for the end of the call if it is being left; a member's continues until its team has nothing at work."""
         if self.has_begun:
             await anyio.sleep_forever()
 

@@ -130,7 +130,7 @@ class WorkingTime:
             self._stop()
 
     def end_asking(self) -> None:
-        """Let the clock go on when nobody is asked any more."""
+        """Let the clock continue when nobody is asked any more."""
         self._asked -= 1
         if not self._asked:
             self._go_on()

@@ -1,10 +1,10 @@
-"""Questions of tools to people: how they were answered, and those that wait for an answer while the program goes on.
+"""Questions of tools to people: how they were answered, and those that wait for an answer while the program continues.
 
 To change
 
 - questions of tools that nobody answers: this module has the models. `ToolCallTask` (`_core/tools/execute.py`) leaves
   the call without a result, `Conversation.note_execution` keeps the question, `TurnInput` takes the answers out of
-  `resume=` and executes the calls again; a tool that left something with `ctx.leave` goes on from there, as
+  `resume=` and executes the calls again; a tool that left something with `ctx.leave` continues from there, as
   `_core/agent/agent_tool.py` does; a served agent packs the question into the id of its caller's interrupt
   (`_core/verbs/caller_interrupts.py`, `_serving/caller_input.py`)
 """
@@ -90,4 +90,4 @@ class ToolQuestion(BaseModel):
     given: GivenAnswer | None = None
     """The answer to the question, until the call is made again with it; None as long as it waits for one."""
     left: Any = Field(default=None, repr=False)
-    """The value that the tool left with `ToolContext.leave`, to go on from there; None for one that begins anew."""
+    """The value that the tool left with `ToolContext.leave`, to continue from there; None for one that begins anew."""

@@ -89,7 +89,7 @@ class ClientRequest:
     is_reconnect: bool = False
     """Whether it takes up a stream that was cut, rather than starts a run."""
     last_event_id: str | None = field(default=None, repr=False)
-    """The id of the last event that arrived, after which the server goes on; None if the request names none."""
+    """The id of the last event that arrived, after which the server continues; None if the request names none."""
     headers: Headers | None = field(default=None, repr=False)
     """Headers for this run, which stand over the agent's."""
     timeouts: Timeouts = field(default_factory=Timeouts)
@@ -145,7 +145,7 @@ class Transport:
         self.max_run_bytes = max_run_bytes
         """The most bytes that one response may bring, counted after decompression; None for no bound."""
         self.keeps_runs = False
-        """Whether the server said, with its latest response, that runs go on without their caller (`RUNS_HEADER`)."""
+        """Whether the server's latest response said that runs continue without their caller (`RUNS_HEADER`)."""
         self._auth = _auth_of(auth)
         self._is_for_another = False
         self.clients: Clients = Clients(http_client, has_tls=self.url.scheme == "https")

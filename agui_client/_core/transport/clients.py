@@ -1,4 +1,4 @@
-"""HTTP clients: one for each run that goes on, the caller's or our own; also those of another library, such as httpx2.
+"""HTTP clients: one for each active run, the caller's or our own; also those of another library, such as httpx2.
 
 A pool that many runs share costs the square of their number in httpcore, has a limit that runs wait for, and shares
 HTTP/2 connections, whose streams it does not reset when they are left (encode/httpcore#943).

@@ -79,7 +79,7 @@ class Clock(Waiter):
         self._started_at = self._attempted_at = self.since
         self.idle_seconds: float = _seconds(limits.idle)
         """Seconds for which the stream may be silent between two reads; infinite if that is not limited."""
-        # Two clocks: an event loop has its own, which in tests need not go on with the system's.
+        # Two clocks: an event loop has its own, which in tests need not continue with the system's.
         self.until: float = self._started_at + min(until - perf_counter(), _seconds(limits.total))
 
     @property

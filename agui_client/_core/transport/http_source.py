@@ -105,7 +105,7 @@ class HttpSource(Source):
 
     @property
     def is_kept(self) -> bool:
-        """Whether the server goes on with runs whose caller leaves, as it said with its latest answer."""
+        """Whether the server continues with runs whose caller leaves, as it said with its latest answer."""
         return self._transport.keeps_runs
 
     @property

@@ -182,7 +182,7 @@ class _Exchange(httpx.AsyncByteStream):
         return failure
 
     async def aclose(self) -> None:
-        """Disconnect the app, and wait until it has ended; one that goes on is cancelled."""
+        """Disconnect the app, and wait until it has ended; one that continues is cancelled."""
         self._left.set()
         self._chunks.close()
         if self._ended.is_set():

@@ -38,12 +38,12 @@ class Joining(ABC):
             events: The events that arrived together; None at the end of a response.
 
         Returns:
-            The events; None to go on with the end of the response.
+            The events; None to continue with the end of the response.
         """
 
     @abstractmethod
     def begin_response(self, *, has_begun: bool) -> None:
-        """Go on with a response that takes up the run.
+        """Continue with a response that takes up the run.
 
         Args:
             has_begun: Whether an event of the run has arrived.
@@ -74,7 +74,7 @@ class ContinueAtCursor(Joining):
         return self._without_second_start(events) if events is not None and self._is_reconnected else events
 
     def begin_response(self, *, has_begun: bool) -> None:
-        """Go on with a response that takes up the run; an id may come before the first event."""
+        """Continue with a response that takes up the run; an id may come before the first event."""
         self._is_reconnected = has_begun
 
     def has_ended(self, frame: str | None) -> bool:
@@ -124,7 +124,7 @@ class SkipDelivered(Joining):
         return found
 
     def begin_response(self, *, has_begun: bool) -> None:
-        """Go on with a response that sends the run again."""
+        """Continue with a response that sends the run again."""
         self._filter = ReplayFilter(self._delivered, self._state)
 
     def has_ended(self, frame: str | None) -> bool:
@@ -181,7 +181,7 @@ class PollUntilFinished(Joining):
         return response if self._first is None else self._first.new(response)
 
     def begin_response(self, *, has_begun: bool) -> None:
-        """Go on with a response that has the thread as it is stored."""
+        """Continue with a response that has the thread as it is stored."""
         self._response = []
         if self._first is not None:
             self._first.begin_response(has_begun=has_begun)

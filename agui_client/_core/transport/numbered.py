@@ -41,7 +41,7 @@ class NumberedFramer(Framer):
         self._stream, self._is_split = 0, False
 
     def restart(self) -> None:
-        """Go on with another stream; an incomplete frame of the one before is dropped, as SSE wants it."""
+        """Continue with another stream; an incomplete frame of the one before is dropped, as SSE wants it."""
         self._rest.clear()
         self._cleared_to, self._ended_with_cr, self._is_at_start = 0, False, True
         self._stream += 1
@@ -111,7 +111,7 @@ class NumberedFramer(Framer):
         return self._first_in.setdefault(own_id, self._stream) != self._stream
 
     def _note(self, own_id: str | None, data: str) -> None:
-        """Note how far the stream can be gone on with: a frame without an id may come again if it may be told twice."""
+        """Note how far the stream can be continued: a frame without an id may come again if it may be told twice."""
         if own_id is not None:
             self.cursor = own_id if _fits_a_header(own_id) else None
         elif self.cursor is not None and str(object_in(data).get("type")) not in _REPEATABLE:

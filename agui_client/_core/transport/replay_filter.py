@@ -1,7 +1,7 @@
 """A run that is sent again from its beginning, as the rest of a stream that was cut.
 
 `Delivered` notes how much of each message and call the application has. `ReplayFilter` leaves that out of what the
-server sends again: a message that was cut goes on at the character where it broke off, however its text is divided now.
+server sends again: a cut message continues at the character where it broke off, however its text is divided now.
 Other events are counted; new changes of the state and of activities become snapshots, which fit whatever was before
 them. Messages that the server restates come at the end, when no message of the run is open any more.
 """
@@ -119,7 +119,7 @@ class ReplayFilter:
     """Leaves out what the application has of one stream that sends the run again.
 
     Args:
-        delivered: The events that the application has, which goes on to note those that this returns.
+        delivered: The events that the application has; it adds those that this returns.
         state: The state that the run begins with, unless the server sends an earlier one.
     """
 

@@ -71,7 +71,7 @@ class ResumableSource(HttpSource):
         request: The request that starts the run.
         warnings: The run's warnings.
         plan: The requests that continue the stream; or a function that returns them, called if the server says with
-            its response that the run goes on without its caller.
+            its response that the run continues without its caller.
     """
 
     _plan_if_kept: Callable[[], ReconnectPlan] | None = None
@@ -277,7 +277,7 @@ def _is_cut(error: TransportError) -> bool:
 
 
 def _is_at_work(error: TransportError) -> bool:
-    """Return whether the server answered that a run is going on."""
+    """Return whether the server answered that a run is in progress."""
     return isinstance(error, HTTPStatusError) and error.status_code == _BUSY
 
 

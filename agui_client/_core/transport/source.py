@@ -258,7 +258,7 @@ _SNAPSHOTS = (StateSnapshotEvent, ActivitySnapshotEvent)
 
 
 def _detached(event: WireEvent) -> WireEvent:
-    """Return an event with open content of its own: its producer, in this process, may go on writing to it."""
+    """Return an event with open content of its own: its producer, in this process, may continue writing to it."""
     if not isinstance(event, _SNAPSHOTS):
         return event
     field = "snapshot" if isinstance(event, StateSnapshotEvent) else "content"

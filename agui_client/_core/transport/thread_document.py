@@ -90,7 +90,7 @@ class _Part(NamedTuple):
     is_text: bool = True
 
     def is_same(self, other: _Part) -> bool:
-        """Return whether two parts say the same, or this one goes on where the other was cut."""
+        """Return whether two parts say the same, or this one continues where the other was cut."""
         is_cut = self.is_text and self.role == "assistant" and other.says != "" and self.says.startswith(other.says)
         return self.role == other.role and self.is_text == other.is_text and (is_cut or self.says == other.says)
 

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from agui_client.a2ui import Surfaces
 
 SYNC_CALLER: ContextVar[Thread | None] = ContextVar("SYNC_CALLER", default=None)
-"""The thread that waits for the work that is going on; None if the work is awaited."""
+"""The thread that waits for the work that is in progress; None if the work is awaited."""
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -77,7 +77,7 @@ class RunView(Generic[StateT]):
     def __repr__(self) -> str:
         if self._entered is None:
             return f"<{type(self).__name__}: not entered>"
-        state = "over" if self.call.state.has_ended else "going on"
+        state = "over" if self.call.state.has_ended else "in progress"
         return f"<{type(self).__name__}: {state}, run_id={self.run_id!r}>"
 
     @property
@@ -171,20 +171,20 @@ class RunView(Generic[StateT]):
         self._engine.interrupt()
 
     def detach(self) -> None:
-        """Leave the run and let the server go on with it, from any task or thread.
+        """Leave the run and let the server continue with it, from any task or thread.
 
         Iteration ends, the connection is closed, and `on_abort` is not called. `result()` returns what arrived, with
         `aborted` and `detached` set. `connect_agent` follows the run again, also in another process. The server has to
         keep runs whose callers leave; others end the run.
 
         Raises:
-            UsageError: The agent runs in this process, so nothing would go on.
+            UsageError: The agent runs in this process, so nothing would continue.
         """
         self.call.detach()
         self._engine.interrupt()
 
     def steer(self, prompt: Prompt) -> None:
-        """Say something to the agent while the run goes on, from any task or thread; see `AbstractAgent.steer`.
+        """Say something to the agent while the run is in progress, from any task or thread; see `AbstractAgent.steer`.
 
         Args:
             prompt: As for `run_agent`; text, usually.
@@ -493,7 +493,7 @@ class StreamedToolCall:
         """The arguments, decoded: any JSON value, `{}` for none at all; None while they are still arriving.
 
         Raises:
-            ToolArgumentsError: They are not JSON. The run goes on: the agent gets a message about it (TOOL-2).
+            ToolArgumentsError: They are not JSON. The run continues: the agent gets a message about it (TOOL-2).
         """
         if not self.is_complete:
             return None

@@ -1,7 +1,7 @@
 """The interrupts that a caller of a served agent gets, and its answers to them (TOOL-8, INT-1, SEC-3).
 
 Calls of functions here that want approval and questions of tools here become interrupts, beside the agent's own. Their
-ids have all that is needed to go on, so that a server needs to keep nothing.
+ids have all that is needed to continue, so that a server needs to keep nothing.
 
 To change
 
@@ -244,7 +244,7 @@ class ResumeAnswers:
             else:
                 self.entries.append(entry.model_copy(update={"interrupt_id": own_id(entry.interrupt_id)}))
         self.options: RunOptions = {}
-        """The keywords of the run that goes on with the answers."""
+        """The keywords of the run that continues with the answers."""
         if self.entries or answers:
             self.options["resume"] = [*self.entries, *answers]
         if decisions:

@@ -47,7 +47,7 @@ class MergedRun:
         return _with(event, subagent_run_id=self._tag(event.subagent_run_id))
 
     def messages(self, messages: Sequence[Message]) -> list[Message]:
-        """Return messages under the owners that they have in the caller's run; items go on under these."""
+        """Return messages under the owners that they have in the caller's run; items continue under these."""
         return [self._message(each) for each in messages]
 
     def echoed(self, event: core.RunStartedEvent, *known: Sequence[Message]) -> list[Message]:

@@ -278,7 +278,7 @@ class WorkerLoop(RunLoop):
         try:
             self._wait_for(work)
         except BaseException:
-            # Waited for all the same: the engine must not go on in this thread while its work does in the other.
+            # Waited for all the same: the engine must not continue in this thread while its work does in the other.
             self.thread.call(work.cancel)
             self._is_cancelling = True
             self._wait_for(work)

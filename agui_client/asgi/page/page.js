@@ -70,7 +70,7 @@ class Chat {
     byId("prompt").focus();
   }
 
-  /** Ask for the thread, and follow the run that is going on in it. */
+  /** Ask for the thread, and follow the run that is in progress in it. */
   connect() {
     return this.perform({ path: "connect", input: this.input([]) });
   }
@@ -163,7 +163,7 @@ class Chat {
       const again = () => (request.input.resume ? this.connect() : this.answerAgain(this.lastQuestion));
       this.say(`The run failed: ${ended(failure.message ?? failure.code ?? "no reason was given")}`, again);
     } else if (left && request.seen && !request.seen.has(left)) {
-      this.say("Another page had written messages in this chat that are not shown here: this page went on from an earlier one.");
+      this.say("Another page had written messages in this chat that are not shown here: this page continued from an earlier one.");
     }
   }
 
@@ -182,12 +182,12 @@ class Chat {
     }
   }
 
-  /** Show a version of the thread; what is sent goes on from it. */
+  /** Show a version of the thread; what is sent continues from it. */
   view(version) {
     this.viewed = version === this.thread.messages ? null : version;
     this.thread.changed = null;
     const back = () => this.view(this.thread.messages);
-    this.say(this.viewed && "This is an earlier version of the chat. A message goes on from it.", back, "Show the latest");
+    this.say(this.viewed && "This is an earlier version of the chat. A message continues from it.", back, "Show the latest");
     this.draw();
   }
 
@@ -389,7 +389,7 @@ class Chat {
   /** Say in the composer why nothing can be sent. */
   hint() {
     const isAsked = this.questions.isWaiting;
-    byId("prompt").placeholder = this.viewed ? "Message (goes on from this version)" : isAsked ? "Answer the question above first" : "Message (Enter sends, Shift+Enter begins a new line)";
+    byId("prompt").placeholder = this.viewed ? "Message (continues from this version)" : isAsked ? "Answer the question above first" : "Message (Enter sends, Shift+Enter begins a new line)";
   }
 
   fit() {

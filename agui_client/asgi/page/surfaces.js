@@ -33,7 +33,7 @@ class SurfacePanels {
     this.panels.delete(id);
   }
 
-  /** Show the surfaces of messages as they are now; they can be used while no run goes on. */
+  /** Show the surfaces of messages as they are now; they can be used while no run is in progress. */
   show(messages, isLive) {
     const carried = messages.filter((each) => carriesSurface(each) || each.role === "user");
     if (!carried.some(carriesSurface) && !this.messages.some(carriesSurface)) return;

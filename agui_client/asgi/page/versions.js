@@ -14,7 +14,7 @@ function versionsOf(messages, branches) {
   return versions.reverse();
 }
 
-/** Return the versions that go on in another way at a message of one of them, and the place of that one among them. */
+/** Return the versions that continue in another way at a message of one of them, and the place of that one among them. */
 function forkAt(versions, shown, place) {
   const isSame = (version) => version.slice(0, place).every((each, at) => keyOf(each) === keyOf(shown[at]));
   const ways = new Map();

@@ -345,7 +345,7 @@ class Page {
     }, this.rest ?? 0);
   }
 
-  /** Take in the rows that the server sends while the recording goes on. */
+  /** Take in the rows that the server sends while the recording continues. */
   follow() {
     document.body.classList.add("live");
     const source = new EventSource(`rows?after=${this.recording.rows.length}`);

@@ -114,7 +114,7 @@ class MessagesPanel {
     return node;
   }
 
-  /** Make an element that stays open or closed while the message goes on. */
+  /** Make an element that stays open or closed while the message continues. */
   folding(key, summary, ...content) {
     const ontoggle = (event) => (event.target.open ? this.opened.add(key) : this.opened.delete(key));
     return h("details", { open: this.opened.has(key), ontoggle }, h("summary", {}, summary), content);

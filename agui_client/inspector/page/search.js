@@ -26,7 +26,7 @@ class Search {
       stream = { pieces: [], written: [], rows: [], ends: [], length: 0, decoded: null };
       this.streams.set(key, stream);
     }
-    // White space that goes on in the next piece counts once, as within a piece.
+    // White space that continues in the next piece counts once, as within a piece.
     const isAfterSpace = stream.written.findLast((piece) => piece)?.endsWith(" ");
     const text = isAfterSpace ? plain(row.d.delta).trimStart() : plain(row.d.delta);
     stream.length += text.length;

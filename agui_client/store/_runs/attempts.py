@@ -45,17 +45,17 @@ class _Phase(Enum):
 
 
 class RunAttempt:
-    """Stores the events of one attempt at a run, and the places where another attempt would go on.
+    """Stores the events of one attempt at a run, and the places where another attempt would continue.
 
-    While the database cannot be reached, the run goes on until it has to store something before it does the next thing:
-    before its input is sent, before a tool is called, and before its end. Of a run in a stored thread, the thread has
-    the places.
+    While the database cannot be reached, the run continues until it has to store something before it does the next
+    thing: before its input is sent, before a tool is called, and before its end. Of a run in a stored thread, the
+    thread has the places.
 
     Args:
         database: The tables.
         claim: The run and the number of the attempt.
-        go_back: Takes the log back to the place where the run goes on, and returns the number of events before it; None
-            if the run begins.
+        go_back: Takes the log back to the place where the run continues, and returns the number of events before it;
+            None if the run begins.
         has_begun: Whether an earlier attempt has sent the run, or called tools.
         span: The span of the attempt; None without OpenTelemetry.
     """
@@ -78,7 +78,7 @@ class RunAttempt:
         """The span of the attempt; None without OpenTelemetry."""
         self._database, self._go_back, self._has_begun = database, go_back, has_begun
         self._phase = _Phase.GOING_ON
-        # Numbers of events: before the attempt, that are stored, and before the place where another one would go on.
+        # Numbers of events: before the attempt, that are stored, and before the place where another one would continue.
         self._first = self._stored = self._position = 0
         self._sent_run_id: str | None = None
         self._has_groups = self._is_certain = self._is_carrying = False
@@ -96,7 +96,7 @@ class RunAttempt:
         return self._phase is not _Phase.GOING_ON
 
     async def withdraw(self) -> bool:
-        """Remove the run, which was refused; return False if another process has taken it over, where it goes on."""
+        """Remove the run, which was refused; return False if another process has taken it over, where it continues."""
         return await self._database.withdraw(self.claim)
 
     async def carry_out(self) -> None:
@@ -110,7 +110,7 @@ class RunAttempt:
             self._tasks.cancel_scope.cancel()
 
     async def begin(self, run: AgentRun) -> None:
-        """Have the run saved where it can go on, and its events stored."""
+        """Have the run saved where it can continue, and its events stored."""
         self._log_of_thread = run.call.thread_log
         self._begin_log()
         run.call.position_of = self._position_of
@@ -118,7 +118,7 @@ class RunAttempt:
         self._tasks.start_soon(self._write)
 
     def _begin_log(self) -> None:
-        """Begin the log, or go on with that of the attempt before."""
+        """Begin the log, or continue with that of the attempt before."""
         go_back, self._go_back = self._go_back, None
         if go_back is not None:
             self._first = self._stored = self._position = go_back()
@@ -208,7 +208,7 @@ class RunAttempt:
         return self._position
 
     async def _note_certain(self, checkpoint: Checkpoint) -> None:
-        """Have the thread, which gets the place where the run goes on, carry the events before that place.
+        """Have the thread, which gets the place where the run continues, carry the events before that place.
 
         With the first one, what the thread waited for is answered.
         """
@@ -241,7 +241,7 @@ class RunAttempt:
         self.run.log.show(stored)
 
     async def _save(self, checkpoint: Checkpoint) -> None:
-        """Store a checkpoint, if a run can go on from it: before it is sent, and while tools or members are at work."""
+        """Store a checkpoint if a run can continue from it: before a run is sent, and while tools or members work."""
         is_sent = checkpoint.run_id is not None and checkpoint.run_id == self._saved_run_id
         if checkpoint.call_id is None or (is_sent and not _has_journal(checkpoint)):
             return
@@ -308,6 +308,6 @@ class RunAttempt:
 
 
 def _has_journal(checkpoint: Checkpoint) -> bool:
-    """Return whether a team is at work that goes on, if it is run again, behind the members that have finished."""
+    """Return whether a team is at work that continues, if it is run again, behind the members that have finished."""
     state = checkpoint.members["state"]
     return isinstance(state, dict) and JOURNAL in state

@@ -12,12 +12,12 @@ writes of earlier attempts are rejected (fencing). A run that waits for a person
 To change
 
 - what becomes of a run whose process ends: `DatabaseBackend` here takes it over, `go_back` in
-  `store/_runs/remote_runs.py` cuts its log, `EarlierAttempts` in `store/_runs/earlier_attempts.py` has followers go on
-  in the next attempt, `RunAttempt` in `store/_runs/attempts.py` stores events and chooses the checkpoints; of a run in
-  a stored thread, `call_of` in `store/_threads/entries.py` reads the place off the thread's log, and `ResumedRun` in
-  `_serving/answering.py` asks for it; `_core/run/continuing.py` goes on from a place, and says which calls are made
-  again. `tests/store/runs/test_durable.py` kills servers, `tests/store/runs/test_commits.py` behind each commit of a
-  turn, `tests/store/runs/test_outages.py` (`AGUI_CLIENT_OUTAGES=1`) stops their databases and halts them
+  `store/_runs/remote_runs.py` cuts its log, `EarlierAttempts` in `store/_runs/earlier_attempts.py` has followers
+  continue in the next attempt, `RunAttempt` in `store/_runs/attempts.py` stores events and chooses the checkpoints; of
+  a run in a stored thread, `call_of` in `store/_threads/entries.py` reads the place off the thread's log, and
+  `ResumedRun` in `_serving/answering.py` asks for it; `_core/run/continuing.py` continues from a place, and says which
+  calls are made again. `tests/store/runs/test_durable.py` kills servers, `tests/store/runs/test_commits.py` behind each
+  commit of a turn, `tests/store/runs/test_outages.py` (`AGUI_CLIENT_OUTAGES=1`) stops their databases and halts them
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ class DatabaseBackend:
         self._unwatch()
 
     def stop_all(self, within: float) -> None:
-        """Leave the runs that are going on here to other processes, as soon as no function of theirs is at work."""
+        """Leave the runs that are in progress here to other processes, as soon as no function of theirs is at work."""
         if self._opening is not None and self._leaving is None:
             for attempt in list(self._own.values()):
                 attempt.run.leave()
@@ -295,7 +295,7 @@ class DatabaseBackend:
 
         Raises:
             RequestRepeatedError: The run answers what another run of the thread has answered.
-            RunInProgressError: A run of the thread is going on, or the run is stored already.
+            RunInProgressError: A run of the thread is in progress, or the run is stored already.
             RunsUnavailableError: The database cannot be reached.
             UsageError: Another process had the agent, and refused the run.
         """
@@ -448,7 +448,7 @@ def _span_of(claim: ClaimedRun, run: ServerRun) -> AttemptSpan | None:
 
 
 def _last_of(row: Row, log: RunLog) -> Event | None:
-    """Return the event with which a run ends that another process has left; None if it goes on."""
+    """Return the event with which a run ends that another process has left; None if it continues."""
     if row.attempt > _MOST_ATTEMPTS or (row.has_begun and row.stored_request["on_crash"] == "fail"):
         return CRASHED
     if not row.is_stop_wanted:

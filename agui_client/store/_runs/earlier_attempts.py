@@ -2,7 +2,7 @@
 
 A run whose process ended is attempted again, from its last checkpoint: the events behind that are cut out of the log,
 and snapshots of the conversation and new events take their place. A follower that has read some of the cut events
-first gets the ends of the messages, calls and steps that they left open. Subagents go on instead: a team that is run
+first gets the ends of the messages, calls and steps that they left open. Subagents continue instead: a team that is run
 again gives its members the ids that they had, and no id is announced twice in a stream (SUB-6). So such a follower gets
 the beginning and the end of each subagent once, whichever attempts they are of.
 """
@@ -65,7 +65,7 @@ class EarlierAttempts:
         return [(place._replace(ends=number), each) for number, each in enumerate(ends, place.ends + 1)]
 
     def caught_up(self, place: Place, attempt: int) -> Place:
-        """Return the place in the present attempt where a follower of an earlier one goes on.
+        """Return the place in the present attempt where a follower of an earlier one continues.
 
         Args:
             place: The place of the follower in the earlier attempt.

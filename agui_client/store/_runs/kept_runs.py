@@ -75,7 +75,7 @@ _KEEP_REMOTE = 60.0
 
 
 AT_ONCE_PER_OWNER = 8
-"""The runs of one owner that go on in a process at one time, if the application does not say."""
+"""The runs of one owner that a process executes at one time, if the application does not say."""
 
 
 class RunBounds(NamedTuple):
@@ -86,7 +86,7 @@ class RunBounds(NamedTuple):
     max_bytes: int = 64 * 1024 * 1024
     """The bytes that all logs may take."""
     at_once: int | None = None
-    """The runs that go on in this process at one time; None for no limit."""
+    """The runs that this process executes at one time; None for no limit."""
     at_once_per_owner: int | None = AT_ONCE_PER_OWNER
     """The same of each owner; runs without an owner have no limit of their own."""
     answer_within: float | None = None
@@ -189,7 +189,7 @@ class RunService:
         await self.keeper.aclose(within)
 
     def name(self, name: str, agent: NamedAgent) -> None:
-        """Name what enters runs, so that another process can go on with them.
+        """Name what enters runs, so that another process can continue with them.
 
         Raises:
             UsageError: The name is no text, or an empty one. In a database, another agent has it, or it comes too late.
@@ -229,7 +229,7 @@ class RunService:
             key: The identity of the run.
             input: The input that asks for the run.
             enter: Enters the run.
-            reenter: Makes the run that goes on with answers to its interrupts.
+            reenter: Makes the run that continues with answers to its interrupts.
             when_left: Says what becomes of the run when its last caller has left.
             expose_errors: Whether callers get the text of exceptions.
             input_size: The bytes of the input.
@@ -241,7 +241,7 @@ class RunService:
 
         Raises:
             RequestRepeatedError: The input answers what another run of the thread has answered.
-            RunInProgressError: A run of the thread is going on.
+            RunInProgressError: A run of the thread is in progress.
             UsageError: These runs were closed.
         """
         await self.open()
@@ -292,7 +292,7 @@ class RunService:
         return found
 
     async def go_on(self, run: ServerRun, answers: Resume, *, is_expiry: bool = False) -> ServerRun:
-        """Begin the run that goes on with answers to the interrupts of another one.
+        """Begin the run that continues with answers to the interrupts of another one.
 
         Args:
             run: The run that waits.
@@ -302,7 +302,7 @@ class RunService:
             InterruptsNotCoveredError: The answers do not answer each interrupt once.
             RequestExpiredError: The time to answer has passed.
             RequestRepeatedError: The run waits for no answer, or an interrupt was answered at the same moment.
-            RunInProgressError: A run of the thread is going on.
+            RunInProgressError: A run of the thread is in progress.
             UsageError: These runs were closed.
         """
         log, left = run.log, run.log.left_input

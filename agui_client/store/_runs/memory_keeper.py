@@ -55,12 +55,12 @@ class MemoryBackend:
 
         Raises:
             RequestRepeatedError: The run answers what another run of the thread has answered.
-            RunInProgressError: A run of the thread is going on.
+            RunInProgressError: A run of the thread is in progress.
         """
         key = run.log.key
         latest = self._registry.latest(key.owner, key.thread_id)
         if latest is not None and latest.log.is_going_on:
-            raise RunInProgressError(f"run {latest.log.key.run_id!r} is going on in thread {key.thread_id!r}")
+            raise RunInProgressError(f"run {latest.log.key.run_id!r} is in progress in thread {key.thread_id!r}")
         self._registry.refuse_answered(run)
         waiting = [each.log for each in self._registry.waiting(key)]
         self._registry.add(run)
@@ -114,7 +114,7 @@ class MemoryBackend:
         return removed
 
     def stop_all(self, within: float) -> None:
-        """End the runs that are going on, as soon as no function of theirs is at work."""
+        """End the runs that are in progress, as soon as no function of theirs is at work."""
         if going_on := [each for each in self._registry if each.log.is_going_on]:
             for run in going_on:
                 run.shut_down()
@@ -133,7 +133,7 @@ class MemoryBackend:
             await run.log.ended()
 
     async def aclose(self, within: float) -> None:
-        """End the runs that are going on, and wait for that."""
+        """End the runs that are in progress, and wait for that."""
         going_on = [each for each in self._registry if each.log.is_going_on]
         self.stop_all(within)
         with anyio.CancelScope(shield=True):

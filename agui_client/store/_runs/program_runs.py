@@ -114,7 +114,7 @@ class ProgramRun:
     async def enter(
         self, stack: AsyncExitStack, input: RunAgentInput | None = None, cut: ResumedRun | None = None
     ) -> AgentRun:
-        """Enter the run of the prompt, or of an input with answers, or go on with a run that was cut.
+        """Enter the run of the prompt, or of an input with answers, or continue with a run that was cut.
 
         Args:
             stack: The stack of blocks in which it is entered.

@@ -214,7 +214,7 @@ class OtherRuns:
 
 
 def go_back(log: RunLog, row: Row, cut: ResumedRun) -> int:
-    """Take the events of a log back to the place where its run goes on, and show the conversation as it was then.
+    """Take the events of a log back to the place where its run continues, and show the conversation as it was then.
 
     Returns:
         The number of events before the place.

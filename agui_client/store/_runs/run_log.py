@@ -63,7 +63,7 @@ class LogPhase(Enum):
     OPENING = "opening"
     """The run is about to begin, and may yet be refused."""
     OPEN = "open"
-    """The run is going on."""
+    """The run is in progress."""
     OVER = "over"
     """The run has ended, or was refused."""
     DROPPED = "dropped"
@@ -82,7 +82,7 @@ class LogKeeper(Protocol):
         ...
 
     def on_left(self, log: RunLog, /) -> None:
-        """Note that the last follower has left a run that is going on."""
+        """Note that the last follower has left a run that is in progress."""
         ...
 
 
@@ -131,7 +131,7 @@ class RunLog:
 
     @property
     def is_going_on(self) -> bool:
-        """Whether the run is about to begin, or going on."""
+        """Whether the run is about to begin, or in progress."""
         return self.phase in (LogPhase.OPENING, LogPhase.OPEN)
 
     @property
@@ -277,7 +277,7 @@ class RunLog:
         self._check_here()
 
     async def is_followable(self) -> bool:
-        """Wait until the run has begun or was refused; return whether it goes on."""
+        """Wait until the run has begun or was refused; return whether it is in progress."""
         while self.phase is LogPhase.OPENING:
             await self._changed()
         return self.is_going_on
@@ -305,7 +305,7 @@ class RunLog:
             raise UsageError(f"run {self.key.run_id!r} has no {place.position} events; the cursor is of another run")
 
     def _check_here(self) -> None:
-        # A log without an end is dropped where its run goes on elsewhere: it is kept, and lives.
+        # A log without an end is dropped where its run continues elsewhere: it is kept, and lives.
         if self.phase is LogPhase.DROPPED and self.status is RunStatus.RUNNING:
             raise RunsClosedError(f"run {self.key.run_id!r} is left to another process")
 

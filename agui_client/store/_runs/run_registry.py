@@ -26,7 +26,7 @@ class ActiveRuns:
     def __init__(self, keep: float, max_bytes: int) -> None:
         self._keep, self._max_bytes = keep, max_bytes
         self._runs: dict[RunKey, ServerRun] = {}
-        # A thread has one run at a time, so that its last one is the one that is going on, if any is.
+        # A thread has one run at a time, so that its last one is the one that is in progress, if any is.
         self._threads: dict[tuple[str, str], list[ServerRun]] = {}
         # In the order in which they ended.
         self._ended: dict[RunKey, ServerRun] = {}
@@ -99,7 +99,7 @@ class ActiveRuns:
             self._ended[log.key] = run
 
     def on_left(self, log: RunLog) -> None:
-        """Stop a run that goes on only as long as it has callers."""
+        """Stop a run that continues only as long as it has callers."""
         run = self._runs.get(log.key)
         if run is not None and run.when_left == "stop":
             run.stop()

@@ -51,11 +51,11 @@ class Runs:
         run = await store.runs.start(planner, "Plan a trip")
         async for cursor, event in store.runs.follow(run.run_id): ...
 
-    Each run goes on in a task of its own, which writes its events to a log. Callers follow the log: they may come late,
-    leave, come back, and be slow. Used in one event loop, asyncio's or trio's.
+    Each run continues in a task of its own, which writes its events to a log. Callers follow the log: they may come
+    late, leave, come back, and be slow. Used in one event loop, asyncio's or trio's.
 
-    In a database, the runs outlive the process: another one that has the database goes on with them. They need asyncio,
-    and agents with names: `add`, and `name=` of `agent_app`.
+    In a database, the runs outlive the process: another one that has the database continues with them. They need
+    asyncio, and agents with names: `add`, and `name=` of `agent_app`.
     """
 
     def __init__(self, kept: RunService) -> None:
@@ -74,7 +74,7 @@ class Runs:
     ) -> RunInfo:
         """Begin a run, and return as soon as it has begun.
 
-        Cancelling this call does not take the run back: it goes on, as one does whose caller leaves. `stop` ends it.
+        Cancelling this call does not take the run back: it continues, as one does whose caller leaves. `stop` ends it.
 
         Args:
             agent: The agent, or its name (`add`), which runs with a URL need. With another `thread_id`, a clone of the
@@ -90,7 +90,7 @@ class Runs:
             The description of the run.
 
         Raises:
-            RunInProgressError: A run of the thread is going on.
+            RunInProgressError: A run of the thread is in progress.
             UsageError: The run cannot begin, or a run of the id is kept.
         """
         options["run_id"] = options.get("run_id") or str(uuid4())
@@ -209,7 +209,7 @@ class Runs:
     async def answer(
         self, run_id: str, answers: Resume, *, thread_id: str | None = None, owner: str | None = None
     ) -> RunInfo:
-        """Answer the interrupts of a run: another run of the thread begins, and goes on with the answers.
+        """Answer the interrupts of a run: another run of the thread begins, and continues with the answers.
 
         With a URL, the other run begins in a process that has the agent. If there is none, the run is queued, and this
         call waits for one; cancelling the call leaves the run in the queue. `stop` withdraws it: this call returns, and
@@ -227,7 +227,7 @@ class Runs:
         Raises:
             InterruptsNotCoveredError: The answers do not answer each interrupt once.
             RequestRepeatedError: An interrupt was answered at the same moment.
-            RunInProgressError: A run of the thread is going on.
+            RunInProgressError: A run of the thread is in progress.
             UsageError: No such run is kept, several are, it waits for no answer, or the answers are refused.
         """
         run = await self._kept.find(run_id, thread_id, owner)
@@ -273,7 +273,7 @@ class Runs:
         return [*await self._kept.keeper.infos(wanted, limit, after)]
 
     async def delete(self, *, owner: str | None = None, everybody: bool = False) -> int:
-        """Remove all runs of an owner with their events and inputs: those that are going on are stopped before.
+        """Remove all runs of an owner with their events and inputs: those that are in progress are stopped before.
 
         Runs that wait for an answer are removed, too, and no link to them can be answered any more. Runs that begin
         meanwhile go as well. The conversations of stored threads are removed by `store.delete(owner=)`, too.

@@ -75,7 +75,7 @@ class NamedAgent(Protocol):
 
 
 _BUSY_SECONDS, _BUSY_SECONDS_AT_END, _BETWEEN_ATTEMPTS = 120.0, 5.0, 0.5
-"""The longest waits for the thread of a run that is taken over, to go on with it or to end it, and the time between two
+"""The longest waits for the thread of a run that is taken over, to continue or to end it, and the time between two
 attempts to open it."""
 _FOR_TURN = {"agui.reason": "at_once"}
 _ENDS = (RunFinishedEvent, RunErrorEvent)
@@ -91,7 +91,7 @@ class ServerRun:
         log: The log that the run writes.
         input: The input that asked for the run.
         enter: Enters the run.
-        reenter: Makes the run that goes on with answers to the interrupts of this one.
+        reenter: Makes the run that continues with answers to the interrupts of this one.
         when_left: Says what becomes of the run when its last caller has left.
         expose_errors: Whether callers get the text of exceptions.
         stored_request: All that another process needs to carry out the run; None if it ends with this one.
@@ -119,7 +119,7 @@ class ServerRun:
         self.answered_ids: frozenset[str] = frozenset(each.interrupt_id for each in input.resume or ())
         """The interrupts that the run answers, which are not answered again; fewer if it failed before it did so."""
         self.reenter = reenter
-        """Makes the run that goes on with answers to the interrupts of this one."""
+        """Makes the run that continues with answers to the interrupts of this one."""
         self.when_left: WhenLeft = when_left
         """Says what becomes of the run when its last caller has left."""
         self.expose_errors = expose_errors
@@ -127,14 +127,14 @@ class ServerRun:
         self.stored_request = stored_request
         """All that another process needs to carry out the run; None if it ends with this one."""
         self.is_expiry = False
-        """Whether the run only notes that nobody has answered in time: it ends before its agent goes on."""
+        """Whether the run only notes that nobody has answered in time: it ends before its agent continues."""
         self.earlier_attempts: int | None = None
         """The number of attempts at the run before this process took it over; None if it begins here. With the first
-        one, the caller gets to know that the run goes on."""
+        one, the caller gets to know that the run continues."""
         self.ends_with: Event | None = None
-        """The event with which a run that was taken over ends at once; None if it goes on."""
+        """The event with which a run that was taken over ends at once; None if it continues."""
         self.journal: RunAttempt | None = None
-        """Stores what the run needs to go on in another process; None if it ends with this one."""
+        """Stores what the run needs to continue in another process; None if it ends with this one."""
         self.is_given_up: bool = False
         """Whether the run was left to another process."""
         self._enter, self._turns, self._answer_until = enter, turns, answer_until
@@ -182,7 +182,7 @@ class ServerRun:
             self.log.drop()
         elif self.log.phase is LogPhase.OPENING and refusal is not None and self.ends_with is None:
             if self.earlier_attempts:
-                # Its caller knows that it goes on, so it has to have an end; what it answers waits again.
+                # Its caller knows that it continues, so it has to have an end; what it answers waits again.
                 self.answered_ids, self._has_used_nothing = frozenset(), bool(self.input.resume)
                 key = self.log.key
                 await self.finish(failure_event(refusal, key.run_id, key.thread_id, expose_errors=self.expose_errors))
@@ -421,7 +421,7 @@ def _left(input: RunAgentInput, run: AgentRun, last: Event) -> RunAgentInput | N
         The input; None if nothing waits for answers.
     """
     is_stored = isinstance(run.call.request, StoredThreadRequest)
-    # Members of a team that failed have done part of their work, which is not done again when it goes on.
+    # Members of a team that failed have done part of their work, which is not done again when it continues.
     has_failed = status_after(last) in (RunStatus.FAILED, RunStatus.STOPPED)
     if not interrupts_in(last) and (is_stored or not has_failed or not has_journal(run.state)):
         return None

@@ -157,7 +157,7 @@ class Database:
             each.rest(keeps_connection=self._is_in_memory)
 
     def go_on(self) -> None:
-        """Go on after a rest."""
+        """Continue after a rest."""
         for each in {self._writes, self._reads}:
             each.go_on()
 

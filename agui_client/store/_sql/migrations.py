@@ -1,6 +1,6 @@
 """Migrations: the version of the tables in a database, and the way from an older one to that of this package.
 
-Threads and runs share the database and the version. A program of an older version that is at work goes on beside one
+Threads and runs share the database and the version. A program of an older version that is at work continues beside one
 that has migrated the tables, as long as its statements still hold: so a migration adds columns that may be left out,
 and leaves others as they are.
 """

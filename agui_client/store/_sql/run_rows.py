@@ -49,13 +49,13 @@ class Row:
     left_input: str | None
     """The conversation that it has left, for answers, as JSON."""
     threadless_checkpoint: str | None
-    """The place where it goes on, as JSON; None if it has not begun, or its thread is stored, and has the place."""
+    """The place where it continues, as JSON; None if it has not begun, or its thread is stored, and has the place."""
     threadless_position: int
     """The number of events before the place."""
     has_begun: bool
     """Whether the run was sent, or has called tools, or was about to."""
     is_queued: bool
-    """In descriptions, whether it is going on, and no living process has it; elsewhere False."""
+    """In descriptions, whether it is in progress, and no living process has it; elsewhere False."""
 
     @classmethod
     def of(cls, row: sa.RowMapping) -> Row:

@@ -70,7 +70,7 @@ class _CutOffError(Exception):
 
 
 class RunLostError(AGUIError):
-    """Another process has taken the run over, or its lease has passed; this one must not go on."""
+    """Another process has taken the run over, or its lease has passed; this one must not continue."""
 
 
 class ClaimedRun(NamedTuple):
@@ -92,7 +92,7 @@ class Answered(NamedTuple):
 
 
 class GoingOn(NamedTuple):
-    """The runs that are going on, of this process and of none, as they are committed."""
+    """The runs that are in progress, of this process and of none, as they are committed."""
 
     mine: Mapping[ClaimedRun, bool]
     """The runs that the process has, each with whether it is to be stopped."""
@@ -153,7 +153,7 @@ class Runs:
     # --- processes
 
     async def going_on(self, agents: Collection[str]) -> GoingOn:
-        """Return the runs that are going on and that this process has, or could have.
+        """Return the runs that are in progress and that this process has, or could have.
 
         Args:
             agents: The names of the agents that this process has.
@@ -252,7 +252,7 @@ class Runs:
 
         Raises:
             RequestRepeatedError: The run answers what another run of the thread has answered.
-            RunInProgressError: A run of the thread is going on, or the run is stored already.
+            RunInProgressError: A run of the thread is in progress, or the run is stored already.
         """
         resume = [ResumeEntry.model_validate(each) for each in stored_request.input.get("resume") or ()]
         values: dict[str, Any] = {
@@ -414,7 +414,7 @@ class Runs:
         return bool(connection.execute(sa.select(RUN.c.row_id).where(row)).all())
 
     async def want_stop(self, *, row_id: str | None = None, owner: str | None = None) -> int:
-        """Have runs that are going on stopped by the processes that have them; return their number.
+        """Have runs that are in progress stopped by the processes that have them; return their number.
 
         Args:
             row_id: The id of the row of the run; None for any.
@@ -524,7 +524,7 @@ _ASKED = sa.select(RUN.c.row_id, RUN.c.run_id, RUN.c.status, RUN.c.interrupts, R
 _SELECT_OTHER_ASKED = _ASKED.where(RUN.c.run_id != sa.bindparam("of_run_id"), sa.or_(IS_WAITING, RUN.c.answers != "[]"))
 _SELECT_WAITING_AND_SELF = _ASKED.where(sa.or_(IS_WAITING, RUN.c.run_id == sa.bindparam("of_run_id")))
 _ASKING = RUN.alias()
-# A run of the thread that is added waits for none: while it goes on, no other one of its thread begins or ends.
+# A run of the thread that is added waits for none: while it is running, no other one of its thread begins or ends.
 _ARE_WAITING = sa.exists().where(
     _ASKING.c.owner == sa.bindparam("of_owner"),
     _ASKING.c.thread_id == sa.bindparam("of_thread_id"),

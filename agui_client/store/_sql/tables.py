@@ -137,7 +137,7 @@ RUN = sa.Table(
     sa.Column("answers", sa.Text, nullable=False),
     sa.Column("is_notified", sa.Boolean, nullable=False, default=False),
     sa.Column("left_input", sa.Text),
-    # The place where a run without a stored thread goes on; of others, the entries of the thread have it.
+    # The place where a run without a stored thread continues; of others, the entries of the thread have it.
     sa.Column("threadless_checkpoint", sa.Text),
     sa.Column("threadless_position", sa.Integer, nullable=False, default=0),
     sa.Column("has_begun", sa.Boolean, nullable=False, default=False),  # was sent, or has called tools, or was about to

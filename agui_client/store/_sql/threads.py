@@ -166,7 +166,7 @@ class SQLStore(ThreadStore):
         await anyio.to_thread.run_sync(self._database.close)
 
     async def before_fork(self) -> None:
-        """Close all connections, when no transaction is going on."""
+        """Close all connections, when no transaction is in progress."""
         self._database.rest()
 
     def after_fork(self, *, is_child: bool) -> None:

@@ -204,7 +204,7 @@ class Transactions:
             self._disconnect()
 
     def go_on(self) -> None:
-        """Go on after a rest."""
+        """Continue after a rest."""
         self._at_work.release()
 
     def start_in_child(self) -> None:

@@ -71,6 +71,6 @@ def _left_by(entry: Entry, messages: Sequence[Message], number: int) -> Branch |
 
 
 def _is_within_run(before: object, entry: Entry) -> bool:
-    """Return whether an entry is of a run that was going on before it, whose snapshots may replace messages."""
+    """Return whether an entry is of a run that was in progress before it, whose snapshots may replace messages."""
     now = entry.get("values", {}).get("run", before)
     return before is not None and (now is None or now == before)

@@ -1,4 +1,4 @@
-"""Exported threads: Markdown for people, JSON and JSON lines for going on elsewhere."""
+"""Exported threads: Markdown for people, JSON and JSON lines for continuing elsewhere."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ def call_of(thread_id: str, entries: Sequence[str], call_id: str) -> StoredCall 
         call_id: The id of the call's first run.
 
     Raises:
-        UsageError: The thread has gone on without the call.
+        UsageError: The thread has continued without the call.
     """
     log, first, place, run_id = Log(), 0, 0, None
     for number, entry in enumerate(read_entries(entries), 1):
@@ -142,7 +142,7 @@ def call_of(thread_id: str, entries: Sequence[str], call_id: str) -> StoredCall 
             run_id = None
             # Behind its place there may be nothing but the end of the call: another run, or a person who went back.
             if place and (members["call_id"] is not None or members["ended_call_id"] != call_id):
-                raise UsageError(f"thread {thread_id!r} has gone on without run {call_id!r} since that was cut")
+                raise UsageError(f"thread {thread_id!r} has continued without run {call_id!r} since that was cut")
             continue
         before, run_id = run_id, members["run"] and members["run"]["run_id"]
         first = first or number

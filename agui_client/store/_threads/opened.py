@@ -93,7 +93,7 @@ _RENEWALS = 3
 
 @dataclass(frozen=True, slots=True)
 class UnfinishedRun(Record):
-    """A run that was going on when its program ended, so that its end is unknown."""
+    """A run that was in progress when its program ended, so that its end is unknown."""
 
     run_id: str
     """The id of the run."""
@@ -175,7 +175,7 @@ class OpenThread(Generic[AgentT]):
         self.is_for_one_call = False
         """Whether the block is left right behind the only call in it, and so saves the end of the call."""
         self.cut_off: UnfinishedRun | None = None
-        """The run that was going on when the program that had the thread before ended; None if there was none."""
+        """The run that was in progress when the program that had the thread before ended; None if there was none."""
         self._given, self._wait = agent, wait
         self._store, self._loop, self._seconds = service.store, service.loop, service.lease
         self._title, self._blocks, self._known = service.title, service.blocks, service.known
@@ -239,7 +239,7 @@ class OpenThread(Generic[AgentT]):
 
         Returns:
             The call that saves the thread and gives its lease back, with the failure to do so; None in a forked child,
-            as the parent goes on with the block.
+            as the parent continues with the block.
         """
         if self._is_in_child:
             return None
@@ -264,7 +264,7 @@ class OpenThread(Generic[AgentT]):
         thread = f"thread {self.thread_id!r}"
         if self._is_in_child:
             what = f"{thread} is open in the process that this one was forked from"
-            raise UsageError(f"{what}, which goes on with it; open it in this one when it is free")
+            raise UsageError(f"{what}, which continues with it; open it in this one when it is free")
         if self._phase is _Phase.CLOSED:
             raise UsageError(f"the store was closed, so nothing more of {thread} is saved; make another Store()")
         if self._phase is _Phase.LEFT:
@@ -496,7 +496,7 @@ class OpenThread(Generic[AgentT]):
 
     def _is_as_before(self, members: Members) -> bool:
         """Return whether a conversation is the stored one, but for what a program that ended had in progress."""
-        # That program, or one that takes its run over, may yet go on from there.
+        # That program, or one that takes its run over, may yet continue from there.
         in_progress = {name: self._members[name] for name in BETWEEN_CALLS if name != "results"}
         return entry_of(self._members, {**members, **in_progress}, 1) is None
 

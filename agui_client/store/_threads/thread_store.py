@@ -256,7 +256,7 @@ class ThreadStore(ABC):
         return
 
     def after_fork(self, *, is_child: bool) -> None:
-        """Go on after a fork; does nothing unless a store has connections.
+        """Continue after a fork; does nothing unless a store has connections.
 
         Args:
             is_child: Whether this is the child, which calls the store in another event loop: it drops what belongs to

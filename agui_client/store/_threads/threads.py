@@ -62,7 +62,7 @@ class Threads:
 
         Args:
             thread_id: The id of the thread, which is made if there is none; None for a new id.
-            agent: The agent to go on with. The block gives a clone of it, with the conversation of the thread; a new
+            agent: The agent to continue with. The block gives a clone of it, with the conversation of the thread; a new
                 thread begins with the agent's own conversation.
             owner: The owner of the thread.
             wait: The most seconds to wait while another block has the thread open.

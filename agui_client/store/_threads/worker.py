@@ -185,7 +185,7 @@ class StoreLoop:
         rests = threading.Event()
 
         async def rest() -> None:
-            """Stop this thread where nothing is going on in it."""
+            """Stop this thread where nothing is in progress in it."""
             async with self._forks:
                 try:
                     await self._store.before_fork()

@@ -116,16 +116,14 @@ class TestTextMessages:
     def test_text_under_the_id_of_a_reasoning_message_is_kept_there_with_a_warning(self) -> None:
         reducer = reduced(thought("START", "m", role="reasoning"), start("m"), content("m", "x"))
         assert reducer.messages == [ReasoningMessage(id="m", content="x")]
-        assert warned(reducer) == [
-            ("STREAM-5", "TEXT_MESSAGE_START goes on with reasoning message 'm'; its role stands")
-        ]
+        assert warned(reducer) == [("STREAM-5", "TEXT_MESSAGE_START continues reasoning message 'm'; its role stands")]
 
     @pytest.mark.requirement("STREAM-5", "SET-29")
     def test_text_under_the_id_of_an_earlier_message_is_appended_and_another_role_is_warned_about(self) -> None:
         held = (UserMessage(id="u", content="Hi"), AssistantMessage(id="a", content="Hello"))
         reducer = reduced(start("u"), content("u", "!"), end("u"), start("a"), content("a", "!"), messages=held)
         assert [(each.role, each.content) for each in reducer.messages] == [("user", "Hi!"), ("assistant", "Hello!")]
-        assert warned(reducer) == [("STREAM-5", "TEXT_MESSAGE_START goes on with user message 'u'; its role stands")]
+        assert warned(reducer) == [("STREAM-5", "TEXT_MESSAGE_START continues user message 'u'; its role stands")]
 
     @pytest.mark.requirement("STREAM-1")
     @pytest.mark.parametrize(

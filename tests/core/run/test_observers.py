@@ -302,7 +302,7 @@ def test_a_failing_observer_is_logged_and_the_run_is_the_same(verb: Verb, caplog
     noting = Noting()
     assert run(Failing(), noting) == unobserved
     failures = [record for record in caplog.records if record.levelno >= logging.ERROR]
-    assert {record.getMessage() for record in failures} == {"an observer of runs failed; the run goes on"}
+    assert {record.getMessage() for record in failures} == {"an observer of runs failed; the run continues"}
     # Once in a call, however often the method fails; an observer after one that fails is called, too.
     assert sorted(str(record.exc_info[1]) for record in failures if record.exc_info) == sorted(
         name for name in vars(Failing) if name.startswith("on_")

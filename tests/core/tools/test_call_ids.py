@@ -220,7 +220,7 @@ def test_a_late_result_replaces_a_placeholder() -> None:
     agent.run_agent_sync("Never mind")
     assert told(agent.messages)[1:] == [("c1", NO_RESULT)]
     assert (agent.pending_tool_calls, agent.snapshot().pending_tool_call_ids) == ([], [])
-    with pytest.raises(UsageError, match="which the conversation went on without; give its result instead"):
+    with pytest.raises(UsageError, match="which the conversation continued without; give its result instead"):
         agent.run_agent_sync(tool_results={"c1": Approve()})
     agent.run_agent_sync("After all", tool_results={"c1": "Bergen"})
     assert told(agent.inputs[-1].messages) == [("c1", "me"), ("c1", "Bergen")]

@@ -222,7 +222,7 @@ os.wait()
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows does not fork")
 def test_a_child_forked_in_the_middle_of_a_run_is_told_whose_run_it_is() -> None:
-    what = "UsageError this process was forked in the middle of the run, which goes on in the process that it came from"
+    what = "UsageError this process was forked in the middle of the run, which continues in the process it came from"
     said = f"{what}; run a clone() of the agent here\n"
     with serve_bytes(Reply([BEGUN], end="stall")) as server:
         assert run_program("-c", BEGINNING + FORKED, server.url) == (said * 2, "", 0)

@@ -14,7 +14,7 @@ def test_the_result_of_a_run_that_was_stopped_says_so() -> None:
     agent = ScriptedAgent(turn(text("One two")))
     with agent.stream_sync("Hi") as run:
         next(run)
-        assert "going on" in repr(run)
+        assert "in progress" in repr(run)
         agent.abort_run()
         assert "RunResult(aborted=True, text=" in repr(run.result())
         assert "over" in repr(run)

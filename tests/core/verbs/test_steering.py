@@ -69,7 +69,7 @@ async def test_a_message_after_the_last_run_is_sent_in_a_run_of_its_own(is_sync:
                 run.steer("Too late.")
     assert [contents(each) for each in agent.inputs] == [["Plan a trip"], ["Plan a trip", "No museums."]]
     assert len({each.run_id for each in agent.inputs} - {""}) == 2
-    with pytest.raises(UsageError, match="no run is going on"):
+    with pytest.raises(UsageError, match="no run is in progress"):
         agent.steer("Too late.")
 
 

@@ -134,7 +134,7 @@ store.close()
 
 def test_a_child_neither_saves_nor_leaves_the_blocks_of_its_parent(tmp_path: Path) -> None:
     printed, complaints, code = run_program("-c", BEGIN + OPEN, f"sqlite:///{tmp_path}/threads.db", flags=STRICT)
-    is_open = "thread 't' is open in the process that this one was forked from, which goes on with it"
+    is_open = "thread 't' is open in the process that this one was forked from, which continues with it"
     assert printed.splitlines() == [
         f"{is_open}; open it in this one when it is free",
         "this call was begun before the process was forked, and ends in the parent; call it again",

@@ -294,7 +294,7 @@ async def test_the_log_has_the_place_of_a_call_that_was_cut_until_the_thread_has
             assert await agent.stored_call("other") is None
             if change in ("a rewind", "a turn", "a fork"):
                 # A place of before the turn or the rewind would take it back.
-                with pytest.raises(UsageError, match="has gone on without run"):
+                with pytest.raises(UsageError, match="has continued without run"):
                     await agent.stored_call("r")
                 continue
             cut = await agent.stored_call("r")
