@@ -354,7 +354,7 @@ class RunAddresses:
 
 
 def _refusal_of(error: UsageError) -> RequestRefusedError:
-    """Return the answer to a request that runs refuse."""
+    """Return the response to a request that runs refuse."""
     match error:
         case RunInProgressError():
             what = "a run is in progress in this thread: follow it at /connect, stop it at /stop, or use another thread"

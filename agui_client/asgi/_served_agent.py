@@ -1,6 +1,6 @@
 """The agent that an app serves: chosen for a request, opened with its stored thread, and entered with the input.
 
-What is thrown on the way is an answer with a status. Which addresses there are, and what becomes of the events, is not
+An exception becomes a response with a status. Which addresses there are, and what becomes of the events, is not
 known here.
 
 To change

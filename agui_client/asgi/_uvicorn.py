@@ -37,7 +37,7 @@ class BackgroundServer(uvicorn.Server):
 
     async def serve_on(self, listener: socket.socket, *, task_status: TaskStatus[None]) -> None:
         """Serve until `stop` is called, reporting to `task_status` when the app is up."""
-        # asyncio does so for listeners that it makes; without it, many an answer waits 40 ms in the operating system.
+        # asyncio does so for listeners that it makes; without it, many a response waits 40 ms in the operating system.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._task_status = task_status
         self._stopping = anyio.Event()

@@ -257,10 +257,10 @@ class ProbeAgent(HttpAgent):
         return self._examined.can_connect
 
     async def post(self, body: bytes) -> None:
-        """Post any bytes, and read the answer to its end; the tap has it.
+        """Post any bytes, and read the response to its end; the tap has it.
 
         Raises:
-            AGUIError: The answer is no event stream, or cannot be read.
+            AGUIError: The response is not an event stream, or cannot be read.
         """
         source = HttpSource(self._transport, ClientRequest(body, timeouts=self._timeouts), WarningLog())
         try:

@@ -44,7 +44,7 @@ _CLOSING = 5.0
 _STEP_SECONDS = 30.0
 """The time that each step of a request has, apart from the silence of the server (the SDK's own default)."""
 _MOST_BYTES = 64 * 1024 * 1024
-"""The bytes of the largest answer of a server over HTTP that is not a stream of events."""
+"""The bytes of the largest response of a server over HTTP that is not a stream of events."""
 _OF_ENCODED = frozenset({"content-encoding", "content-length", "transfer-encoding"})
 _logger = logging.getLogger("agui_client.mcp")
 
@@ -248,7 +248,7 @@ async def over_http(
 
 
 class _HttpClient(httpx2.AsyncClient):
-    """A client that adds the query of the server's address, and reads no more of an answer than `_MOST_BYTES`.
+    """A client that adds the query of the server's address, and reads no more of a response than `_MOST_BYTES`.
 
     Args:
         **options: Options of `httpx2.AsyncClient`.
@@ -262,7 +262,7 @@ class _HttpClient(httpx2.AsyncClient):
         """Send a request.
 
         Raises:
-            httpx2.ReadError: The answer is too large.
+            httpx2.ReadError: The response is too large.
         """
         if self._query:
             request.url = request.url.copy_with(query=self._query)

@@ -308,7 +308,7 @@ class MCPToolset(Toolset):
             ctx: The input of the run.
 
         Returns:
-            The server's whole answer.
+            The server's whole result.
 
         Raises:
             ToolError: No tool names it, the server failed, or it took too long.

@@ -91,7 +91,7 @@ class App(Record):
             The result, as the server sent it.
 
         Raises:
-            ToolError: The request was refused, or got no answer.
+            ToolError: The request was refused, or got no response.
             AGUIError: The run failed.
         """
         # Some servers answer with the id of the run as that of the thread (LIFE-12).

@@ -128,7 +128,7 @@ class Connect(ReconnectPolicy):
     """Have the server send the run again, for servers with a `connect_url` that do not number their events.
 
     CopilotKit's runtime is one, and `agui_client.store` can do both. The server follows the run from its beginning;
-    what the application has already is left out. A POST that got no answer is taken up, too. If the server does not
+    what the application has already is left out. A POST that got no response is taken up, too. If the server does not
     know the run, as after a restart, the call ends with an error.
     """
 

@@ -77,7 +77,7 @@ class RunsClient:
 
         Raises:
             UsageError: The server keeps no runs, or refuses the arguments.
-            TransportError: No answer arrived.
+            TransportError: No response arrived.
         """
         page = {"status": status_of(status), "limit": limit, "after": None if after is None else after.to_dict()}
         return await self._ask("runs", page, lambda infos: [*map(RunInfo.of_dict, infos)])
@@ -211,11 +211,11 @@ class RunsClient:
     async def _ask(self, path: str, body: Mapping[str, Any], read: Callable[[Any], T]) -> T:
         transport = self._transport
         try:
-            answer = await fetch(transport, transport.below(path), self._timeouts, json.dumps(body).encode())
+            response = await fetch(transport, transport.below(path), self._timeouts, json.dumps(body).encode())
         except HTTPStatusError as refused:
             raise _error_of(refused) from refused
         try:
-            return read(parse_json(answer))
+            return read(parse_json(response))
         except (ValueError, LookupError, TypeError) as error:
             what = "the answer describes no runs that this version knows; does an agent that keeps runs answer there?"
             raise UsageError(f"{transport.address}: {what}") from error
@@ -246,7 +246,7 @@ class _CursorSource(ResumableSource):
 
 
 def _error_of(refused: HTTPStatusError) -> Exception:
-    """Return the exception for an answer of a server that keeps runs; the answer itself if it is no such."""
+    """Return the exception for a status of a server that keeps runs; the given one if it is no such."""
     if RUNS_HEADER not in refused.headers:
         if refused.status_code not in _KEEPS_NONE:
             return refused

@@ -5,7 +5,7 @@ that was sent. What is saved of all this is `saving`'s.
 
 To change
 
-- what an error quotes of an answer that holds no event: `_with_beginning` here; `HttpSource.beginning` keeps it, and
+- what an error quotes of a response that holds no event: `_with_beginning` here; `HttpSource.beginning` keeps it, and
   `words_in` in `_core/protocol/problems.py` leaves out what may be an event or hold a secret
 """
 
@@ -69,7 +69,7 @@ def verdict(run: Run) -> AGUIError | None:
 
 
 def _with_beginning(run: Run, error: ProtocolError) -> ProtocolError:
-    """Return the failure of a run; of an answer that held no event at all, with its address and its words."""
+    """Return the failure of a run; of a response that held no event at all, with its address and its words."""
     if run.pipeline.count or not run.requests or not isinstance(error, DecodeError | IncompleteRunError):
         return error
     error.args = (f"{error.problem}; {run.requests[-1].beginning}",)

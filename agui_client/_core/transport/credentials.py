@@ -40,7 +40,7 @@ class UnauthorizedContext(Record):
     """A request that was answered 401, for `on_unauthorized`."""
 
     error: HTTPStatusError
-    """The answer: status, body and headers."""
+    """The response: status, body and headers."""
     attempt: int
     """The number of the attempt within its run, from 1."""
     headers: Headers = field(repr=False)

@@ -289,7 +289,7 @@ async def fetch(
     Args:
         transport: The way to the agent.
         url: The address of the document.
-        timeouts: The time limits; the one for the first event is that for the answer.
+        timeouts: The time limits; the one for the first event is that for the response.
         posted: The JSON to post; empty to ask with GET.
         headers: Headers that stand over the agent's.
 
@@ -308,7 +308,7 @@ async def fetch(
         client = await transport.clients.lend(stack)
         body = await Delivery(transport, request).deliver(client, clock)
         stack.push_async_callback(body.aclose)
-        clock.latest_frame = ""  # the answer has begun: what is late from here on is no first event
+        clock.latest_frame = ""  # the response has begun: what is late from here on is no first event
         try:
             await body.read_into(content, most + 1, clock, clock.idle_seconds)
         except AGUIError:

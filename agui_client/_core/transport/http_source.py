@@ -1,4 +1,4 @@
-"""Reading the answer to one POST: bytes become frames, and frames events; timed and interruptible (SSE-3 … SSE-13).
+"""Reading the response to one POST: bytes become frames, and frames events; timed and interruptible (SSE-3 … SSE-13).
 
 Leaving early finishes every generator inside httpx before the run is left.
 """
@@ -31,13 +31,13 @@ from agui_client._core.transport.sse import Framer
 from agui_client.errors import AGUIError, StreamTooLargeError
 
 _LONGEST_BEGINNING = 4096
-"""The bytes of an answer that are kept until its first event, to be quoted if there is none."""
+"""The bytes of a response that are kept until its first event, to be quoted if there is none."""
 _NO_DATA = re.compile("(?:event|id|retry)?:")
 """The beginning of a line of SSE without data."""
 _WAITED_SECONDS = 0.01
 """A read that takes longer has waited: bytes that are there already take a thousandth of it."""
 Reading: TypeAlias = tuple[Clock, Callable[[], Awaitable[bytes]]]
-"""The clock of a run, and the function that reads the next chunk of its answer."""
+"""The clock of a run, and the function that reads the next chunk of its response."""
 
 
 class HttpSource(Source):
@@ -105,7 +105,7 @@ class HttpSource(Source):
 
     @property
     def is_kept(self) -> bool:
-        """Whether the server continues with runs whose caller leaves, as it said with its latest answer."""
+        """Whether the server continues with runs whose caller leaves, as it said with its latest response."""
         return self._transport.keeps_runs
 
     @property
@@ -115,7 +115,7 @@ class HttpSource(Source):
 
     @property
     def beginning(self) -> str:
-        """The beginning of the answer in a few words, with the address, where no event came before them."""
+        """The beginning of the response in a few words, with the address, where no event came before them."""
         where = self._transport.address
         if not self._beginning:
             return f"{where} answered nothing"
@@ -136,7 +136,7 @@ class HttpSource(Source):
             The JSON that answered it.
 
         Raises:
-            TransportError: No such answer arrived.
+            TransportError: No such response arrived.
         """
         request, transport = self._request, self._transport
         return await fetch(transport, transport.below(path), request.timeouts, posted, headers=request.headers)
@@ -170,7 +170,7 @@ class HttpSource(Source):
         await self._stack.aclose()
 
     async def _open(self) -> Reading:
-        """Post the run; return what reads the answer."""
+        """Post the run; return what reads the response."""
         if self.is_interrupted:
             raise StopAsyncIteration
         request, transport = self._request, self._transport

@@ -2,7 +2,7 @@
 
 A run is posted once. A stream that breaks off before its run has ended is taken up by a further request, as a policy of
 `agui_client.reconnect` says; without one, only that of a server which says that it keeps the run. A POST that was sent
-and got no answer is such a stream for policies that need no cursor: its run may have begun or not.
+and got no response is such a stream for policies that need no cursor: its run may have begun or not.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class ReconnectPlan:
     attempts: int
     """The number of requests in a row that bring no new event, after which the run fails."""
     patience: float = math.inf
-    """Seconds for which a server is asked again that answers without the end of the run."""
+    """Seconds for which a server is asked again that responds without the end of the run."""
 
 
 class ResumableSource(HttpSource):
@@ -244,7 +244,7 @@ class ResumableSource(HttpSource):
         return f"the server had no end of the run for {clock.now() - self._pending_since:.0f} s"
 
     def _note_pending(self, clock: Clock) -> None:
-        """Count the latest answer as no failure if the server may still work on the run."""
+        """Count the latest response as no failure if the server may still work on the run."""
         if self._joining.is_pending:
             self._joining.is_pending = False
             self._failures, self._waits = 0, self._waits + 1
@@ -270,7 +270,7 @@ class ResumableSource(HttpSource):
 
 
 def _is_cut(error: TransportError) -> bool:
-    """Return whether a stream ended with the failure of its connection, or the request got no answer."""
+    """Return whether a stream ended with the failure of its connection, or the request got no response."""
     if isinstance(error, HTTPStatusError):
         return error.status_code in _NO_ANSWER
     return isinstance(error, ConnectError | IdleTimeoutError)

@@ -1,7 +1,7 @@
 """A thread as one JSON document, as the events of a thread that is sent again.
 
 Some servers answer with `{"threadId": ..., "messages": [...], "state": ...}` where others send events; ADK's
-`/agents/state` does. It has other ids for its messages than its streams have, and new ones in each answer for results
+`/agents/state` does. It has other ids for its messages than its streams have, and new ones in each response for results
 of tools. So messages that the client has already are found by what they say, and keep the client's ids.
 
 To change
