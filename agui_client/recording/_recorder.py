@@ -244,17 +244,20 @@ class Recorder(RunKeeper):
 
     def write_event(self, request: str, event: WireEvent) -> None:
         """Write an event of the answer to a request."""
-        # By hand, and not as a model: this happens for every event.
-        head = f'{{"kind":"event","request":"{request}","at":{self._now()},"event":'
         if (answer := self._answers.get(request)) is None:
             answer = self._answers[request] = AnswerWriter()
         # Of an agent in this process the latest, as a team's members may have sent them.
         sent = (self._secrets.get(request) or _NOTHING_SENT).credentials or self._credentials
         # Most events are deltas.
         bare = None if isinstance(event, UnrecognizedEvent) else delta_json(event)
-        line = f"{head}{_event_json(event) if bare is None else bare}}}"
+        json_of_event = _event_json(event) if bare is None else bare
+        # By hand, and not as a model: this happens for every event.
+        line = f'{{"kind":"event","request":"{request}","at":{self._now()},"event":{json_of_event}}}'
         try:
-            for entry in answer.add(line, event, sent, is_bare=bare is not None):
+            if bare is not None and self._redact is None and answer.passes(bare, event.__dict__["delta"], sent):
+                self._write_bytes(line.encode())
+                return
+            for entry in answer.add(line, event, sent, bare=bare):
                 self._write_bytes(entry.redacted(self._redact))
         except Exception:
             # What waits is behind the line that could not be written.

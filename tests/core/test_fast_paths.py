@@ -9,6 +9,8 @@ import asyncio
 import importlib
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -42,6 +44,8 @@ from agui_client._core.transport.run_end import RunEnd
 from agui_client._core.transport.sse import Framer
 from agui_client._core.verbs.one_run import MergedRun
 from agui_client._core.verbs.sse import frame_of
+from agui_client.recording import record
+from agui_client.recording._format import AgentRecord
 from agui_client.recording._pieces import AnswerWriter
 from agui_client.testing import ScriptedAgent, text, turn
 from support.bodies import memory_agent
@@ -137,7 +141,23 @@ def comparing(values: tuple[object, object]) -> None:
 
 def recording() -> Callable[[str], object]:
     """Return what writes the line of a delta."""
-    return lambda line: [each.redacted(None) for each in AnswerWriter().add(line, DELTA, is_bare=True)]
+    return lambda line: [each.redacted(None) for each in AnswerWriter().add(line, DELTA, bare=delta_with(""))]
+
+
+def recording_on() -> Callable[[str], object]:
+    """Return what writes a piece behind another one of its text."""
+    folder = TemporaryDirectory()
+    recorder = record(Path(folder.name) / "run.jsonl")
+    key = recorder.begin_request(recorder.new_call(), INPUT, agent=AgentRecord(agent_id="a"))
+    recorder.write_event(key, DELTA)
+
+    def write(delta: str) -> None:
+        """Write the piece, and end the recording."""
+        recorder.write_event(key, TextMessageContentEvent(message_id="m", delta=delta))
+        recorder.close()
+        folder.cleanup()
+
+    return write
 
 
 def running(**options: Any) -> Callable[[dict[str, Any]], object]:
@@ -303,6 +323,9 @@ PATHS: dict[str, FastPath] = {
     "a delta of one of several runs": FastPath("_core.verbs.one_run:_with", lambda: MergedRun().feed, DELTA, OWNED),
     "a delta in a recording": FastPath(
         "recording._pieces:hidden_line", recording, '{"event":{"delta":"x"}}', '{"event":{"delta":"Bearer abc123def"}}'
+    ),
+    "a piece of a text that goes on in a recording": FastPath(
+        "recording._pieces:PendingEvent", recording_on, " word", " password"
     ),
     "an event without hooks": FastPath(
         "_core.run.hooks:HookCalls.deliver", running, {"subscribers": [OfCustomEvents()]}, {"subscribers": [OfTexts()]}

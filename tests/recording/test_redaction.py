@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
-from ag_ui.core import RunAgentInput
+from ag_ui.core import Event, RunAgentInput
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agui_client import tool
-from agui_client._core.protocol.events import UnrecognizedEvent
+from agui_client._core.ground.sent_secrets import SentSecrets
+from agui_client._core.protocol.events import VALIDATOR, UnrecognizedEvent
 from agui_client.recording import Recording, ReplayAgent, record
 from agui_client.recording._format import AgentRecord
 from support.secret_texts import random_pieces, random_text, shows_secret
@@ -25,12 +28,20 @@ INPUT = RunAgentInput.model_validate(
 HUGE = "9" * 5000
 
 
-def recorded(path: Path, events: list[dict[str, Any]], *, ends: bool = True, **members: Any) -> list[dict[str, Any]]:
+def recorded(
+    path: Path,
+    events: Sequence[dict[str, Any] | Event],
+    *,
+    ends: bool = True,
+    sent: SentSecrets | None = None,
+    **members: Any,
+) -> list[dict[str, Any]]:
     """The events of an answer, as they are in its recording."""
     recorder = record(path)
-    key = recorder.begin_request(recorder.new_call(), INPUT.model_copy(update=members), agent=AgentRecord(agent_id="a"))
+    input = INPUT.model_copy(update=members)
+    key = recorder.begin_request(recorder.new_call(), input, agent=AgentRecord(agent_id="a"), sent=sent)
     for event in events:
-        recorder.write_event(key, UnrecognizedEvent(event["type"], event))
+        recorder.write_event(key, UnrecognizedEvent(event["type"], event) if isinstance(event, dict) else event)
     if ends:
         recorder.end_request(key, None, is_whole=True, is_in_process=False)
     recorder.close()
@@ -213,6 +224,50 @@ def test_no_character_of_a_secret_is_recorded(random: Random, tmp_path_factory: 
     # What a replay makes of the pieces and asks is what was recorded, or has lost even more.
     asked = recorded(path.with_name("again.jsonl"), [events[-2] | {"content": joined(shown)}])[0]["content"]
     assert asked in (shown[-2]["content"], "[redacted]")
+
+
+_CREDENTIAL = "abc123/def-456"
+_MENTIONS = (
+    *('password": "x", ', "Bearer abcdefgh ", "Basic aGVsbG8X ", "http://us:pw@h/ ", "sk-abcdefghijklmnopqrs "),
+    *(_CREDENTIAL, "\\u0070assword: x", "api_key=xyz&", '{"path":"/token","value":"zz"}', "monkey ", "basics "),
+)
+"""Secrets, and words that have a part of their names."""
+
+
+def _pieces_with_mentions(random: Random) -> list[str]:
+    """A text of plain words with a mention here and there, in pieces of a few characters."""
+    words = random.choice(["", '{"a": "', " "])
+    for _ in range(random.choice([1, 3])):
+        words += "plain " * random.choice([2, 50]) + random.choice(_MENTIONS)
+    text, longest = words + random.choice([" end", '"}']), random.choice([1, 3, 12])
+    places = [0]
+    while places[-1] < len(text):
+        places.append(places[-1] + random.randint(1, longest))
+    return [text[start:end] for start, end in pairwise(places)]
+
+
+@given(random=st.randoms(use_true_random=False))
+def test_pieces_of_official_events_are_recorded_as_those_of_other_json_are(
+    random: Random, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder, sent = tmp_path_factory.mktemp("pieces"), SentSecrets()
+    if random.random() < 0.5:
+        sent.add_request("http://agent/", [("authorization", f"Bearer {_CREDENTIAL}")])
+    item_id = random.choice(["i", "i", "i", "token", _CREDENTIAL, '"delta":"'])
+    call: list[dict[str, Any]] = [
+        {"type": "TOOL_CALL_ARGS", "toolCallId": item_id, "delta": piece} for piece in _pieces_with_mentions(random)
+    ]
+    said = [
+        {"type": "TEXT_MESSAGE_CONTENT", "messageId": item_id, "delta": piece}
+        for piece in _pieces_with_mentions(random)
+    ]
+    events, lanes = list[dict[str, Any]](), [[*call, {"type": "TOOL_CALL_END", "toolCallId": item_id}], said]
+    while lanes := [lane for lane in lanes if lane]:
+        lane, count = random.choice(lanes), random.choice([1, 20])
+        events += lane[:count]
+        del lane[:count]
+    official: list[Event] = [VALIDATOR.validate_python(event, by_alias=True) for event in events]
+    assert recorded(folder / "a", official, sent=sent) == recorded(folder / "b", events, sent=sent)
 
 
 @given(random=st.randoms(use_true_random=False))
