@@ -268,6 +268,12 @@ PATHS: dict[str, FastPath] = {
         DELTA,
         TextMessageStartEvent(message_id="m"),
     ),
+    "a decoded delta that middleware has passed on": FastPath(
+        "_core.protocol.validation:_is_flat",
+        lambda: Validator(WarningLog()).feed,
+        Decoder(WarningLog()).feed(delta_with("")),
+        Decoder(WarningLog()).feed(delta_with(',"timestamp":1')),
+    ),
     "a typed event without objects of the protocol": FastPath(
         "_core.protocol.validation:Validator._validate_model",
         lambda: Validator(WarningLog()).feed,

@@ -217,18 +217,26 @@ _PATCHES = {"STATE_DELTA": "/delta", "ACTIVITY_DELTA": "/patch"}
 """The members in which malformed values make a malformed patch (SNAP-3)."""
 
 
-_PLAIN: dict[type[Any], tuple[str, set[str]]] = {each: (field, {field, "delta"}) for each, field in DELTAS.items()}
-"""The field of the id of a piece of text, and the fields of one that has no others."""
+_PLAIN: dict[type[Any], tuple[str, core.EventType, tuple[set[str], set[str]]]] = {
+    each: (field, each.model_fields["type"].default, ({"type", field, "delta"}, {field, "delta"}))
+    for each, field in DELTAS.items()
+}
+"""Of a piece of text, the field of the id, the type, and the fields of one without others: decoded, and constructed."""
 
 
 def _is_plain_delta(event: BaseEvent) -> bool:
     """Return whether an event has an id, a piece of ASCII text, and nothing else, which costs no validation."""
-    fields = _PLAIN.get(type(event))
-    # Whatever is given to a model or assigned to it is in its set, members that it does not know included.
-    if fields is None or event.__pydantic_fields_set__ != fields[1]:
+    known = _PLAIN.get(type(event))
+    if known is None:
         return False
-    item_id, delta = event.__dict__[fields[0]], event.__dict__["delta"]
-    return type(item_id) is str and type(delta) is str and item_id.isascii() and delta.isascii()
+    field, event_type, given = known
+    # Whatever is given to a model or assigned to it is in its set, members that it does not know included.
+    if event.__pydantic_fields_set__ not in given:
+        return False
+    members = event.__dict__
+    item_id, delta = members[field], members["delta"]
+    is_ascii = type(item_id) is str and type(delta) is str and item_id.isascii() and delta.isascii()
+    return is_ascii and members["type"] is event_type
 
 
 def _is_flat(event: BaseEvent) -> bool:
