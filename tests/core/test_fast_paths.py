@@ -117,6 +117,14 @@ def piping(*before: Any) -> Callable[[Any], object]:
     return lambda event: list(pipeline.feed(event))
 
 
+def admitting() -> Callable[[Any], object]:
+    """Return what admits the next event of a run before hooks see it."""
+    pipeline = Pipeline(Reducer(), WarningLog())
+    pipeline.verifier.begin("t", "r")
+    assert list(pipeline.admitted(STARTED)) == [STARTED]
+    return lambda event: list(pipeline.admitted(event))
+
+
 def chunking() -> Callable[[Any], object]:
     """Return what expands a chunk behind the first of its lane."""
     expander = Expander(WarningLog())
@@ -289,6 +297,12 @@ PATHS: dict[str, FastPath] = {
     "an event that leaves as it came": FastPath(
         "_core.protocol.pipeline:Pipeline._expanded",
         piping,
+        TextMessageStartEvent(message_id="m"),
+        TextMessageChunkEvent(message_id="m", delta="x"),
+    ),
+    "an event that leaves as one to hooks": FastPath(
+        "_core.protocol.pipeline:Pipeline._verified",
+        admitting,
         TextMessageStartEvent(message_id="m"),
         TextMessageChunkEvent(message_id="m", delta="x"),
     ),

@@ -61,20 +61,25 @@ class Pipeline:
         self.is_conforming = False
         """Whether typed events come from strict decoding, so that only JSON is left to validate."""
 
-    def admitted(self, event: WireEvent) -> Iterator[Event]:
+    def admitted(self, event: WireEvent) -> Iterable[Event]:
         """Take one event through all stages but the last, in the order that the protocol states.
 
         Args:
             event: An event as its source gave it.
 
         Returns:
-            The events for application code, each verified when the iteration comes to it; `apply` it before the next.
+            The events for application code, each verified before the iteration gives it; `apply` it before the next.
 
         Raises:
             InvalidEventError: The event holds a value that the protocol rejects.
             EventOrderError: It may not come now.
         """
-        return self._verified(self._expanded(event))
+        expanded = self._expanded(event)
+        if len(expanded) != 1:
+            return self._verified(expanded)
+        # One event needs no generator, which costs as much as its verification.
+        self._admit(expanded[0])
+        return expanded
 
     def apply(self, event: Event) -> Change:
         """Reduce an event to messages and state; return the parts that it changed."""
@@ -127,9 +132,12 @@ class Pipeline:
     def _verified(self, expanded: Sequence[Event]) -> Iterator[Event]:
         # Each when the iteration comes to it, so that the events before a rejected one are delivered.
         for ready in expanded:
-            self._verify(ready)
-            self.outcome.feed(ready)
+            self._admit(ready)
             yield ready
+
+    def _admit(self, event: Event) -> None:
+        self._verify(event)
+        self.outcome.feed(event)
 
     def _expanded(self, event: WireEvent) -> Sequence[Event]:
         """Translate, validate and expand the next event."""

@@ -247,12 +247,7 @@ class Run(RunScope):
             function: The function, called in the event loop of the run.
             args: Its arguments.
         """
-
-        def entered() -> Awaitable[T]:
-            """Call it."""
-            return self.observers.inside(self, function, *args)
-
-        return self._loop.call(entered)
+        return self._loop.call(self.observers.inside, self, function, *args)
 
     @cached_property
     def _hooks(self) -> HookCalls:
