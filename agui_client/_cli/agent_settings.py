@@ -28,16 +28,15 @@ if TYPE_CHECKING:
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _SUFFIXES_OF_DATABASES = (".db", ".sqlite", ".sqlite3")
 URL_VARIABLE = "AGUI_URL"
-PRICE_HELP = (
-    "The price of a million tokens of a model that go in, and of those that come out; * for models without one, and "
-    "'known' for those of genai-prices alone. Without it, no money is counted."
-)
 """The variable of the environment with the address, where no URL is given."""
+PRICE_HELP = (
+    "Dollars for a million tokens in and out; * for other models. 'known' counts with the prices of genai-prices."
+)
 _HEADERS_VARIABLE = "AGUI_HEADERS"
 ENVIRONMENT = f"""\b
 Environment:
   {URL_VARIABLE}      the agent's address, where no URL is given
-  {_HEADERS_VARIABLE}  request headers, one 'Name: value' a line, or @FILE; -H replaces those of the same name
+  {_HEADERS_VARIABLE}  request headers, one 'Name: value' a line, or @FILE
 """
 """The end of the help of commands that ask an agent."""
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
@@ -341,7 +340,7 @@ _AGENTS = click.option(
     multiple=True,
     metavar="NAME=URL",
     callback=_parse_agents,
-    help="An agent, instead of URL; may be repeated, to compare agents.",
+    help="An agent instead of URL; may be repeated.",
 )
 _HEADERS = click.option(
     "-H",

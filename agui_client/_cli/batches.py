@@ -47,23 +47,27 @@ _PAUSE = 10.0
     help="The answers: .jsonl, written row by row; or .csv or .parquet, made of FILE.journal.jsonl at the end.",
 )
 @click.option("--prompt", default="prompt", show_default=True, metavar="COLUMN", help="The column of the prompts.")
-@click.option("--key", metavar="COLUMN", help="The column that names each row; rows are numbered if left out.")
-@click.option("--at-once", type=click.IntRange(1), default=10, show_default=True, help="Rows that run at once.")
+@click.option("--key", metavar="COLUMN", help="The column that names each row.")
+@click.option(
+    "--at-once", type=click.IntRange(1), default=10, show_default=True, metavar="N", help="Rows that run at once."
+)
 @click.option(
     "--per-minute", type=click.FloatRange(0, min_open=True), metavar="N", help="The most rows to begin in a minute."
 )
-@click.option("--retry", type=click.IntRange(0), default=2, show_default=True, help="Repetitions of a failed row.")
+@click.option(
+    "--retry", type=click.IntRange(0), default=2, show_default=True, metavar="N", help="Repetitions of a failed row."
+)
 @click.option(
     "--retry-on",
     type=click.Choice(["unsent", "transport", "any"]),
     default="unsent",
     show_default=True,
-    help="Failures to repeat: if the agent has not begun; also if the connection broke; or any.",
+    help="Failures to repeat: agent not begun; broken connections, too; any.",
 )
-@click.option("--rerun-failed", is_flag=True, help="Run rows again that failed in an earlier start.")
+@click.option("--rerun-failed", is_flag=True, help="Run failed rows of earlier starts again.")
 @click.option("--max-rows", type=click.IntRange(0), metavar="N", help="Stop after N rows.")
 @click.option("--max-tokens", type=click.IntRange(0), metavar="N", help="Begin no row after N tokens.")
-@click.option("--max-cost", metavar="AMOUNT", help='Begin no row after that much money, such as "20.00 USD".')
+@click.option("--max-cost", metavar="AMOUNT", help='Begin no row after that much: "20.00 USD".')
 @click.option("--price", "given_prices", metavar="MODEL=IN/OUT", multiple=True, help=PRICE_HELP)
 @click.option("--max-seconds", type=click.FloatRange(0), metavar="N", help="Begin no row after N seconds.")
 @click.option("--max-failures", type=click.IntRange(0), metavar="N", help="Begin no row after more than N failures.")
@@ -78,7 +82,7 @@ def batch(
     """Run the agent at URL on every row of FILE, and write the answers to --out.
 
     FILE is .csv, .tsv, .jsonl, .ndjson or .parquet. Ctrl-C, or anything worse, loses no finished row: the same command
-    continues where it stopped. --agent old=URL --agent new=URL runs several agents on the same rows.
+    continues. --agent old=URL --agent new=URL compares agents.
     """
     from agui_client._core.agent.http_agent import HttpAgent
 

@@ -52,9 +52,8 @@ def _report(name: str, what: str) -> Callable[[CommandT], CommandT]:
     "prompts",
     multiple=True,
     metavar="[NAME=]TEXT",
-    help="The prompt of plain runs, or that of NAME: tools, parallel, long, state, interrupt or error. The last two "
-    "make the server ask or fail, and have no prompt unless you give one; {tool} is the tool that is offered; may be "
-    "repeated.",
+    help="The prompt of plain runs, or that of NAME: tools, parallel, long, state, interrupt or error (the last two "
+    "need one); {tool} is the offered tool; may be repeated.",
 )
 @click.option(
     "--only",

@@ -31,7 +31,7 @@ _EPILOG = f"""{ENVIRONMENT}
 \b
 Exit codes:
   0    every conversation passed
-  1    a check failed, or fewer conversations passed than --at-least; with --baseline alone, only what became worse
+  1    a check failed, or fewer passed than --at-least or --baseline ask for
   2    wrong usage, or scenarios that cannot be read; nothing was sent
   3    conversations could not be held, as the agent cannot be reached
   4    --max-tokens was reached; with --journal, the same command continues
@@ -41,31 +41,35 @@ Exit codes:
 
 @click.command(epilog=_EPILOG)
 @evaluate_arguments
-@click.option("--repeat", type=click.IntRange(1), default=1, show_default=True, help="Conversations in each scenario.")
-@click.option("--at-once", type=click.IntRange(1), default=10, show_default=True, help="Conversations at once.")
+@click.option(
+    "--repeat", type=click.IntRange(1), default=1, show_default=True, metavar="N", help="Conversations per scenario."
+)
+@click.option(
+    "--at-once", type=click.IntRange(1), default=10, show_default=True, metavar="N", help="Conversations at once."
+)
 @click.option("--journal", metavar="FILE", help="A line for each conversation; the same command continues it.")
-@click.option("--keep", metavar="DIR", help="The folder for reproductions of conversations that failed.")
-@click.option("--shrink", "is_shrinking", is_flag=True, help="Ask the agent again to make the reproductions short.")
+@click.option("--keep", metavar="DIR", help="The folder for reproductions of failures.")
+@click.option("--shrink", "is_shrinking", is_flag=True, help="Ask the agent again to make them short.")
 @click.option("--junit", metavar="FILE", help="Also write the outcomes for a CI system.")
 @click.option("--json", "as_json", metavar="FILE", help="Also write the outcomes as JSON.")
-@click.option("--html", metavar="FILE", help="Also write a page whose conversations open in the inspector.")
-@click.option("--only", metavar="NAME", multiple=True, help="Hold these scenarios only; NAME may have * in it.")
+@click.option("--html", metavar="FILE", help="Also write a page of HTML.")
+@click.option("--only", metavar="NAME", multiple=True, help="Hold these scenarios only; * is any text.")
 @click.option(
     "--at-least",
     type=click.FloatRange(0, 1),
     metavar="SHARE",
-    help="The share of conversations that must pass, of each scenario and of all, such as 0.9; all if left out.",
+    help="The share of each scenario, and of all, that must pass; 1 if left out.",
 )
 @click.option(
     "--baseline",
     metavar="JOURNAL",
-    help="An earlier journal: fail if conversations pass less often, and the 95 % interval excludes chance.",
+    help="An earlier journal: fail if the rate fell by more than chance explains (95 %).",
 )
 @click.option(
     "--per-minute", type=click.FloatRange(0, min_open=True), metavar="N", help="Conversations to begin a minute."
 )
 @click.option("--max-tokens", type=click.IntRange(0), metavar="N", help="Begin no conversation after N tokens.")
-@click.option("--max-cost", metavar="AMOUNT", help='Begin no conversation after that much money, such as "20.00 USD".')
+@click.option("--max-cost", metavar="AMOUNT", help='Begin none after that much, such as "20 USD".')
 @click.option(
     "--price",
     "given_prices",
@@ -73,9 +77,11 @@ Exit codes:
     multiple=True,
     help=PRICE_HELP,
 )
-@click.option("--user", metavar="URL_OR_MODEL", help="The agent that plays the user, such as openai:gpt-5.")
+@click.option("--user", metavar="URL_OR_MODEL", help="The agent that plays the user.")
 @click.option("--judge", metavar="URL_OR_MODEL", help="The agent that judges.")
-@click.option("--retry", type=click.IntRange(0), default=2, show_default=True, help="Repetitions of those not held.")
+@click.option(
+    "--retry", type=click.IntRange(0), default=2, show_default=True, metavar="N", help="Retries of those not held."
+)
 @click.option("--rerun-failed", is_flag=True, help="Hold conversations again that could not be held.")
 def evaluate(
     file: str,
@@ -87,7 +93,7 @@ def evaluate(
 ) -> int:
     """Let the users of the scenarios in FILE talk with the agent at URL, and check what comes of it.
 
-    With two URLs, or --agent old=URL --agent new=URL, agents stand side by side.
+    With two URLs, or --agent old=URL --agent new=URL, it compares agents.
     """
     # Loaded here, as the work of all commands.
     from agui_client._core.agent.http_agent import HttpAgent

@@ -7,10 +7,12 @@ import subprocess
 import sys
 from collections.abc import Callable
 
+import click
 import pytest
 from ag_ui.core import PROTOCOL_VERSION
 
 from agui_client import UsageError
+from agui_client._cli import commands
 from agui_client._cli.exit_codes import drive
 
 Agui = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -30,6 +32,22 @@ def test_the_help_of_a_group_shows_each_summary_as_a_whole(agui: Agui, group: st
     summaries = re.split(r"\n  (?=\w)", shown)
     assert len(summaries) > 3
     assert [each for each in summaries if not each.endswith(".") or each.endswith("...")] == []
+
+
+def test_each_help_fits_on_a_screen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    too_large: list[str] = []
+    groups = [click.Context(commands.agui, info_name="agui", **commands.agui.context_settings)]
+    for context in groups:
+        assert isinstance(context.command, click.Group)
+        inner = [click.Context(each, context, name) for name, each in context.command.commands.items()]
+        groups += [each for each in inner if isinstance(each.command, click.Group)]
+        for each in (context, *inner):
+            lines = each.get_help().splitlines()
+            if len(lines) > 50 or max(map(len, lines)) > 80:
+                too_large.append(each.command_path)
+    assert len(groups) == 3
+    assert too_large == []
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["-h"], ["run", "--help"], ["events", "-h"]])

@@ -26,6 +26,11 @@ from agui_client.errors import UsageError
 _RECEIVERS = ("self", "cls")
 _GIVEN_BY_NAME = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
 _MASK = b"**********"
+_WORDS = {
+    "missing_keyword_only_argument": "needs a value",
+    "unexpected_keyword_argument": "there is no such argument",
+}
+"""Words for kinds of errors whose messages are about Python's calls; an agent writes JSON."""
 """The JSON that pydantic writes for a secret."""
 
 
@@ -105,7 +110,8 @@ class Parameters:
 
 def _problem(error: ErrorDetails) -> str:
     """Describe an error by its place, such as `shape.points.2`, and what is wrong there."""
-    return f"{'.'.join(map(str, error['loc']))!r}: {error['msg'].removeprefix('Value error, ')}"
+    problem = _WORDS.get(error["type"], error["msg"].removeprefix("Value error, "))
+    return f"{'.'.join(map(str, error['loc']))!r}: {problem}"
 
 
 def takes_context(function: Callable[..., object]) -> bool:
