@@ -20,7 +20,7 @@ from support.leaks import nothing_left_behind
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
 
-    from agui_client._core.transport.in_process import ASGIApp, Receive, Send
+    from starlette.types import ASGIApp, Receive, Send
 
 pytestmark = [pytest.mark.anyio, pytest.mark.both_loops]
 _SECONDS = 5.0

@@ -81,8 +81,7 @@ from support.waiting import until
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 
-    from agui_client import RunResult
-    from agui_client._core.protocol.events import WireEvent
+    from agui_client import RunResult, UnrecognizedEvent
 
 pytestmark = pytest.mark.anyio
 _SECONDS = 10.0
@@ -825,7 +824,7 @@ def test_a_sync_framework_answers_an_approval() -> None:
     paid.clear()
     agent = ScriptedAgent(turn(tool_call("pay", {"amount": 3})), turn(text("Done.")), tools=[pay])
 
-    async def answer(input: RunAgentInput) -> AsyncIterator[WireEvent]:
+    async def answer(input: RunAgentInput) -> AsyncIterator[Event | UnrecognizedEvent]:
         body = b"".join(served_run_sync(agent, input).sse())
         for event in events_of(body):
             yield Decoder(WarningLog()).feed(event.decode().removeprefix("data: ").strip())

@@ -29,8 +29,9 @@ from agui_client.testing import ScriptedAgent, events_of, interrupt, reasoning, 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from agui_client import AbstractAgent
-    from agui_client._core.protocol.events import WireEvent
+    from ag_ui.core import Event
+
+    from agui_client import AbstractAgent, UnrecognizedEvent
 
 pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
 SECRET = "a secret of this server"
@@ -198,7 +199,7 @@ async def test_an_approval_passes_through_servers_with_secrets_of_their_own() ->
 def test_a_sync_framework_signs_as_well() -> None:
     agent = _paying()
 
-    async def answer(input: RunAgentInput) -> AsyncIterator[WireEvent]:
+    async def answer(input: RunAgentInput) -> AsyncIterator[Event | UnrecognizedEvent]:
         for event in events_of(b"".join(served_run_sync(agent, input, secret=SECRET).sse())):
             yield Decoder(WarningLog()).feed(event.decode().removeprefix("data: ").strip())
 

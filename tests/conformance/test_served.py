@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ag_ui.core import Event
     from pydantic import BaseModel
 
-    from agui_client._core.protocol.events import WireEvent
+    from agui_client import UnrecognizedEvent
 
 _FIXTURES = {fixture.name: fixture for fixture in fixtures()}
 
@@ -36,7 +36,7 @@ def served() -> Generator[Server]:
     def choose(request: ServedRequest, input: RunAgentInput) -> FunctionAgent:
         stream = _FIXTURES[request.path.removeprefix("/")].stream
 
-        async def play(input: RunAgentInput) -> AsyncIterator[WireEvent]:
+        async def play(input: RunAgentInput) -> AsyncIterator[Event | UnrecognizedEvent]:
             decoder = Decoder(WarningLog())
             for event in stream:
                 yield decoder.feed(json.dumps(event))

@@ -27,14 +27,13 @@ from ag_ui.core import (
     UserMessage,
 )
 
-from agui_client import HookContext, Subscriber, tool
+from agui_client import HookContext, Reducer, Subscriber, tool
 from agui_client._core.ground.secrets import hidden_line
 from agui_client._core.ground.sent_secrets import SentSecrets
 from agui_client._core.protocol.decode import Decoder
 from agui_client._core.protocol.expand import Expander
 from agui_client._core.protocol.json_difference import difference
 from agui_client._core.protocol.pipeline import Pipeline
-from agui_client._core.protocol.reduce import Reducer
 from agui_client._core.protocol.request import prepare_input
 from agui_client._core.protocol.shared_messages import SharedMessages
 from agui_client._core.protocol.validation import Validator

@@ -42,14 +42,13 @@ from nbclient import NotebookClient
 
 from agui_client import ProtocolWarning, RunFailedError, ToolError, ToolExecution, UsageError, tool
 from agui_client._core.conversation.conversation import Conversation
-from agui_client._core.run.subagents import SubagentResult
 from agui_client._rendering.escaping import exact, sentence
 from agui_client.a2ui import show_surface
 from agui_client.notebook import _style_sheet, html_page, show
 from agui_client.notebook._content import bundle_of
 from agui_client.notebook._elements import COPYING
 from agui_client.notebook._inert_markdown import InertMarkdown
-from agui_client.teams import SequentialAgent
+from agui_client.teams import SequentialAgent, SubagentResult
 from agui_client.testing import ScriptedAgent, interrupt, reasoning, state, text, tool_call, tool_result, turn
 from support.browser import Chromium
 from support.cells import Cell, shown_cell

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from ag_ui.core import Event
     from opentelemetry.sdk.trace import ReadableSpan
 
-    from agui_client._core.protocol.events import WireEvent
+    from agui_client import UnrecognizedEvent
 
     Use: TypeAlias = Callable[[trace.TracerProvider], None]
 
@@ -306,7 +306,7 @@ def test_two_requests_of_one_run_have_a_span_each(
             await is_crowded.wait()
         return response
 
-    async def both(input: RunAgentInput) -> AsyncIterator[WireEvent]:
+    async def both(input: RunAgentInput) -> AsyncIterator[Event | UnrecognizedEvent]:
         async def drain() -> None:
             client = httpx.AsyncClient(transport=httpx.MockTransport(answer))
             async for _ in HttpAgent(URL, http_client=client).run(input):
@@ -349,7 +349,7 @@ async def test_a_served_run_goes_on_with_the_trace_of_its_caller(
     carried: list[object] = []
     tracer = trace.get_tracer("framework")
 
-    async def run(input: RunAgentInput) -> AsyncIterator[WireEvent]:
+    async def run(input: RunAgentInput) -> AsyncIterator[Event | UnrecognizedEvent]:
         carried.append(baggage.get_baggage("tenant"))
         async for event in ScriptedAgent(TURN).run(input):
             yield event

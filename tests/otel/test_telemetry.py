@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
     from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-    from agui_client._core.protocol.events import WireEvent
+    from agui_client import UnrecognizedEvent
     from agui_client.types import Next
 
 DURATION = "gen_ai.client.operation.duration"
@@ -304,7 +304,7 @@ def test_middleware_hooks_and_the_agent_run_in_the_span_of_their_run(verb: Verb,
     def note(name: str) -> None:
         tracer.start_span(name).end()
 
-    async def answer(input: RunAgentInput) -> AsyncIterator[WireEvent]:
+    async def answer(input: RunAgentInput) -> AsyncIterator[Event | UnrecognizedEvent]:
         async for event in ScriptedAgent(HELLO).run(input):
             note("agent")
             yield event
@@ -362,7 +362,7 @@ async def test_a_hook_that_waits_keeps_its_span_and_the_caller_has_none(spans: I
 def test_agents_that_are_run_inside_runs_are_in_one_trace(verb: Verb, spans: InMemorySpanExporter) -> None:
     script = ScriptedAgent(turn(tool_call("ask")), HELLO)
 
-    async def outer(input: RunAgentInput) -> AsyncIterator[WireEvent]:
+    async def outer(input: RunAgentInput) -> AsyncIterator[Event | UnrecognizedEvent]:
         await ScriptedAgent(HELLO, agent_id="inner").run_agent("Hi")
         async for event in script.run(input):
             yield event
@@ -390,7 +390,7 @@ async def test_spans_and_runs_end_for_a_task_that_is_cancelled_again_while_it_cl
 ) -> None:
     started, closing = anyio.Event(), anyio.Event()
 
-    async def hold(input: RunAgentInput) -> AsyncIterator[WireEvent]:
+    async def hold(input: RunAgentInput) -> AsyncIterator[Event | UnrecognizedEvent]:
         try:
             yield RunStartedEvent(thread_id=input.thread_id, run_id=input.run_id)
             started.set()

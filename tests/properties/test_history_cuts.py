@@ -20,7 +20,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agui_client import Window
-from agui_client._core.conversation.history import History, chosen_messages
+from agui_client._core.conversation.history import chosen_messages
+from agui_client.types import History
 
 CALLS = tuple("abcdef")
 limits = st.none() | st.integers(1, 12)

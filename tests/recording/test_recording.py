@@ -18,7 +18,7 @@ from typing import Any
 
 import anyio
 import pytest
-from ag_ui.core import RunAgentInput
+from ag_ui.core import Event, RunAgentInput
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -30,10 +30,10 @@ from agui_client import (
     HttpAgent,
     IncompleteRunError,
     RunFailedError,
+    UnrecognizedEvent,
     UsageError,
     tool,
 )
-from agui_client._core.protocol.events import WireEvent
 from agui_client.asgi import agent_app
 from agui_client.recording import Recorder, Recording, ReplayAgent, record
 from agui_client.recording._format import HeaderLine, ToolLine
@@ -87,7 +87,7 @@ def test_events_are_recorded_as_the_server_sent_them(tmp_path: Path) -> None:
         {"type": "RUN_FINISHED", "threadId": "t", "runId": "r", "usage": [{"model": "m"}]},
     ]
 
-    async def shouting(run_input: RunAgentInput, following: Next) -> AsyncIterator[WireEvent]:
+    async def shouting(run_input: RunAgentInput, following: Next) -> AsyncIterator[Event | UnrecognizedEvent]:
         async for event in following(run_input):
             yield event if event.type != "TEXT_MESSAGE_CHUNK" else event.model_copy(update={"delta": "LOUD"})
 
@@ -136,7 +136,7 @@ def test_tools_are_recorded_between_the_rounds_of_a_call(tmp_path: Path) -> None
 
 
 def test_middleware_that_asks_again_makes_two_requests_of_one_run(tmp_path: Path) -> None:
-    async def again(run_input: RunAgentInput, following: Next) -> AsyncIterator[WireEvent]:
+    async def again(run_input: RunAgentInput, following: Next) -> AsyncIterator[Event | UnrecognizedEvent]:
         async for _ in following(run_input):
             pass
         async for event in following(run_input.model_copy(update={"state": {"again": True}})):
@@ -165,7 +165,7 @@ def test_many_agents_and_calls_go_into_one_file(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     inner = ScriptedAgent(ANSWER).use(recorder := record(path))
 
-    async def outer(run_input: RunAgentInput) -> AsyncIterator[WireEvent]:
+    async def outer(run_input: RunAgentInput) -> AsyncIterator[Event | UnrecognizedEvent]:
         await inner.clone().run_agent("from inside")
         async for event in ScriptedAgent(ANSWER).run(run_input):
             yield event

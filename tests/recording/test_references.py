@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from agui_client._core.protocol.events import WireEvent
+    from ag_ui.core import Event
+
+    from agui_client import UnrecognizedEvent
     from agui_client.types import Next
 
 ANSWER = turn(text("The ferry to the island leaves at nine, at noon and at five."))
@@ -74,7 +76,7 @@ def test_agents_and_threads_that_share_a_recorder_refer_to_their_own_requests(tm
 def test_a_request_without_the_oldest_messages_refers_to_those_that_stayed(tmp_path: Path) -> None:
     """Middleware also puts another message before them each time."""
 
-    async def latest(run_input: RunAgentInput, following: Next) -> AsyncIterator[WireEvent]:
+    async def latest(run_input: RunAgentInput, following: Next) -> AsyncIterator[Event | UnrecognizedEvent]:
         now = SystemMessage(id="now", content=f"It is {len(run_input.messages)} o'clock.")
         async for event in following(run_input.model_copy(update={"messages": [now, *run_input.messages[-4:]]})):
             yield event

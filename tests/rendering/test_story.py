@@ -31,7 +31,9 @@ from ag_ui.core import (
 from rich.console import Console
 
 from agui_client import (
+    AgentRun,
     AGUIError,
+    ApprovalRequest,
     Approve,
     ConversationSnapshot,
     Deny,
@@ -40,16 +42,14 @@ from agui_client import (
     RunResult,
     tool,
 )
-from agui_client._core.tools.approval import ApprovalRequest
 from agui_client._core.tools.people import PeopleTime, person_asked
-from agui_client._core.verbs.async_run import AgentRun
 from agui_client._rendering.story import Speakers
 from agui_client.inspector import inspector_page
 from agui_client.inspector._summary import summary_of
 from agui_client.notebook._content import bundle_of
 from agui_client.recording import Recording, record
+from agui_client.store import ThreadInfo
 from agui_client.store._threads.documents import exported
-from agui_client.store._threads.thread_store import ThreadInfo
 from agui_client.teams import SequentialAgent
 from agui_client.terminal._live_run import LiveView
 from agui_client.terminal._plain_view import PlainView

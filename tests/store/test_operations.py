@@ -23,8 +23,7 @@ import psycopg
 import sqlalchemy as sa
 
 from agui_client import Approve, ThreadStoreUnavailableError, ToolContext, UsageError, tool
-from agui_client._core.agent.run_records import RunsUnavailableError
-from agui_client.store import Store
+from agui_client.store import RunsUnavailableError, Store
 from agui_client.store._sql.database import url_of
 from agui_client.testing import Gate, ScriptedAgent, Step, serve, text, tool_call, turn
 from support.on_call import rows

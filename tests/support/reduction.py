@@ -11,7 +11,7 @@ from typing import Any
 from ag_ui.core import Event, FunctionCall, Message, ToolCall
 from pydantic import TypeAdapter
 
-from agui_client._core.protocol.reduce import Reducer
+from agui_client import Reducer
 
 Wire = dict[str, Any]
 

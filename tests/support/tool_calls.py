@@ -9,7 +9,7 @@ from agui_client._core.tools.toolset import OfferedTool
 
 if TYPE_CHECKING:
     from agui_client import FunctionTool, ToolContext
-    from agui_client._core.tools.context import BoundCall
+    from agui_client.types import BoundCall
 
 
 def offered(tool: FunctionTool[..., Any]) -> OfferedTool:

@@ -38,8 +38,7 @@ from ag_ui.core import (
     UserMessage,
 )
 
-from agui_client import Resolve
-from agui_client._core.protocol.events import UnrecognizedEvent, WireEvent
+from agui_client import Resolve, UnrecognizedEvent
 from agui_client.errors import UsageError
 from agui_client.testing import (
     Gate,
@@ -69,7 +68,7 @@ def run_input(**fields: object) -> RunAgentInput:
     return RunAgentInput.model_validate({"threadId": "t", "runId": "r", "messages": [], **fields})
 
 
-async def events_of(*script: Turn, input: RunAgentInput | None = None) -> list[WireEvent]:
+async def events_of(*script: Turn, input: RunAgentInput | None = None) -> list[Event | UnrecognizedEvent]:
     agent = ScriptedAgent(*script)
     return [event async for event in agent.run(input or run_input())]
 

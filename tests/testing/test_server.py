@@ -16,8 +16,8 @@ import httpx
 import psutil
 import pytest
 from ag_ui.core import RunAgentInput, RunErrorEvent, StateSnapshotEvent
+from starlette.types import Receive, Send
 
-from agui_client._core.transport.in_process import Receive, Send
 from agui_client.testing import ScriptedAgent, Server, Step, agui_app, pause, serve, sse, state, text, turn
 
 INPUT: dict[str, Any] = {"threadId": "t", "runId": "r", "messages": [], "state": {"n": 1}}

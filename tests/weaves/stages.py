@@ -8,11 +8,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from agui_client import ProtocolError, ProtocolWarning, RunFailedError
+from agui_client import ProtocolError, ProtocolWarning, Reducer, RunFailedError, UnrecognizedEvent
 from agui_client._core.protocol.decode import Decoder
-from agui_client._core.protocol.events import UnrecognizedEvent, WireEvent
+from agui_client._core.protocol.events import WireEvent
 from agui_client._core.protocol.pipeline import Pipeline
-from agui_client._core.protocol.reduce import Reducer
 from agui_client._core.protocol.schema import is_array, is_object
 from agui_client._core.protocol.warnings import WarningLog
 from weaves.naive import Json

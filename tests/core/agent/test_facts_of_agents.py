@@ -6,15 +6,14 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any, cast
 
 import pytest
-from ag_ui.core import RunAgentInput
+from ag_ui.core import Event, RunAgentInput
 
-from agui_client import AbstractAgent, HttpAgent, RunObserver, UsageError
-from agui_client._core.protocol.events import WireEvent
-from agui_client._core.run.options import BY_CALL, IN_INPUT, RunOptions
+from agui_client import AbstractAgent, HttpAgent, RunObserver, UnrecognizedEvent, UsageError
+from agui_client._core.run.options import BY_CALL, IN_INPUT
 from agui_client.batch import run_many
 from agui_client.teams import SequentialAgent
 from agui_client.testing import ScriptedAgent, serve, text, turn
-from agui_client.types import RunScope
+from agui_client.types import RunOptions, RunScope
 
 pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
 
@@ -30,7 +29,7 @@ class OwnRemoteAgent(ScriptedAgent):
         super().__init__(turn(text("Hello.")), turn(text("Bye.")))
         self.sent: list[Any] = []
 
-    async def run(self, input: RunAgentInput) -> AsyncIterator[WireEvent]:
+    async def run(self, input: RunAgentInput) -> AsyncIterator[Event | UnrecognizedEvent]:
         self.sent.append(dict(self.call_options))
         async for event in super().run(input):
             yield event
@@ -44,7 +43,7 @@ async def test_an_agent_finds_the_keywords_that_it_takes_in_the_options_of_its_c
 
 async def test_an_agent_run_inside_another_one_does_not_see_the_options_of_that() -> None:
     class Outer(OwnRemoteAgent):
-        async def run(self, input: RunAgentInput) -> AsyncIterator[WireEvent]:
+        async def run(self, input: RunAgentInput) -> AsyncIterator[Event | UnrecognizedEvent]:
             async for event in inner.run(input):
                 yield event
 

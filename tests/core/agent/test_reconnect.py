@@ -16,8 +16,7 @@ from agui_client._core.transport import retry as _retry
 from agui_client._core.transport.numbered import NumberedFramer
 from agui_client.errors import AGUIError, ConnectError, IdleTimeoutError, IncompleteRunError, UsageError
 from agui_client.reconnect import Connect, DetachedRuns, LastEventId
-from agui_client.testing import ScriptedAgent, turn
-from agui_client.testing._byte_server import Reply, Request, serve_bytes
+from agui_client.testing import Reply, Request, ScriptedAgent, serve_bytes, turn
 from support.waiting import LIMIT, until
 
 if TYPE_CHECKING:

@@ -40,6 +40,7 @@ from agui_client import (
     Mutation,
     RunInProgressError,
     Subscriber,
+    UnrecognizedEvent,
     UsageError,
     tool,
 )
@@ -47,7 +48,6 @@ from agui_client._core.conversation.conversation import Conversation
 from agui_client._core.conversation.ledger import AnsweredBy, CallStatus, ToolCallRecord
 from agui_client._core.conversation.log import empty_members, entry_of, log_of
 from agui_client._core.conversation.pending import unknown_tool_calls
-from agui_client._core.protocol.events import WireEvent
 from agui_client._core.run import engine, saving
 from agui_client.store._threads.entries import checkpoint_of
 from agui_client.testing import ScriptedAgent, interrupt, state, text, tool_call, turn
@@ -364,7 +364,7 @@ def test_the_conversation_is_saved_before_anything_happens_that_must_not_be_lost
         return True
 
     class Noting(ScriptedAgent):
-        def run(self, input: RunAgentInput) -> AsyncIterator[WireEvent]:
+        def run(self, input: RunAgentInput) -> AsyncIterator[Event | UnrecognizedEvent]:
             happened.append("agent")
             return super().run(input)
 

@@ -12,9 +12,10 @@ from ag_ui.core import TokenUsage
 
 from agui_client import ToolLimits, UsageError
 from agui_client._core.ground import prices as module
-from agui_client._core.ground.prices import Prices, cost_of
+from agui_client._core.ground.prices import cost_of
 from agui_client.batch import Budget
 from agui_client.testing import ScriptedAgent, text, tool_call, turn
+from agui_client.types import Prices
 from support.tool_rounds import Ran
 
 GPT = TokenUsage(provider="openai", model="gpt-5", input_tokens=1_000, output_tokens=100)

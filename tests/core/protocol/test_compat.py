@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from agui_client import UnrecognizedEvent
 from agui_client._core.protocol.compat import Translator
-from agui_client._core.protocol.events import UnrecognizedEvent
 from agui_client._core.protocol.validation import Validator
 from agui_client._core.protocol.verify import Verifier
 from agui_client._core.protocol.warnings import WarningLog

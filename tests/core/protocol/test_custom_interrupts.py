@@ -46,12 +46,12 @@ from agui_client import (
     UsageError,
     validate,
 )
-from agui_client._core.tools.interrupts import Answer
 from agui_client.asgi import ASGITransport, agent_app
 from agui_client.recording import ReplayAgent, record
 from agui_client.store import MemoryStore, Store
 from agui_client.teams import ParallelAgent, SequentialAgent
 from agui_client.testing import events_of
+from agui_client.types import Answer
 from support.verbs import Verb, every_kind_of_verb, every_result_verb
 
 A, B = "5b02c82efe18cad94db75c0f2d2d065c", "94ceda14649b123cf22f050f87185af5"

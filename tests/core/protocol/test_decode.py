@@ -9,9 +9,8 @@ import traceback
 import pytest
 from ag_ui.core import MessagesSnapshotEvent
 
-from agui_client import DecodeError
+from agui_client import DecodeError, UnrecognizedEvent
 from agui_client._core.protocol.decode import Decoder
-from agui_client._core.protocol.events import UnrecognizedEvent
 from agui_client._core.protocol.warnings import WarningLog
 
 SECRET = "s3cr3t"

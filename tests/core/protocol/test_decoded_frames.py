@@ -7,17 +7,16 @@ import random
 from typing import Any
 
 import pytest
-from ag_ui.core import StateSnapshotEvent, TextMessageContentEvent, TextMessageStartEvent
+from ag_ui.core import Event, StateSnapshotEvent, TextMessageContentEvent, TextMessageStartEvent
 from pydantic import BaseModel
 
-from agui_client import DecodeError
+from agui_client import DecodeError, UnrecognizedEvent
 from agui_client._core.protocol.decode import Decoder
-from agui_client._core.protocol.events import WireEvent
 from agui_client._core.protocol.validation import Validator
 from agui_client._core.protocol.warnings import WarningLog
 
 
-def decoded(frame: str) -> WireEvent:
+def decoded(frame: str) -> Event | UnrecognizedEvent:
     return Decoder(WarningLog()).feed(frame)
 
 

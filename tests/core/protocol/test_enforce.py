@@ -29,8 +29,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
+from agui_client import UnrecognizedEvent
 from agui_client._core.protocol.decode import Decoder
-from agui_client._core.protocol.events import VALIDATOR, UnrecognizedEvent
+from agui_client._core.protocol.events import VALIDATOR
 from agui_client._core.protocol.plain_json import members_as_json
 from agui_client._core.protocol.schema import (
     EVENT_MODELS,

@@ -11,6 +11,7 @@ from ag_ui.core import (
     ActivityMessage,
     ActivitySnapshotEvent,
     AssistantMessage,
+    Event,
     FunctionCall,
     RunAgentInput,
     StateDeltaEvent,
@@ -20,9 +21,15 @@ from ag_ui.core import (
 )
 from pydantic_core import from_json
 
-from agui_client import AbstractAgent, ConversationSnapshot, DecodeError, InvalidEventError, UsageError
+from agui_client import (
+    AbstractAgent,
+    ConversationSnapshot,
+    DecodeError,
+    InvalidEventError,
+    UnrecognizedEvent,
+    UsageError,
+)
 from agui_client._core.protocol.decode import Decoder
-from agui_client._core.protocol.events import WireEvent
 from agui_client._core.protocol.patch import (
     DEEPEST_TEXT,
     DEEPEST_VALUE,
@@ -389,7 +396,7 @@ def test_small_parts_of_a_large_document_are_copied_and_moved_as_often_as_one_li
 # --- events
 
 
-def decoded(frame: str) -> WireEvent:
+def decoded(frame: str) -> Event | UnrecognizedEvent:
     return Decoder(WarningLog()).feed(frame)
 
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
 
+from agui_client import Change, Reducer
 from agui_client._core.protocol.decode import Decoder
 from agui_client._core.protocol.pipeline import Pipeline
-from agui_client._core.protocol.reduce import Change, Reducer
 from agui_client._core.protocol.schema import EVENT_MODELS
 from agui_client._core.protocol.warnings import WarningLog
 from agui_client.errors import ProtocolError

@@ -18,8 +18,8 @@ from ag_ui.core import (
     UserMessage,
 )
 
+from agui_client import Change, Reducer
 from agui_client._core.protocol.placeholders import NO_RESULT, marked
-from agui_client._core.protocol.reduce import Change, Reducer
 from support.reduction import (
     IMAGE,
     activity,

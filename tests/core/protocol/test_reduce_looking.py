@@ -27,8 +27,8 @@ from ag_ui.core import (
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agui_client import Reducer
 from agui_client._core.protocol import message_index
-from agui_client._core.protocol.reduce import Reducer
 from agui_client._core.protocol.warnings import WarningLog
 from support.proportion import GROWING, Growing, Ids, equal, other, stream
 from support.reduction import (

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from ag_ui.core import ActivityMessage, AssistantMessage, ReasoningMessage, ToolMessage, UserMessage
 
-from agui_client._core.protocol.reduce import Change, Reducer
+from agui_client import Change, Reducer
 from support.reduction import (
     Wire,
     activity,

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 import agui_client
+from agui_client import UnrecognizedEvent
 from agui_client._checking.check import ID_FIELDS
-from agui_client._core.protocol.events import UnrecognizedEvent
 from agui_client._core.protocol.schema import (
     EVENT_MODELS,
     Anything,

@@ -10,11 +10,9 @@ from typing import Any
 import pytest
 from ag_ui.core import TextMessageContentEvent
 
-from agui_client import InvalidEventError
+from agui_client import InvalidEventError, Reducer, UnrecognizedEvent
 from agui_client._core.protocol.decode import Decoder
-from agui_client._core.protocol.events import UnrecognizedEvent
 from agui_client._core.protocol.pipeline import Pipeline
-from agui_client._core.protocol.reduce import Reducer
 from agui_client._core.protocol.schema import EVENT_MODELS
 from agui_client._core.protocol.validation import Validator
 from agui_client._core.protocol.warnings import WarningLog

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
+from agui_client import ProtocolWarning
 from agui_client._core.protocol.verify import Verifier
-from agui_client._core.protocol.warnings import ProtocolWarning, WarningLog
+from agui_client._core.protocol.warnings import WarningLog
 from agui_client.errors import EventOrderError, IncompleteRunError
 
 Wire: TypeAlias = dict[str, Any]

@@ -8,8 +8,8 @@ import pytest
 from ag_ui.core import RunAgentInput
 
 from agui_client import AGUIError, HttpAgent, RunObserver, Subscriber
-from agui_client._core.run.scope import RunScope
 from agui_client.testing import ScriptedAgent, faults, serve_bytes, sse, text, turn
+from agui_client.types import RunScope
 
 HELLO = turn(text("Hello."))
 

@@ -35,7 +35,7 @@ from support.waiting import LIMIT
 if TYPE_CHECKING:
     from ag_ui.core import Event
 
-    from agui_client._core.protocol.events import WireEvent
+    from agui_client import UnrecognizedEvent
     from agui_client.types import Next
 
 CALLING = turn(text("Wait.", message_id="answer-1"), tool_call("look", tool_call_id="call-1"))
@@ -238,7 +238,7 @@ def test_an_observer_may_set_a_context_variable_around_the_code_of_a_run(verb: V
             await anyio.lowlevel.checkpoint()
             seen.add(("hook", variable.get()))
 
-    async def answer(input: RunAgentInput) -> AsyncIterator[WireEvent]:
+    async def answer(input: RunAgentInput) -> AsyncIterator[Event | UnrecognizedEvent]:
         async for event in ScriptedAgent(DONE).run(input):
             seen.add(("agent", variable.get()))
             yield event
@@ -384,7 +384,7 @@ ODD = sse(turn({"type": "TEXT_MESSAGE_CHUNK", "messageId": "m", "delta": "Hi", "
 def relay(inner: HttpAgent) -> FunctionAgent:
     """Return an agent that has another one do the work."""
 
-    async def relayed(input: RunAgentInput) -> AsyncIterator[WireEvent]:
+    async def relayed(input: RunAgentInput) -> AsyncIterator[Event | UnrecognizedEvent]:
         async for event in inner.run(input):
             yield event
 
@@ -451,12 +451,12 @@ def test_options_of_a_call_are_for_its_own_agent_alone(verb: Verb, first_event: 
 
 
 class FailingAtTheCall(AbstractAgent):
-    def run(self, input: RunAgentInput) -> AsyncIterator[WireEvent]:
+    def run(self, input: RunAgentInput) -> AsyncIterator[Event | UnrecognizedEvent]:
         raise LookupError("nowhere")
 
 
 class FailingInTheStream(AbstractAgent):
-    async def run(self, input: RunAgentInput) -> AsyncIterator[WireEvent]:
+    async def run(self, input: RunAgentInput) -> AsyncIterator[Event | UnrecognizedEvent]:
         yield RunStartedEvent(thread_id=input.thread_id, run_id=input.run_id)
         raise LookupError("nowhere")
 

@@ -25,8 +25,7 @@ from ag_ui.core import (
     UserMessage,
 )
 
-from agui_client import IncompleteRunError
-from agui_client._core.protocol.reduce import Reducer
+from agui_client import IncompleteRunError, Reducer
 from agui_client._core.protocol.replay import ReplayReducer
 from agui_client._core.protocol.warnings import WarningLog
 from agui_client.testing import Step, events_of, faults, patch, serve_bytes, sse, state, text, tool_call, turn

@@ -18,11 +18,11 @@ from ag_ui.core import Interrupt, ResumeEntry, RunFinishedInterruptOutcome
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
-from agui_client import Cancel, InterruptsNotCoveredError, Resolve, UsageError
-from agui_client._core.tools.answer_models import answer_model
-from agui_client._core.tools.approval import DENIED, Approve, Deny
-from agui_client._core.tools.interrupts import Answer, cover
+from agui_client import Approve, Cancel, Deny, InterruptsNotCoveredError, Resolve, UsageError, answer_model
+from agui_client._core.tools.approval import DENIED
+from agui_client._core.tools.interrupts import cover
 from agui_client.testing import Reply, ScriptedAgent, serve_bytes, text, turn
+from agui_client.types import Answer
 from support.verbs import Verb, every_kind_of_verb
 
 Schema: TypeAlias = dict[str, Any]

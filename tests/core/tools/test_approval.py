@@ -28,9 +28,9 @@ from agui_client import (
     tool,
 )
 from agui_client._core.protocol.message_text import tool_calls_in
-from agui_client._core.tools.approval import ApprovalRule
 from agui_client.asgi import agent_app
 from agui_client.testing import Gate, ScriptedAgent, serve, text, tool_call, turn
+from agui_client.types import ApprovalRule
 from support.leaks import nothing_left_behind
 from support.programs import STRICT, run_program
 from support.tool_rounds import results_in, results_sent

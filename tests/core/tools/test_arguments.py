@@ -30,7 +30,7 @@ from pydantic import (
 )
 from typing_extensions import TypedDict
 
-from agui_client._core.tools.function import FunctionTool, tool
+from agui_client import FunctionTool, tool
 from agui_client._core.tools.toolset import FAILED
 from agui_client.errors import ToolError, UsageError
 from support.tool_calls import bound

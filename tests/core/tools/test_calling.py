@@ -14,8 +14,8 @@ import anyio
 import pytest
 from ag_ui.core import TextPart
 
-from agui_client._core.tools.context import ToolContext
-from agui_client._core.tools.function import FunctionTool, call_function, tool
+from agui_client import FunctionTool, ToolContext, tool
+from agui_client._core.tools.function import call_function
 from agui_client._core.tools.toolset import FAILED
 from agui_client.errors import ToolError, ToolRoundsExceededError
 from support.leaks import nothing_left_behind

@@ -17,7 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
-from agui_client._core.protocol.prompts import attach, content_of
+from agui_client import attach
+from agui_client._core.protocol.prompts import content_of
 
 
 class Unit(Enum):

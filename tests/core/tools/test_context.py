@@ -12,10 +12,8 @@ import anyio.to_thread
 import pytest
 from ag_ui.core import ActivityMessage, ActivitySnapshotEvent, Event, UserMessage
 
-from agui_client import HookContext, HttpAgent, Subscriber, ToolError
+from agui_client import HookContext, HttpAgent, Subscriber, ToolContext, ToolError, tool
 from agui_client._core.ground.concurrency import LoopThread
-from agui_client._core.tools.context import ToolContext
-from agui_client._core.tools.function import tool
 from agui_client.asgi import agent_app
 from agui_client.teams import SequentialAgent
 from agui_client.testing import ScriptedAgent, text, tool_call, turn

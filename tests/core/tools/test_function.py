@@ -11,10 +11,7 @@ from typing import Any
 
 import pytest
 
-from agui_client import UsageError
-from agui_client._core.tools.approval import ApprovalRequest
-from agui_client._core.tools.context import ToolContext
-from agui_client._core.tools.function import FunctionTool, tool
+from agui_client import ApprovalRequest, FunctionTool, ToolContext, UsageError, tool
 from support.tool_calls import executed
 
 

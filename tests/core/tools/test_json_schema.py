@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from agui_client._core.tools.function import FunctionTool
+from agui_client import FunctionTool
 from agui_client._core.tools.json_schema import schema_problems, with_defaults
 
 Schema: TypeAlias = dict[str, Any]

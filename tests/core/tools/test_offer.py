@@ -7,7 +7,7 @@ from typing import Any
 
 import anyio
 import pytest
-from ag_ui.core import RunAgentInput, Tool
+from ag_ui.core import Event, RunAgentInput, Tool
 
 from agui_client import (
     ApprovalRequest,
@@ -16,10 +16,10 @@ from agui_client import (
     FunctionToolset,
     HttpAgent,
     ToolLimits,
+    UnrecognizedEvent,
     UsageError,
     tool,
 )
-from agui_client._core.protocol.events import WireEvent
 from agui_client.testing import ScriptedAgent, text, tool_call, turn
 from support.tool_rounds import Ran, results_sent, tools_sent
 from support.verbs import Verb, every_kind_of_verb, every_result_verb
@@ -169,7 +169,7 @@ def test_methods_of_an_instance_can_be_offered() -> None:
 
 
 def test_an_agent_that_is_a_function_may_call_tools_and_wait_for_approval() -> None:
-    async def answer(input: RunAgentInput) -> AsyncIterator[WireEvent]:
+    async def answer(input: RunAgentInput) -> AsyncIterator[Event | UnrecognizedEvent]:
         async for event in script.run(input):
             yield event
 

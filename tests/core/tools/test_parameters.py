@@ -15,9 +15,7 @@ from ag_ui.core import Tool
 from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import TypedDict
 
-from agui_client import UsageError
-from agui_client._core.tools.context import ToolContext
-from agui_client._core.tools.function import FunctionTool, tool
+from agui_client import FunctionTool, ToolContext, UsageError, tool
 
 if TYPE_CHECKING:
     from decimal import Decimal

@@ -29,8 +29,7 @@ from agui_client import (
     Timeouts,
     UsageError,
 )
-from agui_client.testing import Gate, faults, serve_bytes, sse, text, turn
-from agui_client.testing._byte_server import Reply, Request
+from agui_client.testing import Gate, Reply, Request, faults, serve_bytes, sse, text, turn
 from agui_client.types import UnauthorizedContext
 from support.bodies import URL, Body, response
 from support.verbs import Verb, every_result_verb

@@ -13,9 +13,9 @@ import pytest
 from ag_ui.core import RunAgentInput, TextMessageContentEvent
 from h2.connection import H2Connection
 from h2.errors import ErrorCodes
+from starlette.types import Receive, Send
 
 from agui_client import AgentRun, ConnectError, HttpAgent, IncompleteRunError, RunResult
-from agui_client._core.transport.in_process import Receive, Send
 from agui_client.testing import Gate, ScriptedAgent, ScriptedApp, Step, agui_app, pause, sse, text, turn
 from support.http2 import STREAMS_AT_ONCE, begin, http2_client, serve_http2, serve_raw_http2
 from support.leaks import nothing_left_behind

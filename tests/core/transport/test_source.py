@@ -22,6 +22,7 @@ from agui_client import (
     HttpAgent,
     IncompleteRunError,
     RetryPolicy,
+    Timeouts,
     TransportError,
 )
 from agui_client._core.protocol.warnings import WarningLog
@@ -29,7 +30,6 @@ from agui_client._core.transport.client import ClientRequest, Transport
 from agui_client._core.transport.http_source import HttpSource
 from agui_client._core.transport.response import Body
 from agui_client._core.transport.source import IteratorSource, Source
-from agui_client._core.transport.timeouts import Timeouts
 from agui_client.testing import events_of, sse, text, turn
 from support.bodies import URL, Memory, Piece, memory_agent, refused
 from support.waiting import LIMIT

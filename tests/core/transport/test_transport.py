@@ -12,6 +12,7 @@ import anyio
 import httpx
 import pytest
 from ag_ui.core import Context, RunErrorEvent, Tool, UserMessage
+from starlette.types import Receive, Send
 
 from agui_client import (
     DecodeError,
@@ -23,7 +24,6 @@ from agui_client import (
     Timeouts,
     UnexpectedContentTypeError,
 )
-from agui_client._core.transport.in_process import Receive, Send
 from agui_client.testing import Reply, ScriptedAgent, agui_app, serve, serve_bytes, sse, state, text, turn
 from support.bodies import URL, Body, Memory, memory_agent, response
 

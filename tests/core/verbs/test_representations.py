@@ -6,8 +6,8 @@ import pytest
 from ag_ui.core import ToolCallArgsEvent, ToolCallEndEvent, ToolCallStartEvent
 
 from agui_client import ApprovalRequest, RunObserver, ToolContext, tool
-from agui_client._core.run.scope import RunScope
 from agui_client.testing import ScriptedAgent, text, tool_call, turn
+from agui_client.types import RunScope
 
 
 def test_the_result_of_a_run_that_was_stopped_says_so() -> None:

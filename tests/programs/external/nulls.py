@@ -16,9 +16,9 @@ from typing import Any, TypeAlias
 from ag_ui.core import Event
 from pydantic import TypeAdapter
 
+from agui_client import UnrecognizedEvent
 from agui_client._core.protocol.compat import Translator
 from agui_client._core.protocol.decode import Decoder
-from agui_client._core.protocol.events import UnrecognizedEvent
 from agui_client._core.protocol.schema import is_object
 from agui_client._core.protocol.validation import NullFields, Validator
 from agui_client._core.protocol.warnings import WarningLog

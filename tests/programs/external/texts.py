@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from math import isinf
 from typing import Any
 
+from agui_client import UnrecognizedEvent
 from agui_client._core.protocol.decode import Decoder
-from agui_client._core.protocol.events import UnrecognizedEvent
 from agui_client._core.protocol.patch import is_same_json
 from agui_client._core.protocol.schema import is_array, is_object
 from agui_client._core.protocol.warnings import WarningLog

@@ -21,8 +21,8 @@ import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
 
 from agui_client import AGUIError, Approve
-from agui_client._core.run.options import RunOptions
 from agui_client.store._sql.database import url_of
+from agui_client.types import RunOptions
 from support.durable_servers import Servers, page
 from support.postgres import postgres_server
 from support.programs import Program

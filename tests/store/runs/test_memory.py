@@ -43,8 +43,7 @@ if TYPE_CHECKING:
 
     from ag_ui.core import Event, RunAgentInput
 
-    from agui_client import AbstractAgent
-    from agui_client._core.protocol.events import WireEvent
+    from agui_client import AbstractAgent, UnrecognizedEvent
     from agui_client.asgi import ServedRequest
 
 pytestmark = [pytest.mark.anyio, pytest.mark.both_loops]
@@ -731,7 +730,7 @@ async def test_the_run_that_answers_has_the_keywords_of_the_run_that_asked() -> 
     class Remote(ScriptedAgent):
         takes = frozenset({"headers", "timeout"})
 
-        def run(self, input: RunAgentInput) -> AsyncIterator[WireEvent]:
+        def run(self, input: RunAgentInput) -> AsyncIterator[Event | UnrecognizedEvent]:
             options = self.call_options
             seen.append((options.get("headers"), options.get("timeout"), input.forwarded_props))
             return super().run(input)

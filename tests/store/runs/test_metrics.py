@@ -12,9 +12,8 @@ import pytest
 import sqlalchemy as sa
 
 from agui_client import Resolve
-from agui_client._core.agent.run_records import RunsUnavailableError
 from agui_client._otel import STORE_METRICS
-from agui_client.store import Store
+from agui_client.store import RunsUnavailableError, Store
 from agui_client.store._sql.database import url_of
 from agui_client.testing import Gate, ScriptedAgent, interrupt, text, turn
 from support.on_call import signs_of

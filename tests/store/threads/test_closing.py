@@ -14,8 +14,9 @@ from ag_ui.core import RunAgentInput, TextMessageContentEvent
 
 pytest.importorskip("sqlalchemy", reason="needs the extra store: pip install 'agui-client[store]'")
 
-from agui_client import ThreadStoreError, UsageError, tool
-from agui_client._core.protocol.events import WireEvent
+from ag_ui.core import Event
+
+from agui_client import ThreadStoreError, UnrecognizedEvent, UsageError, tool
 from agui_client.store import MemoryStore, Store, Threads
 from agui_client.testing import ScriptedAgent, text, tool_call, turn
 from support.waiting import LIMIT, in_thread, until
@@ -130,7 +131,7 @@ async def test_a_replay_in_the_middle_leaves_the_thread_as_it_was(url: str, othe
     threads = store.threads
 
     class Replaying(ScriptedAgent):
-        def connect(self, input: RunAgentInput) -> AsyncIterator[WireEvent]:
+        def connect(self, input: RunAgentInput) -> AsyncIterator[Event | UnrecognizedEvent]:
             return self.run(input)
 
     async with threads.open("t", Replaying(turn(text("Hello.")))) as agent:

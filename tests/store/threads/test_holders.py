@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 pytest.importorskip("sqlalchemy", reason="needs the extra store: pip install 'agui-client[store]'")
 
 from agui_client import UsageError
-from agui_client.store import Store, StoreCall, Threads, ThreadStore
-from agui_client.store._threads.memory import MemoryStore
+from agui_client.store import MemoryStore, Store, StoreCall, Threads, ThreadStore
 from agui_client.testing import ScriptedAgent, text, turn
 from support.programs import STRICT, Program
 from support.stores import sql_store

@@ -25,10 +25,9 @@ from psycopg import errors as postgres
 from sqlalchemy import create_engine, event, exc
 
 from agui_client import ThreadStoreUnavailableError, UsageError
-from agui_client._core.agent.run_records import RunsUnavailableError
 from agui_client._core.run.continuing import Carried
 from agui_client.asgi import agent_app
-from agui_client.store import MemoryStore, Store, ThreadInfo, Threads
+from agui_client.store import MemoryStore, RunsUnavailableError, Store, ThreadInfo, Threads
 from agui_client.store._sql import threads as sql_threads
 from agui_client.store._sql.errors import translated
 from agui_client.store._sql.faults import Fault, fault_of
