@@ -779,7 +779,7 @@ def test_a_silent_run_sends_comments_and_no_proxy_collects_the_events() -> None:
     assert body.replace(b": keep-alive\n\n", b"") == sse(turn(), input=RunAgentInput.model_validate(INPUT))
 
 
-def test_the_agent_is_cancelled_within_a_tenth_of_a_second_when_the_caller_leaves() -> None:
+def test_the_agent_is_cancelled_when_the_caller_leaves() -> None:
     left = threading.Event()
 
     async def slow(input: RunAgentInput) -> AsyncIterator[Event]:
@@ -792,7 +792,7 @@ def test_the_agent_is_cancelled_within_a_tenth_of_a_second_when_the_caller_leave
     with serve(agent_app(FunctionAgent(slow))) as server:
         with httpx.stream("POST", server.url, verify=False, json=INPUT) as response:
             next(response.iter_raw())
-        assert left.wait(0.1)
+        assert left.wait(_SECONDS)  # before the first keep-alive comment, which would notice it, too
 
 
 async def test_two_requests_of_one_stored_thread_are_kept_apart() -> None:

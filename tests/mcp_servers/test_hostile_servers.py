@@ -113,7 +113,7 @@ async def test_a_list_that_does_not_end_is_ended_by_the_time_limit_of_the_server
 @on_asyncio
 async def test_a_server_that_is_silent_in_the_middle_of_a_call_keeps_the_tools_that_it_listed() -> None:
     lister = Lister((named("add"), None))
-    agent = ScriptedAgent(turn(tool_call("add", {})), turn(text("Done.")), tools=mcp_server(lister.server, timeout=0.2))
+    agent = ScriptedAgent(turn(tool_call("add", {})), turn(text("Done.")), tools=mcp_server(lister.server, timeout=1.0))
     with anyio.fail_after(SECONDS):
         async with agent.stream("Hi") as run:
             async for _ in run:

@@ -267,7 +267,7 @@ async def test_the_type_of_an_error_is_the_exception_and_callers_get_the_code_th
 
     with serve_bytes(_FAILURES.get(name, faults.status(500))) as server:
         url = "http://127.0.0.1:9/" if name == "ConnectError" else server.url
-        agent: Any = HttpAgent(url, timeout=Timeouts(first_event=0.3, idle=0.3))
+        agent: Any = HttpAgent(url, timeout=Timeouts(first_event=0.3, idle=0.3) if "Timeout" in name else None)
         app = agent_app(FunctionAgent(fail) if "in this process" in name else agent)
         with pytest.raises(RunFailedError) as failed:
             await HttpAgent("http://app/", app=app).run_agent("Hi")

@@ -151,7 +151,7 @@ async def cut(team: SequentialAgent, paid: list[int], prompt: str | None = None,
 async def test_a_member_that_fails_while_a_tool_is_at_work_is_told_so_and_keeps_the_result_of_the_other() -> None:
     paid: list[int] = []
     member = payer(paid)
-    team = SequentialAgent(Member(member, timeout=0.2))
+    team = SequentialAgent(Member(member, timeout=1.0))
     with pytest.raises(RunFailedError) as late:
         await team.run_agent("Pay")
     assert (isinstance(late.value.raised, TimeoutError), late.value.member) == (True, "payer")

@@ -231,8 +231,9 @@ async def test_a_stream_is_not_taken_up_unless_it_is_numbered_and_the_applicatio
 @pytest.mark.parametrize("end", ["close", "cut", "reset", "stall"])
 async def test_a_policy_that_cannot_take_a_stream_up_says_why_however_the_stream_is_cut(end: Any) -> None:
     frames = [frame.split(b"\n", 1)[1] for frame in _ALL[:4]]
+    limits = Timeouts(idle=0.2) if end == "stall" else None
     with serve_bytes(Reply(frames, end=end)) as server:
-        agent = HttpAgent(server.url, thread_id="t", reconnect=LastEventId(), timeout=Timeouts(idle=0.2))
+        agent = HttpAgent(server.url, thread_id="t", reconnect=LastEventId(), timeout=limits)
         with pytest.raises(AGUIError, match=_NO_ID) as caught:
             await agent.run_agent("hi")
     assert type(caught.value) is (IdleTimeoutError if end == "stall" else IncompleteRunError)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from time import perf_counter
+from time import process_time
 
 import pytest
 from ag_ui.core import (
@@ -221,9 +221,9 @@ class TestToolCalls:
         "arguments", ['{"q": "' + "x" * 1_000_000, "[" + "1," * 500_000, '{"q": "%s"}' % ("x" * 10**6)]
     )
     def test_a_call_that_starts_again_and_again_does_not_read_its_arguments_each_time(self, arguments: str) -> None:
-        began = perf_counter()
+        began = process_time()
         reducer = reduced(call("c1", "m1"), args("c1", arguments), *(call("c1", "m1") for _ in range(3000)))
-        assert perf_counter() - began < LIMIT
+        assert process_time() - began < LIMIT
         assert reducer.messages == [AssistantMessage(id="m1", tool_calls=[search("c1", arguments)])]
 
     @pytest.mark.requirement("TOOL-4")

@@ -27,6 +27,7 @@ from agui_client.testing import (
 )
 from support.recording import Recorder
 from support.verbs import Verb, every_kind_of_verb
+from support.waiting import LIMIT
 
 
 class Mutating(Subscriber):
@@ -173,7 +174,7 @@ def test_an_exception_in_a_hook_closes_the_connection(verb: Verb) -> None:
         agent = HttpAgent(server.url)
         agent.subscribe(Refusing())
         assert isinstance(verb(agent, "Hi").error, ZeroDivisionError)
-        assert server.disconnected.wait(0.5)
+        assert server.disconnected.wait(LIMIT)
 
 
 @pytest.mark.anyio

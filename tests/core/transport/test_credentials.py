@@ -453,7 +453,7 @@ async def test_an_on_unauthorized_that_hangs_is_given_up(is_async: bool, is_abor
 
     hang: Any = hang_here if is_async else hang_there
     with serve_bytes(faults.status(401)) as server, anyio.fail_after(5):
-        agent = HttpAgent(server.url, on_unauthorized=hang, timeout=Timeouts(total=None if is_aborted else 0.2))
+        agent = HttpAgent(server.url, on_unauthorized=hang, timeout=Timeouts(total=None if is_aborted else 1.0))
         if is_aborted:
             result = await agent.run_agent("Hi")
             assert (result.aborted, [each.status_code for each in result.attempts]) == (True, [401])
