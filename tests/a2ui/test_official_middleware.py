@@ -32,16 +32,24 @@ def _through_middleware(
     tmp_path: Path, events: list[dict[str, Any]], props: Any = None, **config: Any
 ) -> dict[str, Any]:
     """Return what the agent was told and what the client gets, as the official middleware has it."""
+    (seen,) = _all_through_middleware(tmp_path, [_script(events, props, **config)])
+    return seen
+
+
+def _script(events: list[dict[str, Any]], props: Any = None, **config: Any) -> dict[str, Any]:
     ids = {"threadId": "t", "runId": "r"}
-    script: dict[str, Any] = {
+    return {
         "config": config,
         "input": {**ids, "messages": [], "tools": [], "context": [], "forwardedProps": props or {}},
         "events": [{"type": "RUN_STARTED", **ids}, *events, {"type": "RUN_FINISHED", **ids}],
     }
-    (tmp_path / "script.json").write_text(json.dumps(script), "utf-8")
+
+
+def _all_through_middleware(tmp_path: Path, scripts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    (tmp_path / "scripts.json").write_text(json.dumps(scripts), "utf-8")
     program = Path(__file__).with_name("official_middleware.mjs")
     package = ("@ag-ui/a2ui-middleware", "0.0.10")
-    seen: dict[str, Any] = run_typescript(program, str(tmp_path / "script.json"), package=package)
+    seen: list[dict[str, Any]] = run_typescript(program, str(tmp_path / "scripts.json"), package=package)
     return seen
 
 
@@ -87,12 +95,12 @@ def _without_ids(message: Any) -> dict[str, Any]:
     return dict(plain)
 
 
-@pytest.mark.parametrize("pieces", [1, 7, 60])
-async def test_what_the_official_middleware_streams_is_drawn_and_what_was_typed_stays(
-    tmp_path: Path, pieces: int
-) -> None:
-    events = _EVENTS.validate_python(_through_middleware(tmp_path, _render_call(pieces))["events"])
+async def test_what_the_official_middleware_streams_is_drawn_and_what_was_typed_stays(tmp_path: Path) -> None:
+    for seen in _all_through_middleware(tmp_path, [_script(_render_call(pieces)) for pieces in (1, 7, 60)]):
+        await _is_drawn_and_keeps_what_was_typed(_EVENTS.validate_python(seen["events"]))
 
+
+async def _is_drawn_and_keeps_what_was_typed(events: list[Event]) -> None:
     async def replayed(input: RunAgentInput) -> AsyncIterator[Event]:
         for event in events:
             yield event
@@ -141,12 +149,11 @@ _SCRIPTS: dict[str, list[dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("name", _SCRIPTS)
-async def test_an_agent_is_seen_alike_with_and_without_the_official_middleware(tmp_path: Path, name: str) -> None:
-    ids = {"threadId": "t", "runId": "r"}
-    direct = await _seen([{"type": "RUN_STARTED", **ids}, *_SCRIPTS[name], {"type": "RUN_FINISHED", **ids}])
-    through = await _seen(_through_middleware(tmp_path, _SCRIPTS[name])["events"])
-    assert direct == through
+async def test_an_agent_is_seen_alike_with_and_without_the_official_middleware(tmp_path: Path) -> None:
+    scripts = {name: _script(events) for name, events in _SCRIPTS.items()}
+    direct = {name: await _seen(script["events"]) for name, script in scripts.items()}
+    through = _all_through_middleware(tmp_path, [*scripts.values()])
+    assert direct == {name: await _seen(each["events"]) for name, each in zip(scripts, through, strict=True)}
 
 
 async def test_an_agent_is_offered_the_tool_and_told_of_surfaces_as_the_official_middleware_does(

@@ -189,7 +189,7 @@ _SMALL = {
     ("payments", "agent", "saved", "the caller, one by one"),
     ("an interrupt", "agent", "stored", "handlers"),
     ("two rounds", "agent", "stored", "the caller"),
-    ("payments", "agent", "served", "the caller"),
+    ("an approval", "agent", "served", "the caller"),
 }
 """The cases of a normal run; the others are for a soak."""
 
