@@ -22,6 +22,7 @@ _ADVICE_BY_STATUS = {
     HTTPStatus.FORBIDDEN: "give other credentials: -H 'Authorization: Bearer ...', or AGUI_HEADERS",
     HTTPStatus.NOT_FOUND: "check the path of the address: a server answers there, but no agent",
     HTTPStatus.METHOD_NOT_ALLOWED: "check the path of the address: a server answers there, but no agent",
+    HTTPStatus.CONFLICT: "if a run is in progress in the thread, wait for its end, or begin another thread",
     HTTPStatus.TOO_MANY_REQUESTS: "the server is busy; try again later",
     HTTPStatus.SERVICE_UNAVAILABLE: "the server is busy or not ready; try again later",
 }

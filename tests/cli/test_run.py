@@ -225,6 +225,7 @@ UNUSABLE: list[tuple[Answer, str, str, bool]] = [
     (Reply([b"<html>"], content_type="text/html"), "answered 200 OK with text/html instead of ", NO_AGENT, True),
     (Reply([b"who?"], status=401, content_type="text/plain"), "answered 401 Unauthorized: who?", "give creden", False),
     (Reply([b"no"], status=404, content_type="text/plain"), "answered 404 Not Found", NO_AGENT, False),
+    (Reply([b"no"], status=409, content_type="text/plain"), "answered 409 Conflict", "if a run is in", False),
     (Reply([b"no"], status=502, content_type="text/plain"), "answered 502 Bad", "the server failed; its log", True),
     (Reply([b"no"], status=503, content_type="text/plain"), "answered 503 Service", "the server is busy", False),
     (Reply(end="reset"), "broke: ReadError", "the server's log says why; it may have begun the run", True),

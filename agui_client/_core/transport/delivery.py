@@ -30,6 +30,7 @@ _logger = logging.getLogger("agui_client.transport")
 _BUSY = "retry=RetryPolicy(status=3) posts the run again when a Retry-After allows it"
 _ADVICE = {
     403: "the credentials in headers= or auth= do not allow this",
+    409: "if a run is in progress in the thread, clone(thread_id=...) is for parallel work",
     **dict.fromkeys(BUSY_STATUSES, _BUSY),
 }
 """The options to change after a refusal."""

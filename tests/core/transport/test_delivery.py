@@ -381,6 +381,7 @@ async def test_the_time_that_credentials_take_is_not_the_agents() -> None:
     [
         (401, None, "; give credentials in headers= or auth=, or renew them in on_unauthorized="),
         (403, None, "; the credentials in headers= or auth= do not allow this"),
+        (409, None, "; if a run is in progress in the thread, clone(thread_id=...) is for parallel work"),
         (429, None, "; retry=RetryPolicy(status=3) posts the run again when a Retry-After allows it"),
         (503, None, "; retry=RetryPolicy(status=3) posts the run again when a Retry-After allows it"),
         (503, RetryPolicy(status=1), "503 Service Unavailable: no"),
