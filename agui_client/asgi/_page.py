@@ -41,9 +41,9 @@ if TYPE_CHECKING:
 _PACKAGE = files("agui_client")
 _SCRIPTS = ("markdown", "thread", "versions", "connection", "drawing", "questions", "surfaces", "apps", "page")
 """The scripts of the page, in one block behind `elements.js` of the inspector."""
-_QUESTION = ("notebook/presses.js", "notebook/adopted.js", "notebook/question.js")
+_QUESTION = ("notebook/keys.js", "notebook/presses.js", "notebook/adopted.js", "notebook/question.js")
 """The scripts of questions, which are a module of their own, as in notebooks."""
-_SURFACE = ("notebook/presses.js", "notebook/surface.js")
+_SURFACE = ("notebook/keys.js", "notebook/presses.js", "notebook/surface.js")
 """The scripts of surfaces, the same."""
 
 

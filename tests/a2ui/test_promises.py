@@ -48,7 +48,7 @@ PROMISES = {
     ),
     "which appends to it": "test_a_change_that_names_a_path_means_what_a_person_entered_there",
     "returns `surface_result(show_surface(...))`": "test_a_tool_returns_a_surface_as_its_result",
-    "can write any action": "test_an_action_that_a_caller_wrote_badly_is_refused",
+    "can send any action": "test_an_action_that_a_caller_wrote_badly_is_refused",
 }
 
 
