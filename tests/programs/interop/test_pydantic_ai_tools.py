@@ -159,7 +159,8 @@ def test_arguments_that_do_not_fit_can_be_mended_by_the_model() -> None:
         results = returned(given)
         if not results:
             return [("get_weather", "call-1", '{"town": "Oslo"}')]
-        return [("get_weather", "call-2", '{"city": "Oslo"}')] if "'city': needs a value" in str(results[0]) else "Fine."
+        is_told = "'city': needs a value" in str(results[0])
+        return [("get_weather", "call-2", '{"city": "Oslo"}')] if is_told else "Fine."
 
     model = OfflineModel(script)
     with served(Agent(model.model)) as url:
