@@ -4,7 +4,7 @@ To change
 
 - how the state of a caller is merged with that of a stored thread: this module; the hash by which its base is found in
   `_core/conversation/state_base.py`, which `settle` (`_core/run/ending.py`) notes and `HttpAgent._post` sends;
-  `_with_state` in `_core/verbs/caller_run.py` tells the caller
+  `_Rounds` in `_core/verbs/caller_run.py` tells the caller
 """
 
 from __future__ import annotations

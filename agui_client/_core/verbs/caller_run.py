@@ -7,10 +7,10 @@ declared stay pending in its run.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 from ag_ui.core import (
     PROTOCOL_VERSION,
@@ -35,7 +35,7 @@ from agui_client._core.protocol.open_items import quoted
 from agui_client._core.protocol.outcome import LEFT_BRANCH
 from agui_client._core.protocol.patch import is_same_json
 from agui_client._core.protocol.placeholders import EXTENSION
-from agui_client._core.protocol.traits import STATE_EVENTS
+from agui_client._core.protocol.traits import DELTAS, STATE_EVENTS
 from agui_client._core.run.subagents import without_journal
 from agui_client._core.run.turn_input import event_of_result
 from agui_client._core.transport.retry import retry_after
@@ -121,41 +121,38 @@ async def caller_events(
         One RUN_STARTED, the events of all rounds, and one RUN_FINISHED or RUN_ERROR. What a run that was stopped has
         left open is closed before its RUN_FINISHED (LIFE-5); RUN_ERROR closes it itself (LIFE-6).
     """
-    usage: list[TokenUsage] = []
     last: RunFinishedEvent | RunErrorEvent | None = None
     thread_id, run_id, ends = "", "", list["Event"]()
-    one, reader = MergedRun(), Reader()
+    rounds, reader = _Rounds(run, expose_errors=expose_errors), Reader()
     try:
         async with (
             block or nullcontext(),
             nullcontext() if run.is_entered else run,
-            aclosing(_in_one_run(run, one)) as events,
+            rounds,
             reader,
         ):
             thread_id, run_id = run.thread_id, run.run_id
-            async for event in events:
-                # By the type itself, here and below: every event passes, and `isinstance` asks a metaclass.
-                if type(event) is RunFinishedEvent or type(event) is RunErrorEvent:
-                    # Not the caller's end if tools have answered, and another round follows.
-                    last = event
-                    usage += event.usage or ()
-                elif type(event) is SubagentErrorEvent:
-                    yield reported_error(event, run, expose_errors=expose_errors)
-                else:
+            async for event in run:
+                if rounds.passes(event):
                     yield event
+                    continue
+                for each in rounds.feed(event):
+                    yield each
+            for each in rounds.end():
+                yield each
             error = stopped_with() if stopped_with else None
-            last = error if error and _is_cut(run) else caller_end(run, last, takes_custom_events=True)
+            last = error if error and _is_cut(run) else caller_end(run, rounds.last, takes_custom_events=True)
             if before_end is not None:
-                ends = _last_events(run, one, last, usage, {"thread_id": thread_id, "run_id": run_id})
+                ends = _last_events(run, rounds, last, {"thread_id": thread_id, "run_id": run_id})
                 while len(ends) > 1:
                     yield ends.pop(0)
                 await before_end(ends[0])
     except Exception as error:
         if reader.has_left:
             raise
-        last = _failure(error, last, run, run_id, thread_id, expose_errors=expose_errors)
+        last = _failure(error, last or rounds.last, run, run_id, thread_id, expose_errors=expose_errors)
         ends = []
-    for event in ends or _last_events(run, one, last, usage, {"thread_id": thread_id, "run_id": run_id}):
+    for event in ends or _last_events(run, rounds, last, {"thread_id": thread_id, "run_id": run_id}):
         yield event
 
 
@@ -170,21 +167,18 @@ def _failure(
 
 def _last_events(
     run: AgentRun,
-    one: MergedRun,
+    rounds: _Rounds,
     last: RunFinishedEvent | RunErrorEvent,
-    usage: Sequence[TokenUsage],
     ids: Mapping[str, str],
 ) -> list[Event]:
     """Return the caller's terminal event, behind the ends of all that the run has left open if it was stopped.
 
     Args:
-        one: The names and owners in the caller's run.
+        rounds: The rounds of the run.
         last: The terminal event.
-        usage: The tokens that its rounds reported.
         ids: The ids of the caller's thread and run.
     """
-    if run.is_entered:
-        usage = [*usage, *run.call.unreported_usage]
+    usage, one = [*rounds.usage, *(run.call.unreported_usage if run.is_entered else ())], rounds.one
     last = last.model_copy(update={"usage": aggregate_token_usage(usage) or None})
     if isinstance(last, RunErrorEvent):
         return [one.feed(last)]
@@ -250,103 +244,125 @@ def beginning_of(run: AgentRun, first: Event | None = None) -> list[Event]:
     return [started, *map(event_of_result, run.call.given_results)]
 
 
-async def _in_one_run(run: AgentRun, one: MergedRun) -> AsyncGenerator[Event]:
-    """Iterate a run as one, behind its beginning, with the messages of echoed inputs that its caller does not have.
+class _Rounds:
+    """The rounds of a call as one run of its caller: a block around their events, which is fed with each of them.
 
-    What else an input has, this side has sent. Custom events that ask come at the end, without those that the
-    application's `answer=` has answered.
+    Behind the beginning come the messages of echoed inputs that the caller does not have; what else an input has, this
+    side has sent. Custom events that ask come at the end, without those that the application's `answer=` has answered.
+    What a failed round left open is ended before the next one.
 
-    Args:
-        run: The run, entered.
-        one: The names and owners in the caller's run.
-    """
-    known, questions, has_begun = run.call.conversation.messages, list["Event"](), False
-    has_answerer = run.call.agent_options.get("answer") is not None
-    run.call.has_caller = True
-    async with aclosing(_shown_events(run)) as events:
-        async for event in events:
-            is_start = type(event) is RunStartedEvent
-            if is_start:
-                one.begin()
-                questions = []  # of the round before
-            if is_start or not has_begun:
-                for each in _beginning(run, one, event, known, is_first=not has_begun):
-                    yield each
-                has_begun = True
-            if is_start:
-                continue
-            if has_answerer and type(event) is CustomEvent and event.name == ON_INTERRUPT:
-                questions.append(one.feed(event))
-            else:
-                yield one.feed(event)
-    for event in questions if has_begun else map(one.feed, beginning_of(run)):
-        yield event
-
-
-def _beginning(run: AgentRun, one: MergedRun, event: Event, known: Sequence[Message], *, is_first: bool) -> list[Event]:
-    """Return what the caller gets for the start of a round: the start of its run, or echoed messages.
+    Of a stored thread, a snapshot tells the caller of state that no event has told it of: the agent sends none of what
+    other callers have changed meanwhile, and of what functions here change. The journal of a team stays here, in the
+    thread or in the memory of the app.
 
     Args:
-        run: The run, entered.
-        one: The names and owners in the caller's run.
-        event: The first event of the call, or the start of a later round.
-        known: Messages that the caller has.
-        is_first: Whether the caller's run begins with it.
+        run: The run, entered when the block is.
+        expose_errors: Whether the caller gets the text of exceptions.
     """
-    echoed = list["Message"]()
-    if isinstance(event, RunStartedEvent):
-        echoed = one.echoed(event, known, run.call.round.input.messages)
-        restated = RunAgentInput(thread_id=event.thread_id, run_id=event.run_id, messages=echoed) if echoed else None
-        event = event.model_copy(update={"input": restated})
-    if is_first:
-        return list(map(one.feed, beginning_of(run, event)))
-    return [MessagesSnapshotEvent(messages=one.messages(run.call.conversation.messages))] if echoed else []
 
+    def __init__(self, run: AgentRun, *, expose_errors: bool) -> None:
+        self._run, self._expose_errors = run, expose_errors
+        self.one = MergedRun()
+        """The names and owners in the caller's run."""
+        self.last: RunFinishedEvent | RunErrorEvent | None = None
+        """The last terminal event of a round: not the caller's end if tools have answered, and another one follows."""
+        self.usage: list[TokenUsage] = []
+        """The tokens that the rounds reported."""
+        self._questions, self._left_open = list["Event"](), list["Event"]()
+        self._has_begun = False
 
-async def _shown_events(run: AgentRun) -> AsyncGenerator[Event]:
-    """Iterate a run without the journal of a team, which stays here: in the thread, or in the memory of the app."""
-    conversation = run.call.conversation
-    journal = WithoutJournal(conversation.state)
-    try:
-        async with aclosing(_with_state(run)) as events:
-            async for event in events:
-                if type(event) not in STATE_EVENTS:
-                    yield event
-                elif (shown := journal.shown(event, conversation.state)) is not None:
-                    yield shown
-    finally:
-        # However the run ends: members that are done are not asked again.
-        if run.journal_place is not None:
-            run.journal_place.keep(conversation.state, conversation.messages)
+    async def __aenter__(self) -> Self:
+        """Begin with the conversation as it is."""
+        call = self._run.call
+        self._conversation = call.conversation
+        self._known_messages = call.conversation.messages
+        self._known_state = ABSENT if call.request is None else call.request.state_of_caller
+        self._is_stored = self._known_state is not ABSENT
+        self._journal = WithoutJournal(call.conversation.state)
+        self._place = self._run.journal_place
+        self._has_answerer = call.agent_options.get("answer") is not None
+        call.has_caller = True
+        return self
 
+    async def __aexit__(self, *_: object) -> None:
+        """Keep the journal however the run ends: members that are done are not asked again."""
+        self._keep_journal()
 
-async def _with_state(run: AgentRun) -> AsyncGenerator[Event]:
-    """Iterate a run, with a snapshot of a stored thread's state where no event has told its caller of it.
+    def passes(self, event: Any) -> bool:
+        """Return whether an event is the caller's as it is: a piece of the agent's own, as nearly every event."""
+        return self._has_begun and type(event) in DELTAS and event.subagent_run_id is None
 
-    Where one stream has several runs, what a failed one left open is ended before the next. The agent sends none of
-    what other callers have changed meanwhile, and of what functions here change.
-
-    Args:
-        run: The run, entered.
-    """
-    conversation, request = run.call.conversation, run.call.request
-    known = ABSENT if request is None else request.state_of_caller
-    is_stored, left_open = known is not ABSENT, list["Event"]()
-    async for event in run:
+    def feed(self, event: Event) -> Iterator[Event]:
+        """Yield what the caller gets for an event of a round."""
         if type(event) is RunErrorEvent:
-            left_open = run.call.round.pipeline.verifier.ends(_FOLLOWED)
+            self._left_open = self._run.call.round.pipeline.verifier.ends(_FOLLOWED)
         elif type(event) is RunStartedEvent:
-            for end in left_open:
-                yield end
-            left_open = []
-        if is_stored and type(event) in STATE_EVENTS:
-            known = without_journal(conversation.agent_state)
-        yield event
+            for end in self._left_open:
+                yield from self._shown(end)
+            self._left_open = []
+        if self._is_stored and type(event) in STATE_EVENTS:
+            self._known_state = without_journal(self._conversation.agent_state)
+        yield from self._shown(event)
+        if type(event) is RunStartedEvent:
+            yield from self._untold_state()
+
+    def end(self) -> Iterator[Event]:
+        """Yield what the caller gets behind the last round."""
+        yield from self._untold_state()
+        self._keep_journal()
+        yield from self._questions if self._has_begun else map(self.one.feed, beginning_of(self._run))
+
+    def _keep_journal(self) -> None:
+        place, self._place = self._place, None
+        if place is not None:
+            place.keep(self._conversation.state, self._conversation.messages)
+
+    def _untold_state(self) -> Iterator[Event]:
+        if self._is_stored:
+            state = without_journal(self._conversation.state)
+            if not is_same_json(self._known_state, state):
+                self._known_state = state
+                yield from self._shown(StateSnapshotEvent(snapshot=state))
+
+    def _shown(self, event: Event) -> Iterator[Event]:
+        if type(event) in STATE_EVENTS:
+            shown = self._journal.shown(event, self._conversation.state)
+            if shown is None:
+                return
+            event = shown
         is_start = type(event) is RunStartedEvent
-        if is_stored and is_start and not is_same_json(known, state := without_journal(conversation.state)):
-            yield StateSnapshotEvent(snapshot=(known := state))
-    if is_stored and not is_same_json(known, state := without_journal(conversation.state)):
-        yield StateSnapshotEvent(snapshot=state)
+        if is_start:
+            self.one.begin()
+            self._questions = []  # of the round before
+        if is_start or not self._has_begun:
+            yield from self._beginning(event)
+            self._has_begun = True
+        if is_start:
+            return
+        event = self.one.feed(event)
+        match event:
+            case RunFinishedEvent() | RunErrorEvent():
+                self.last = event
+                self.usage += event.usage or ()
+            case SubagentErrorEvent():
+                yield reported_error(event, self._run, expose_errors=self._expose_errors)
+            case CustomEvent(name=name) if name == ON_INTERRUPT and self._has_answerer:
+                self._questions.append(event)
+            case _:
+                yield event
+
+    def _beginning(self, event: Event) -> list[Event]:
+        """Return what the caller gets for the start of a round: the start of its run, or echoed messages."""
+        run, one, echoed = self._run, self.one, list["Message"]()
+        if isinstance(event, RunStartedEvent):
+            echoed = one.echoed(event, self._known_messages, run.call.round.input.messages)
+            restated = (
+                RunAgentInput(thread_id=event.thread_id, run_id=event.run_id, messages=echoed) if echoed else None
+            )
+            event = event.model_copy(update={"input": restated})
+        if not self._has_begun:
+            return list(map(one.feed, beginning_of(run, event)))
+        return [MessagesSnapshotEvent(messages=one.messages(self._conversation.messages))] if echoed else []
 
 
 def _is_cut(run: AgentRun) -> bool:

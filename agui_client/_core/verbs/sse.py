@@ -89,14 +89,17 @@ class _Frames:
         self._are_there, self._are_taken = anyio.Event(), anyio.Event()
         self._has_ended = False
 
-    async def put(self, frame: bytes) -> None:
-        """Add a frame; wait while too many are there."""
+    def put(self, frame: bytes) -> bool:
+        """Add a frame; return whether as many are there as may be, and none should be added before they are taken."""
         self._frames.append(frame)
         if len(self._frames) == 1:
             self._are_there.set()
-        if len(self._frames) >= _AHEAD:
-            self._are_taken = anyio.Event()
-            await self._are_taken.wait()
+        return len(self._frames) >= _AHEAD
+
+    async def taken(self) -> None:
+        """Wait until the frames are taken."""
+        self._are_taken = anyio.Event()
+        await self._are_taken.wait()
 
     def end(self) -> None:
         """Note that no frame follows."""
@@ -123,7 +126,8 @@ async def _chunks(events: AsyncGenerator[Event], keep_alive: float) -> AsyncGene
             with running:
                 async with aclosing(events):
                     async for event in events:
-                        await frames.put(frame_of(event))
+                        if frames.put(frame_of(event)):
+                            await frames.taken()
         finally:
             frames.end()
             ended.set()
