@@ -62,12 +62,12 @@ _PAUSE = 10.0
     type=click.Choice(["unsent", "transport", "any"]),
     default="unsent",
     show_default=True,
-    help="Failures to repeat: agent not begun; broken connections, too; any.",
+    help="Repeat unbegun runs, those that were cut, too, or all failures.",
 )
 @click.option("--rerun-failed", is_flag=True, help="Run failed rows of earlier starts again.")
 @click.option("--max-rows", type=click.IntRange(0), metavar="N", help="Stop after N rows.")
 @click.option("--max-tokens", type=click.IntRange(0), metavar="N", help="Begin no row after N tokens.")
-@click.option("--max-cost", metavar="AMOUNT", help='Begin no row after that much: "20.00 USD".')
+@click.option("--max-cost", metavar="AMOUNT", help='Begin no row after a cost of "20 USD".')
 @click.option("--price", "given_prices", metavar="MODEL=IN/OUT", multiple=True, help=PRICE_HELP)
 @click.option("--max-seconds", type=click.FloatRange(0), metavar="N", help="Begin no row after N seconds.")
 @click.option("--max-failures", type=click.IntRange(0), metavar="N", help="Begin no row after more than N failures.")

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 _EPILOG = f"""{ENVIRONMENT}
 \b
 Exit codes:
-  0    every conversation passed
-  1    a check failed, or fewer passed than --at-least or --baseline ask for
+  0    enough conversations passed
+  1    too few passed: all must, or what --at-least or --baseline ask for
   2    wrong usage, or scenarios that cannot be read; nothing was sent
   3    conversations could not be held, as the agent cannot be reached
   4    --max-tokens was reached; with --journal, the same command continues
@@ -69,7 +69,7 @@ Exit codes:
     "--per-minute", type=click.FloatRange(0, min_open=True), metavar="N", help="Conversations to begin a minute."
 )
 @click.option("--max-tokens", type=click.IntRange(0), metavar="N", help="Begin no conversation after N tokens.")
-@click.option("--max-cost", metavar="AMOUNT", help='Begin none after that much, such as "20 USD".')
+@click.option("--max-cost", metavar="AMOUNT", help='Begin none after a cost of "20 USD".')
 @click.option(
     "--price",
     "given_prices",

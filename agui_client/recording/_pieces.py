@@ -258,7 +258,7 @@ class AnswerWriter:
         """The text that it has a piece of."""
 
     def passes(self, bare: str, delta: str, sent: Collection[str]) -> bool:
-        """Take a bare event that goes on with the latest text, if its line can be written as it is; else `add` does.
+        """Take a bare event that continues the latest text, if its line can be written as it is; else `add` does.
 
         Args:
             bare: The JSON of the event.

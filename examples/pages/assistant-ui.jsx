@@ -14,14 +14,14 @@ import "./problem.css";
 
 const lastQuestion = (messages) => messages.findLastIndex(({ role }) => role === "user");
 
-/** The thread of the server, with the run that is going on in it; `loaded` is called behind it, `again` to load it anew. */
+/** The thread of the server, with the run that is in progress in it; `loaded` is called behind it, `again` to load it anew. */
 class History {
   constructor(loaded, again) {
     Object.assign(this, { loaded, again });
   }
 
   async load() {
-    // A run that is going on sends the thread, and then nothing for a while, or what it does.
+    // A run that is in progress sends the thread, and then nothing for a while, or what it does.
     const isGoingOn = new Promise((resolve) => {
       const { unsubscribe } = agent.subscribe({ onMessagesSnapshotEvent() { unsubscribe(); setTimeout(resolve, 300, true); } });
     });

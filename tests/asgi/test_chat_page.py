@@ -265,6 +265,22 @@ class Chat:
         self.page.locator("#prompt").fill(text)
         self.page.keyboard.press("Enter")
 
+    def write_before_it_is_there(self, text: str, edit: str) -> None:
+        """Load the page anew, and send a message and write on before the server sends the thread."""
+        held: list[Route] = []
+
+        def hold(route: Route) -> None:
+            held.append(route)
+
+        self.page.route("**/connect", hold)
+        with self.page.expect_request("**/connect"):
+            self.page.reload()
+        self.page.locator("#prompt").fill(text)
+        self.page.keyboard.press("Enter")
+        self.page.keyboard.type(edit)
+        held.pop().continue_()
+        self.page.unroute("**/connect")
+
     def press(self, name: str) -> None:
         """Press the last button of a name."""
         self.page.get_by_role("button", name=name, exact=True).last.click()
@@ -308,28 +324,27 @@ def test_a_message_sent_before_the_chat_is_there_is_sent_as_soon_as_it_is(browse
     def look(chat: Chat) -> None:
         chat.ask("one")
         chat.await_text("Answer 1 to: one")
-        held: list[Route] = []
-
-        def hold(route: Route) -> None:
-            held.append(route)
-
-        chat.page.route("**/connect", hold)
-        for text, edit in (("two", ""), ("three", "and a half")):
-            chat.page.reload()
-            chat.page.locator("#prompt").fill(text)
-            chat.page.keyboard.press("Enter")
-            if edit:
-                chat.page.keyboard.type(edit)
-            while not held:
-                chat.page.evaluate("1")  # Playwright hands over what has come meanwhile
-            held.pop().continue_()
-            chat.await_text("Answer 1 to: one")
-            chat.await_idle()
-            if not edit:
-                chat.await_text("Answer 2 to: two")
-        chat.page.unroute("**/connect")
+        chat.write_before_it_is_there("two", "")
+        chat.await_text("Answer 2 to: two")
+        chat.write_before_it_is_there("three", "and a half")
+        chat.await_text("Answer 2 to: two")
+        chat.await_idle()
         assert chat.page.locator("#prompt").input_value() == "threeand a half"
         assert chat.texts == ["one", "Answer 1 to: one", "two", "Answer 2 to: two"]
+
+    with visited(browser, look) as complaints:
+        assert complaints == []
+
+
+def test_a_message_sent_before_a_question_is_there_waits_in_the_composer(browser: Chromium) -> None:
+    def look(chat: Chat) -> None:
+        chat.ask("a ticket")
+        approve = chat.page.get_by_role("button", name="Approve")
+        approve.wait_for()
+        chat.write_before_it_is_there("two", "")
+        approve.wait_for()
+        assert chat.page.locator("#prompt").input_value() == "two"
+        assert chat.texts == ["a ticket"]
 
     with visited(browser, look) as complaints:
         assert complaints == []

@@ -54,7 +54,7 @@ CONVERSATION = (
     ),
     Requirement(
         "TOOL-10",
-        "Answers to pending calls go out as tool messages, a failure with its error; continuing without warns.",
+        "Answers to pending calls go out as tool messages, a failure with its error; missing ones are warned about.",
         "events/tool-calls",
     ),
     Requirement(

@@ -4,7 +4,7 @@ The package itself knows no price of any model.
 
 To change
 
-- what a token costs, or what counts as unknown: `cost_of` here; who asks it: `RoundLimits` (a turn's brake),
+- what a token costs, or what counts as unknown: `cost_of` here; who asks it: `RoundLimits` (a turn's limit),
   `RunResult.cost`, batches, evaluations, and the pages of the inspector
 """
 

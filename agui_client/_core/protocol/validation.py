@@ -230,13 +230,13 @@ def _is_plain_delta(event: BaseEvent) -> bool:
     if known is None:
         return False
     field, event_type, given = known
-    # Whatever is given to a model or assigned to it is in its set, members that it does not know included.
-    if event.__pydantic_fields_set__ not in given:
+    # Members that a model does not know, and that are assigned later, are in its set only since pydantic 2.13.
+    if event.__pydantic_extra__ or event.__pydantic_fields_set__ not in given:
         return False
     members = event.__dict__
     item_id, delta = members[field], members["delta"]
     is_ascii = type(item_id) is str and type(delta) is str and item_id.isascii() and delta.isascii()
-    return is_ascii and members["type"] is event_type
+    return is_ascii and members.get("type") is event_type
 
 
 def _is_flat(event: BaseEvent) -> bool:

@@ -26,12 +26,12 @@ from agui_client.errors import UsageError
 _RECEIVERS = ("self", "cls")
 _GIVEN_BY_NAME = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
 _MASK = b"**********"
+"""The JSON that pydantic writes for a secret."""
 _WORDS = {
     "missing_keyword_only_argument": "needs a value",
-    "unexpected_keyword_argument": "there is no such argument",
+    "unexpected_keyword_argument": "there is no such name",
 }
 """Words for kinds of errors whose messages are about Python's calls; an agent writes JSON."""
-"""The JSON that pydantic writes for a secret."""
 
 
 @dataclass(frozen=True, slots=True)

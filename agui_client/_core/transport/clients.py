@@ -161,7 +161,7 @@ class Clients:
             raise unknown from None
 
     def explain(self, error: RuntimeError) -> Exception:
-        """Return the error for a client's: one that is given may be closed, or belong to another event loop."""
+        """Return our error for one of a client: a given client may be closed, or belong to another event loop."""
         if "client has been closed" in str(error):  # as httpx says it
             return UsageError(
                 "the client of http_client= is closed; nothing was sent: give one that is open, or a function"

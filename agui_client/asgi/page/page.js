@@ -88,11 +88,11 @@ class Chat {
     return this.perform({ path: "", input: this.input([...messages, ...added], more), prompt, seen });
   }
 
-  /** Send what stands in the composer; before the page has the thread, as soon as it is there. */
+  /** Send what stands in the composer; while the page asks for the thread, as soon as it is there and no run is in progress. */
   send() {
     const prompt = byId("prompt").value.trim();
     this.isSendWanted = prompt !== "" && !this.canSend && this.request?.path === "connect";
-    if (this.isSendWanted) this.announce("sent when the chat is there");
+    if (this.isSendWanted) this.announce("sent as soon as no run is in progress");
     if (!prompt || !this.canSend) return;
     byId("prompt").value = "";
     this.fit();
@@ -108,6 +108,7 @@ class Chat {
     this.abort?.abort();
     const { signal } = this.abort = new AbortController();
     this.request = request;
+    if (request.path !== "connect") this.isSendWanted = false;
     this.viewed = null;
     this.say(null);
     for (let attempt = 0; !signal.aborted; attempt++) {
@@ -158,6 +159,7 @@ class Chat {
     this.questions.show(interrupts, this.thread);
     this.draw();
     this.loadBranches();
+    if (this.isSendWanted && this.questions.isWaiting) this.announce("not sent: answer the question first");
     if (this.isSendWanted) return this.send();
     if (failure && !this.thread.interrupts.length) {
       const again = () => (request.input.resume ? this.connect() : this.answerAgain(this.lastQuestion));

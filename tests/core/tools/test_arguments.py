@@ -169,7 +169,7 @@ def test_what_is_no_json_object_is_the_agents_to_mend(text: str, said: str) -> N
         ('{"name": "a", "spots": 3}', "'spots': Input should be a valid array"),
         ('{"name": "a", "spots": [{"x": 1}, 5]}', "'spots.1': Input should be an object"),
         ('{"name": "a", "spots": [{"label": ""}]}', "'spots.0.x': Field required"),
-        ('{"name": "a", "spots": [{"x": 1, "y": 2}]}', "'spots.0.y': there is no such argument"),
+        ('{"name": "a", "spots": [{"x": 1, "y": 2}]}', "'spots.0.y': there is no such name"),
         (
             '{"name": "a", "shape": {"side": 0}}',
             "'shape.Circle.radius': Field required; 'shape.Square.side': Input should be greater than 0",
@@ -183,7 +183,7 @@ def test_what_is_no_json_object_is_the_agents_to_mend(text: str, said: str) -> N
             (
                 "'name': needs a value; "
                 "'count': Input should be a valid integer, unable to parse string as an integer; "
-                "'colour': there is no such argument"
+                "'colour': there is no such name"
             ),
         ),
     ],
@@ -198,7 +198,7 @@ def test_an_argument_nobody_asked_for_is_refused() -> None:
     def now() -> str:
         return "now"
 
-    assert complaint(now, '{"a": 1}') == "the arguments do not fit: 'a': there is no such argument"
+    assert complaint(now, '{"a": 1}') == "the arguments do not fit: 'a': there is no such name"
 
 
 def test_numbers_written_another_way_fit_if_nothing_is_lost() -> None:
