@@ -510,6 +510,8 @@ def test_what_became_of_a_question_that_was_answered_elsewhere_is_shown(browser:
 
 
 def test_a_form_of_the_agent_is_filled_in_and_pressed_on_the_page(browser: Chromium) -> None:
+    from playwright.sync_api import expect
+
     def look(page: Page) -> None:
         chat = Chat(page)
         chat.ask("A ferry, please")
@@ -530,8 +532,7 @@ def test_a_form_of_the_agent_is_filled_in_and_pressed_on_the_page(browser: Chrom
             page.locator("[data-press=book]").click()
             chat.await_text("Booked for Ann.")
             chat.await_idle()
-            page.wait_for_selector("[data-set=name]")
-            assert page.locator("[data-set=name]").input_value() == ""
+            expect(page.locator("[data-set=name]")).to_have_value("", timeout=_SECONDS * 1000)
         page.reload()
         chat.await_text("Booked for Ann.")
         assert page.locator(".agui-surface").count() == 1
