@@ -138,24 +138,31 @@ class Loom:
     def send(self, event: Json, *meant: Json) -> None:
         """Send an event; what it means is itself unless something else is given."""
         self.events.append(event)
+        self._close_lanes(event)
         for explicit in meant or (event,):
             if not explicit["type"].endswith("_CHUNK"):
                 self.meant.append(explicit)
                 self.naive.take(explicit)
-        self._close_lanes(event)
 
     def _close_lanes(self, event: Json) -> None:
-        """Which chunk streams an event ends, told from the specification's tables (CHUNK-7 … CHUNK-10)."""
+        """End the chunk streams that an event ends, by the specification's tables (CHUNK-7 … CHUNK-10)."""
         kind = event["type"]
         if kind in _END_EVERY_LANE:
-            self._lanes.clear()
+            for owner in [*self._lanes]:
+                self._close_lane(owner)
         elif kind not in _END_NO_LANE and not kind.endswith("_CHUNK"):
             for owner, lane in list(self._lanes.items()):
                 id_field = "toolCallId" if lane.kind == "TOOL_CALL" else "messageId"
                 is_named = kind.startswith(lane.kind) and event.get(id_field) == lane.item
                 is_named = is_named and kind != "TOOL_CALL_RESULT"
                 if owner == event.get("subagentRunId") or is_named:
-                    del self._lanes[owner]
+                    self._close_lane(owner)
+
+    def _close_lane(self, owner: Owner) -> None:
+        """End a chunk stream: a call that was told again is compared with the one before it then."""
+        lane = self._lanes.pop(owner, None)
+        if lane is not None and lane.kind == "TOOL_CALL":
+            self.naive.take({"type": "TOOL_CALL_END", "toolCallId": lane.item})
 
     def _one_in(self, many: int) -> bool:
         return self.random.randrange(many) == 0
@@ -249,6 +256,7 @@ class Loom:
             if lane is not None and (lane.kind, lane.item) == (family, next(iter(item.values()))):
                 named = self._continuation(family, item, owner, lane)
             else:
+                self._close_lane(owner)
                 self._lanes[owner] = _Lane(family, next(iter(item.values())), said)
                 named = {**item, **self._tag(owner, always=True), **said}
                 lane = None
