@@ -76,7 +76,7 @@ class FormError(ValueError):
         told = [f"{titles[name]}: {text}" if name in titles else text for name, text in problems.items()]
         super().__init__("; ".join(told))
         self.problems = problems
-        """What is wrong, in words, by the names of fields; "" is about the answer as a whole."""
+        """The faults, in words, by the names of fields; "" is about the answer as a whole."""
 
 
 def said(error: FormError) -> str:

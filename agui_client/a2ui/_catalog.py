@@ -28,7 +28,7 @@ class Kind(Enum):
     OPTIONS = "options"
     """Objects with a label and a value."""
     ACTION = "action"
-    """What happens when a person presses."""
+    """The act of a person who presses."""
     CHECKS = "checks"
     """Conditions with messages."""
 

@@ -31,7 +31,7 @@ class _Missing:
 
 
 MISSING: Final = _Missing()
-"""What stands where there is no value; None is JSON's null."""
+"""The mark of a place without a value; None is JSON's null."""
 
 
 def segments(path: str) -> list[str]:

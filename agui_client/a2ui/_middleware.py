@@ -58,7 +58,7 @@ class A2UI:
         self.render_tool = render_tool
         """Whether the agent is offered the tool `render_a2ui`."""
         self.catalog: Mapping[str, Any] = component_schema() if catalog is None else catalog
-        """What is drawn, as the agent reads it."""
+        """The catalog of components, as the agent reads it."""
 
     async def __call__(
         self, input: RunAgentInput, next: Callable[[RunAgentInput], AsyncIterator[Event]]

@@ -83,7 +83,7 @@ _logger = logging.getLogger("agui_client.sse")
 
 
 class Reader:
-    """Who reads the events of a generator: a block in it, left inside all others, that notes when nobody does any more.
+    """The reader of a generator: a block in it, left inside all others, that notes when nobody reads any more.
 
     Whatever fails as the other blocks are left then is raised: a generator that is closed must not yield a last event.
     """
