@@ -26,7 +26,7 @@ import pytest
 if TYPE_CHECKING:
     from agui_client.recording._cassettes import CassetteFixture
 
-_MARKER = """agui_cassette(name=None, *, match=None, ignore=(), redact=None): answer for the HTTP agents of the test \
+_MARKER = """agui_cassette(name=None, *, match=None, ignore=(), redact=None): serve the HTTP agents of the test \
 out of a recording; its name is that of the test if it is left out; match= and ignore= are as for ReplayAgent, redact= \
 as for record."""
 _ADDRESS = re.compile(r"[\d.]+|[0-9A-Fa-f:.]*:[^/]*")

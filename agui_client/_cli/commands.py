@@ -206,7 +206,7 @@ def chat(
     multiple=True,
     metavar="NAME",
     help="A name that requests may have for this machine, as behind a tunnel; may be repeated. Of no use with a --host "
-    "that other machines reach, which answers to any name.",
+    "that other machines reach, which accepts any name.",
 )
 @click.option(
     "--keep-alive",

@@ -45,7 +45,7 @@ print(result.text, agent.run_agent_sync(resume=answers).text)"""
 def serve_demo(port: int) -> int:
     """Serve the demo agent until Ctrl-C, which counts as success."""
     with demo_server(port) as server:
-        click.echo(f"The demo agent answers at {server.url} until Ctrl-C. {SCRIPTED} Ask it from another terminal:")
+        click.echo(f"The demo agent is served at {server.url} until Ctrl-C. {SCRIPTED} Ask it from another terminal:")
         click.echo(f"  agui run {server.url} '{PROMPT}'")
         try:
             while True:
@@ -59,7 +59,7 @@ def show_demo(port: int) -> int:
     console = drawing_board()
     view: View = PlainDemoView(sys.stdout) if console is None else DemoView(console, can_ask=sys.stdin.isatty())
     with demo_server(port) as server, asyncio.Runner() as runner:
-        view.begin([f"The demo agent answers at {server.url}", SCRIPTED], PROMPT)
+        view.begin([f"The demo agent is served at {server.url}", SCRIPTED], PROMPT)
         agent = HttpAgent(server.url)
         results = [runner.run(watch(agent.stream(PROMPT), view))]
         while interrupts := results[-1].interrupts:

@@ -34,7 +34,7 @@ _EPILOG = f"""{ENVIRONMENT}
 Exit codes:
   0    no findings, or only lighter ones than --fail-on
   1    findings
-  2    wrong usage, or nothing answers at URL
+  2    wrong usage, or no server responds at URL
   3    a failure here, such as a full disk
   130  stopped with Ctrl-C; what was found so far is printed
 """

@@ -16,12 +16,12 @@ from agui_client.errors import (
     UnexpectedContentTypeError,
 )
 
-_BROKE = "the connection to the agent broke in the middle of its answer"
+_BROKE = "the connection to the agent broke in the middle of its response"
 _ADVICE_BY_STATUS = {
     HTTPStatus.UNAUTHORIZED: "give credentials: -H 'Authorization: Bearer ...', or AGUI_HEADERS",
     HTTPStatus.FORBIDDEN: "give other credentials: -H 'Authorization: Bearer ...', or AGUI_HEADERS",
-    HTTPStatus.NOT_FOUND: "check the path of the address: a server answers there, but no agent",
-    HTTPStatus.METHOD_NOT_ALLOWED: "check the path of the address: a server answers there, but no agent",
+    HTTPStatus.NOT_FOUND: "check the path of the address: a server responds there, but no agent",
+    HTTPStatus.METHOD_NOT_ALLOWED: "check the path of the address: a server responds there, but no agent",
     HTTPStatus.CONFLICT: "if a run is in progress in the thread, wait for its end, or begin another thread",
     HTTPStatus.TOO_MANY_REQUESTS: "the server is busy; try again later",
     HTTPStatus.SERVICE_UNAVAILABLE: "the server is busy or not ready; try again later",
@@ -39,7 +39,7 @@ def report(error: AGUIError, again: str = "what arrived is kept; ask again to be
     """
     if isinstance(error, IncompleteRunError):
         broke = isinstance(error.__cause__, TransportError)
-        why = _BROKE if broke else "the agent ended its answer before the run was over"
+        why = _BROKE if broke else "the agent ended its response before the run was over"
         return [why, again, f"{_ids(error)}: {error}"]
     if (advice := _advice(error)) is None:
         return [str(error)]
@@ -65,7 +65,7 @@ def _advice(error: AGUIError) -> str | None:
         case StreamTimeoutError():
             return "wait longer with --timeout"
         case UnexpectedContentTypeError():
-            return "check the path of the address: a server answers there, but no agent"
+            return "check the path of the address: a server responds there, but no agent"
         case HTTPStatusError(status_code=code) if code in _ADVICE_BY_STATUS:
             return _ADVICE_BY_STATUS[HTTPStatus(code)]
         case HTTPStatusError(status_code=code) if code >= HTTPStatus.INTERNAL_SERVER_ERROR:

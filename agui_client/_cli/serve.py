@@ -131,7 +131,7 @@ def serve_agent(settings: ServeSettings, host: str, port: int, *, is_reloading: 
         where = f"[{host}]" if ":" in host else host
         url = f"http://{where}:{listener.getsockname()[1]}/"
         page = " and shows a chat page there" if settings.has_page else ""
-        announcement = f"{settings.place or settings.model} answers at {url}{page} until Ctrl-C"
+        announcement = f"{settings.place or settings.model} is served at {url}{page} until Ctrl-C"
         if not is_reloading:
             return _serve_on(listener, settings, announcement)
         click.echo(f"{announcement}, and is loaded again when a Python file changes")

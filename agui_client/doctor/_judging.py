@@ -114,9 +114,9 @@ def sentence_of(error: Exception) -> str:
     match error:
         case HTTPStatusError():
             location = "" if error.location is None else f" and points to {error.location}"
-            return f"the server answered {error.status_code}{location}"
+            return f"the server responded with {error.status_code}{location}"
         case UnexpectedContentTypeError():
-            return f"the server answered with {error.content_type or 'no content type'} instead of text/event-stream"
+            return f"the server responded with {error.content_type or 'no content type'} instead of text/event-stream"
         case RunFailedError():
             return f"the run ended with RUN_ERROR: {error}"
         case _:

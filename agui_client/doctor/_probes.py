@@ -267,7 +267,7 @@ async def _round_trip(doctor: Examination, name: str) -> int:
     first = seen.exchanges[0]
     answered = [index for index, event in enumerate(first.events) if _is_result_of(event, offered)]
     if answered:
-        problem = "the server answers a call of the client's tool itself"
+        problem = "the server sends a result for a call of the client's tool"
         doctor.find(Symptom("TOOL-8", problem, exchange=first, event=answered[0]))
         return len(offered)
     detail = f"{len(offered)} called"
@@ -283,7 +283,7 @@ async def _round_trip(doctor: Examination, name: str) -> int:
         await _blame(doctor, "TOOL-10", "the run that brings the result of a tool is not served", seen)
         detail += "; the result was refused"
     elif seen.result is not None and seen.error is None:
-        used = "is in the answer" if _WEATHER.partition(" ")[0] in seen.result.text else "is not in the answer"
+        used = "is in the reply" if _WEATHER.partition(" ")[0] in seen.result.text else "is not in the reply"
         detail += f"; the result {used}"
     if name == "tools":
         doctor.note("tools of the client", True, detail)
@@ -422,7 +422,7 @@ async def _malformed(doctor: Examination) -> None:
     exchange = seen.last
     status = exchange.status if exchange is not None else None
     if status is not None and status >= 500:
-        problem = f"the server answers {status} to an input that is no RunAgentInput"
+        problem = f"the server responds with {status} to an input that is no RunAgentInput"
         doctor.find(Symptom("DOC-7", problem, exchange=exchange))
     last = exchange.events[-1].get("type") if exchange is not None and exchange.frames else None
     refused = last == "RUN_ERROR" or (status is not None and 400 <= status < 500)
@@ -465,7 +465,7 @@ async def _blame(doctor: Examination, rule: str, problem: str, seen: Seen) -> No
     if rule in _NEED_SECOND_RUNS and doctor.has_found("INPUT-1"):
         return
     if isinstance(seen.error, HTTPStatusError) and seen.error.status_code in BUSY_STATUSES:
-        doctor.obstacle = f"the server answers {seen.error.status_code} by now: it wants fewer requests"
+        doctor.obstacle = f"the server responds with {seen.error.status_code} by now: it wants fewer requests"
         raise SkippedError(doctor.obstacle)
     control = await doctor.ask(doctor.agent(), doctor.prompt("hello"))
     if control.is_refused:

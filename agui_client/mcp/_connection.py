@@ -278,9 +278,9 @@ class _HttpClient(httpx2.AsyncClient):
                 content += chunk
                 if len(content) > _MOST_BYTES:
                     _logger.warning(
-                        "an MCP server sent more than %d bytes in one answer, which is dropped", _MOST_BYTES
+                        "an MCP server sent more than %d bytes in one response, which is dropped", _MOST_BYTES
                     )
-                    raise httpx2.ReadError("the answer is too large", request=request)
+                    raise httpx2.ReadError("the response is too large", request=request)
         finally:
             await response.aclose()
         # The content is decoded, which these headers of the response do not say.

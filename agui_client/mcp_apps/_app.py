@@ -103,7 +103,7 @@ class App(Record):
             asked["serverId"] = self.server_id
         answer = await twin.run_agent(run_id=one_id, tools=[], forwarded_props={PROXIED_REQUEST: asked})
         if not is_object(answer.result):
-            raise ToolError(f"the agent did not answer {method}: it, or a server in front of it, has to know MCP Apps")
+            raise ToolError(f"no response to {method}: the agent, or a server in front of it, has to know MCP Apps")
         if (error := answer.result.get("error")) is not None:
             raise ToolError(error if isinstance(error, str) else f"{method} was refused")
         return answer.result

@@ -147,7 +147,7 @@ def no_answer(
         is_matched: Whether match= compared them.
     """
     if not candidates:
-        return UnrecordedRequestError(f"the recording {name} has no answer to any request of this kind")
+        return UnrecordedRequestError(f"the recording {name} has no response to any request of this kind")
     lengths = [abs(len(candidate["messages"]) - len(asked["messages"])) for candidate in candidates]
     least = min(lengths)
     near = [place for place, length in enumerate(lengths) if length == least]
@@ -160,7 +160,7 @@ def no_answer(
     other = f", or give ignore={json.dumps([f'/{top}' for top in sorted(tops)])}" if tops - {"messages"} else ""
     other = other if "messages" not in tops else ", or give match="
     advice = f"record it anew{'' if is_matched else other}"
-    error = UnrecordedRequestError(f"the recording {name} has no answer to this request: {lines[0]}{more}; {advice}")
+    error = UnrecordedRequestError(f"the recording {name} has no response to this request: {lines[0]}{more}; {advice}")
     listed = lines[:_MOST] + ([f"and {len(lines) - _MOST} more"] if len(lines) > _MOST else [])
     error.add_note("\n  ".join([f"What was asked differs from {name}{which}:", *listed]))
     return error

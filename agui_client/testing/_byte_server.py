@@ -140,12 +140,12 @@ def serve_bytes(*answers: Answer) -> Generator[ByteServer, None, None]:
             200 event stream.
     """
     if not answers:
-        raise ValueError("serve_bytes needs at least one answer: serve_bytes(Reply([b'...']))")
+        raise ValueError("serve_bytes needs at least one response: serve_bytes(Reply([b'...']))")
     given: tuple[object, ...] = answers
     for answer in given:
         if not (isinstance(answer, Reply | bytes | bytearray | list) or callable(answer)):
             what = "a Reply, bytes, a list of pieces, or a function of the request that returns one of them"
-            raise TypeError(f"an answer of serve_bytes is {what}, not a {type(answer).__name__}")
+            raise TypeError(f"a response of serve_bytes is {what}, not a {type(answer).__name__}")
     server = ByteServer(answers)
     with start_blocking_portal(name="agui-byte-server") as portal, ExitStack() as stack:
         listening = portal.wrap_async_context_manager(server.listening())

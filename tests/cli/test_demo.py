@@ -45,7 +45,7 @@ def test_without_a_terminal_the_demo_prints_plain_lines_and_answers_itself(agui:
     done = agui("demo")
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
-    assert re.fullmatch(r"The demo agent answers at http://127\.0\.0\.1:\d+/", lines[0])
+    assert re.fullmatch(r"The demo agent is served at http://127\.0\.0\.1:\d+/", lines[0])
     assert lines[1] == "It is a script without a model: whatever it is asked, it plans a Saturday in Oslo."
     assert lines[2] == "> Plan my Saturday in Oslo, and book the ferry."
     assert lines[3].startswith("thought: I am a script")
@@ -125,8 +125,8 @@ def test_the_demo_agent_can_be_served_for_programs_of_ones_own(start: Start) -> 
     process = start("demo", "--serve", "--port", "0")
     assert process.stdout is not None
     line = process.stdout.readline()
-    url = line.split()[5]
-    assert line.startswith(f"The demo agent answers at {url} until Ctrl-C. It is a script without a model: ")
+    url = line.split()[6]
+    assert line.startswith(f"The demo agent is served at {url} until Ctrl-C. It is a script without a model: ")
     assert httpx.post(url, json={}, headers={"host": "evil.test"}).status_code == 403
     with HttpAgent(url, thread_id="t").stream_sync("Is this on?", run_id="r") as run:
         assert next(iter(run)) == RunStartedEvent(thread_id="t", run_id="r", protocol_version="1.0")

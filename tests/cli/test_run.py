@@ -217,17 +217,27 @@ def without_an_end(request: Request) -> Reply:
     return Reply([half_of(request)])
 
 
-NO_AGENT = "check the path of the address: a server answers there, but no agent"
+NO_AGENT = "check the path of the address: a server responds there, but no agent"
 ASK_AGAIN = "what arrived is kept; ask again to begin a new run"
 UNUSABLE: list[tuple[Answer, str, str, bool]] = [
-    (cut_short, "the connection to the agent broke in the middle of its answer", ASK_AGAIN, True),
-    (without_an_end, "the agent ended its answer before the run was over", ASK_AGAIN, True),
-    (Reply([b"<html>"], content_type="text/html"), "answered 200 OK with text/html instead of ", NO_AGENT, True),
-    (Reply([b"who?"], status=401, content_type="text/plain"), "answered 401 Unauthorized: who?", "give creden", False),
-    (Reply([b"no"], status=404, content_type="text/plain"), "answered 404 Not Found", NO_AGENT, False),
-    (Reply([b"no"], status=409, content_type="text/plain"), "answered 409 Conflict", "if a run is in", False),
-    (Reply([b"no"], status=502, content_type="text/plain"), "answered 502 Bad", "the server failed; its log", True),
-    (Reply([b"no"], status=503, content_type="text/plain"), "answered 503 Service", "the server is busy", False),
+    (cut_short, "the connection to the agent broke in the middle of its response", ASK_AGAIN, True),
+    (without_an_end, "the agent ended its response before the run was over", ASK_AGAIN, True),
+    (Reply([b"<html>"], content_type="text/html"), "responded with 200 OK and text/html instead of ", NO_AGENT, True),
+    (
+        Reply([b"who?"], status=401, content_type="text/plain"),
+        "responded with 401 Unauthorized: who?",
+        "give creden",
+        False,
+    ),
+    (Reply([b"no"], status=404, content_type="text/plain"), "responded with 404 Not Found", NO_AGENT, False),
+    (Reply([b"no"], status=409, content_type="text/plain"), "responded with 409 Conflict", "if a run is in", False),
+    (
+        Reply([b"no"], status=502, content_type="text/plain"),
+        "responded with 502 Bad",
+        "the server failed; its log",
+        True,
+    ),
+    (Reply([b"no"], status=503, content_type="text/plain"), "responded with 503 Service", "the server is busy", False),
     (Reply(end="reset"), "broke: ReadError", "the server's log says why; it may have begun the run", True),
 ]
 

@@ -60,7 +60,7 @@ def test_runs_are_listed_followed_answered_and_stopped(start: Start, agui: Agui,
     path.write_text(AGENTS, "utf-8")
     process = start("serve", f"{path}:choose", "--port", "0", "--store", "memory")
     assert process.stdout is not None
-    url = process.stdout.readline().split(" answers at ")[1].split()[0]
+    url = process.stdout.readline().split(" is served at ")[1].split()[0]
     HttpAgent(url, thread_id="bills").run_agent_sync("Pay", run_id="r1")
     with HttpAgent(url, thread_id="slow").stream_sync("Wait", run_id="r2") as run:
         assert next(run.text_stream) == "Well,"
@@ -119,7 +119,7 @@ def test_runs_in_a_database_are_listed_followed_answered_and_stopped(start: Star
     path.write_text(AGENTS, "utf-8")
     process = start("serve", f"{path}:choose", "--port", "0", "--store", database)
     assert process.stdout is not None
-    url = process.stdout.readline().split(" answers at ")[1].split()[0]
+    url = process.stdout.readline().split(" is served at ")[1].split()[0]
     HttpAgent(url, thread_id="bills").run_agent_sync("Pay", run_id="r1")
     with HttpAgent(url, thread_id="slow").stream_sync("Wait", run_id="r2") as run:
         assert next(run.text_stream) == "Well,"
@@ -162,7 +162,7 @@ def test_a_run_that_is_followed_at_its_address_goes_on_when_the_server_is_starte
     serving = ("serve", f"{path}:hold", "--store", f"sqlite:///{tmp_path / 'runs.db'}", "--port")
     first = start(*serving, "0")
     assert first.stdout is not None
-    url = first.stdout.readline().split(" answers at ")[1].split()[0]
+    url = first.stdout.readline().split(" is served at ")[1].split()[0]
     with HttpAgent(url).stream_sync("Wait", run_id="r") as run:
         assert next(run.text_stream) == "Well, "
     follower = start("runs", "follow", url, "r")
@@ -183,7 +183,7 @@ def test_a_run_whose_server_has_forgotten_it_is_not_said_to_begin_anew(start: St
     serving = ("serve", f"{path}:hold", "--store", "memory", "--port")
     first = start(*serving, "0")
     assert first.stdout is not None
-    url = first.stdout.readline().split(" answers at ")[1].split()[0]
+    url = first.stdout.readline().split(" is served at ")[1].split()[0]
     with HttpAgent(url).stream_sync("Wait", run_id="r") as run:
         assert next(run.text_stream) == "Well, "
     follower = start("runs", "follow", url, "r")

@@ -77,8 +77,8 @@ def address(process: Program) -> str:
     """Wait until an agent is served; returns its address."""
     assert process.stdout is not None
     line = process.stdout.readline()
-    assert " answers at http://" in line, process.communicate(timeout=30)
-    return line.split(" answers at ")[1].split()[0].rstrip(",")
+    assert " is served at http://" in line, process.communicate(timeout=30)
+    return line.split(" is served at ")[1].split()[0].rstrip(",")
 
 
 @pytest.mark.parametrize(

@@ -308,7 +308,7 @@ def empty_body(ended: Ended) -> None:
 @case("words in place of events, such as `data: Sorry, quota exceeded`", b"data: Sorry, quota exceeded\n\n")
 def words(ended: Ended) -> None:
     kept(ended, DecodeError, "")
-    assert str(ended.error).endswith(f"; {ended.server.url} answered 'Sorry, quota exceeded'")
+    assert str(ended.error).endswith(f"; {ended.server.url} responded with 'Sorry, quota exceeded'")
 
 
 REFUSAL = '{"detail": "no such agent"}'

@@ -194,8 +194,8 @@ async def test_a_tool_that_is_refused_by_its_name_is_offered_under_another() -> 
     diagnosis = await examined(Server("tools_are_named_with_letters_only"), state=None, only=["tools"])
     assert (diagnosis.findings, diagnosis.requests) == ([], 3)
     verdict, detail = ability(diagnosis, "any name of a tool") or ("", "")
-    assert (verdict, detail.endswith("was not: the server answered 422")) == ("no", True)
-    assert ability(diagnosis, "tools of the client") == ("yes", "1 called; the result is in the answer")
+    assert (verdict, detail.endswith("was not: the server responded with 422")) == ("no", True)
+    assert ability(diagnosis, "tools of the client") == ("yes", "1 called; the result is in the reply")
 
 
 @pytest.mark.parametrize(
@@ -231,7 +231,7 @@ async def test_a_server_that_refuses_one_of_two_answers_insists_on_all() -> None
     assert diagnosis.findings == []
     assert ability(diagnosis, "insists on all answers") == (
         "yes",
-        "1 of 2 answers were missing; the server answered 400",
+        "1 of 2 answers were missing; the server responded with 400",
     )
 
 
@@ -249,7 +249,10 @@ async def test_a_server_that_does_not_connect_is_only_described() -> None:
     app = agent_app(demo_agent(pace=0))
     agent = HttpAgent("http://demo.example/", app=app, connect_url="http://demo.example/connect")
     diagnosis = await diagnose(agent, only=["leave"])
-    assert (diagnosis.findings, ability(diagnosis, "connects to a thread")) == ([], ("no", "the server answered 405"))
+    assert (diagnosis.findings, ability(diagnosis, "connects to a thread")) == (
+        [],
+        ("no", "the server responded with 405"),
+    )
 
 
 async def test_the_demo_agent_is_healthy() -> None:
@@ -395,7 +398,7 @@ async def test_a_doctor_at_the_wrong_door_finds_nothing(status: int, advice: str
     server.status = status
     diagnosis = await examined(server)
     assert (diagnosis.is_reachable, diagnosis.requests, diagnosis.findings) == (False, 1, [])
-    assert diagnosis.probes[0].detail == f"the server answered {status}; {advice}"
+    assert diagnosis.probes[0].detail == f"the server responded with {status}; {advice}"
 
 
 async def test_a_server_that_wants_fewer_requests_is_left_in_peace() -> None:
@@ -403,7 +406,7 @@ async def test_a_server_that_wants_fewer_requests_is_left_in_peace() -> None:
     server.refuse = lambda request: 429 if len(server.runs) > 2 else None
     diagnosis = await examined(server)
     assert (diagnosis.findings, diagnosis.requests) == ([], 4)
-    assert diagnosis.probes[-1].detail == "the server answers 429 by now: it wants fewer requests"
+    assert diagnosis.probes[-1].detail == "the server responds with 429 by now: it wants fewer requests"
 
 
 async def test_a_server_that_fails_for_good_is_not_blamed_for_what_a_probe_asked() -> None:

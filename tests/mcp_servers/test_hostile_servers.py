@@ -216,4 +216,4 @@ async def test_an_answer_without_an_end_is_dropped(caplog: pytest.LogCaptureFixt
 
     with serve(refusing(answer)) as server, anyio.fail_after(SECONDS * 5), pytest.raises(ToolsetError):
         await ScriptedAgent(turn(text("Hi")), tools=mcp_server(f"{server.url}mcp")).run_agent("Hi")
-    assert "an MCP server sent more than 67108864 bytes in one answer, which is dropped" in caplog.text
+    assert "an MCP server sent more than 67108864 bytes in one response, which is dropped" in caplog.text

@@ -111,7 +111,7 @@ def test_tests_are_recorded_once_and_pass_without_a_network(project: Path) -> No
     assert "3 failed, 2 passed" in refused
     difference = '/messages/0/content is "WEATHER in Oslo", recorded was "WEATHER"'
     assert (
-        f"UnrecordedRequestError: the recording test_weather.jsonl has no answer to this request: {difference}"
+        f"UnrecordedRequestError: the recording test_weather.jsonl has no response to this request: {difference}"
         in refused
     )
     # The test's own lines, and no frame of the package between them and the difference.

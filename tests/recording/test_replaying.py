@@ -217,7 +217,7 @@ def test_a_changed_question_is_refused_with_a_readable_difference(tmp_path: Path
         'recorded was "What is the weather like in Oslo today?"'
     )
     assert str(refused.value) == (
-        f"the recording run.jsonl has no answer to this request: {difference}; record it anew, or give match="
+        f"the recording run.jsonl has no response to this request: {difference}; record it anew, or give match="
     )
     assert refused.value.__notes__ == [
         f"What was asked differs from run.jsonl; the nearest of its 2 requests is number 1:\n  {difference}"
@@ -258,7 +258,7 @@ def test_differences_are_sentences_with_both_values(before: Any, now: Any, sente
 
 def test_an_equal_question_that_a_function_refuses_is_refused_in_words(tmp_path: Path) -> None:
     path = recorded(tmp_path / "run.jsonl", "Hi")
-    with pytest.raises(UnrecordedRequestError, match=r"no answer to this request: match= refused the same question; "):
+    with pytest.raises(UnrecordedRequestError, match=r"no response to this request: match= refused the same question"):
         ReplayAgent(path, match=lambda _recorded, _asked: False).run_agent_sync("Hi")
 
 
@@ -326,7 +326,7 @@ def test_a_recorded_request_that_is_none_is_like_nothing_that_is_asked(messages:
     header = '{"kind":"header","protocol":"1.0","package":"","session":"s","time":0}\n'
     head = '{"kind":"request","request":"s-1.1","call":"s-1","at":0,"agent":{"agent_id":"a"},"input":{"messages":'
     path.write_text(f"{header}{head}{messages}}}}}\n", "utf-8")
-    with pytest.raises(UnrecordedRequestError, match="has no answer"):
+    with pytest.raises(UnrecordedRequestError, match="has no response"):
         ReplayAgent(path).run_agent_sync("Hi")
     with pytest.raises(RecordingError, match=r"the input of request s-1\.1 cannot be read"):
         _ = Recording.read(path).exchanges[0].input

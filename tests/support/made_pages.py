@@ -73,7 +73,7 @@ def picture() -> str:
     console = _Paper()
     view = DemoView(console, can_ask=True)
     with serve(demo_agent(pace=0)) as server, asyncio.Runner() as runner:
-        view.begin(["The demo agent answers at http://127.0.0.1:8000/", SCRIPTED], PROMPT)
+        view.begin(["The demo agent is served at http://127.0.0.1:8000/", SCRIPTED], PROMPT)
         agent = HttpAgent(server.url)
         results = [runner.run(watch(agent.stream(PROMPT), view))]
         while interrupts := results[-1].interrupts:

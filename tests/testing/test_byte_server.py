@@ -121,7 +121,7 @@ def test_a_connection_without_a_whole_request_is_ignored() -> None:
 
 
 def test_a_server_without_answers_is_refused() -> None:
-    with pytest.raises(ValueError, match="at least one answer"), serve_bytes():
+    with pytest.raises(ValueError, match="at least one response"), serve_bytes():
         pass
 
 

@@ -217,7 +217,7 @@ class RunsClient:
         try:
             return read(parse_json(response))
         except (ValueError, LookupError, TypeError) as error:
-            what = "the answer describes no runs that this version knows; does an agent that keeps runs answer there?"
+            what = "the response describes no runs that this version knows; does the agent at this address keep runs?"
             raise UsageError(f"{transport.address}: {what}") from error
 
 

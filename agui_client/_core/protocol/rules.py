@@ -34,11 +34,11 @@ _FAMILIES = {
     "PROC": "send events as the classes of ag_ui.core write them: model_dump_json(by_alias=True, exclude_none=True)",
     "REASON": "open a reasoning span and each message in it before anything else about them, and end both",
     "SNAP": "send RFC 6902 operations that fit the state as the client has it",
-    "SSE": "answer with 200, Content-Type: text/event-stream, and one JSON event in each frame `data: {...}\\n\\n`",
+    "SSE": "respond with 200, Content-Type: text/event-stream, and one JSON event in each frame `data: {...}\\n\\n`",
     "STATE": "take the state of the input as the one that the run begins with, and send what the run made of it",
     "STREAM": _IN_ORDER,
     "SUB": "announce a subagent once, tag its events with its id, and end it before RUN_FINISHED",
-    "TOOL": "answer nothing for tools that the client offers: end the run, and take the results from the next input",
+    "TOOL": "send no results of tools that the client offers: end the run, and take the results from the next input",
     "TRUNC": "end every stream with RUN_FINISHED or RUN_ERROR, also when the agent raises an exception",
     "VER": "send the shapes of AG-UI 1.0, and serve inputs of newer minor versions",
 }
@@ -84,7 +84,7 @@ _RULES: dict[str, Rule] = {
     "SNAP-5": Rule(
         "warning", "base each patch on the state that the client has: of the input, and of the events so far"
     ),
-    "SSE-3": Rule("error", "answer the POST of a run with 200 and Content-Type: text/event-stream"),
+    "SSE-3": Rule("error", "respond to the POST of a run with 200 and Content-Type: text/event-stream"),
     "SSE-4": Rule("error", "end each frame with a blank line, also that between two events: one event is one frame"),
     "SSE-7": Rule("error", r"end lines with \n: clients may split frames at \n\n only, as the TypeScript client does"),
     "SSE-8": Rule(

@@ -196,10 +196,10 @@ class Delivery:
         """Return the error for a response that is no event stream: the run never started (SSE-3, SSE-8)."""
         sent = self._clock.secrets
         body, said = hidden_text(body, sent), hidden_text(response.reason_phrase, sent)
-        where = f"{address_of(response.url)} answered {response.status_code} {said}".rstrip()
+        where = f"{address_of(response.url)} responded with {response.status_code} {said}".rstrip()
         if response.is_success:
             media_type, body = hidden_text(responses.media_type_of(response), sent), body[:_SNIPPET]
-            what = f"{where} with {media_type or 'no content type'} instead of {self._wanted}, beginning with {body!r}"
+            what = f"{where} and {media_type or 'no content type'} instead of {self._wanted}, beginning with {body!r}"
             unexpected = errors.UnexpectedContentTypeError(what, content_type=media_type, body=body)
             unexpected.fix = "is this the agent's address?"
             return unexpected

@@ -118,12 +118,12 @@ class HttpSource(Source):
         """The beginning of the response in a few words, with the address, where no event came before them."""
         where = self._transport.address
         if not self._beginning:
-            return f"{where} answered nothing"
+            return f"{where} responded with nothing"
         first, *_ = re.split(r"(?:\r?\n){2}|\r\r", self._beginning.decode(errors="replace").lstrip("\ufeff"))
         lines = (line.removeprefix("data:").strip() for line in first.splitlines() if not _NO_DATA.match(line))
         text = without_sent("\n".join(lines), self.secrets)
         words = "" if "\ufffd" in text else words_in(text)
-        return f"{where} answered {words}" if words else f"the answer came from {where}"
+        return f"{where} responded with {words}" if words else f"the response came from {where}"
 
     async def ask_below(self, path: str, posted: bytes) -> bytes:
         """Post JSON to an address below the agent's, with the credentials of this POST.

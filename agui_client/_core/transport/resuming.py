@@ -192,7 +192,7 @@ class ResumableSource(HttpSource):
             return False
         what = "the stream stopped early" if cut is None else f"the stream was cut ({type(cut).__name__})"
         if self._reading is None:
-            what = f"the request got no answer ({type(cut).__name__})"
+            what = f"the request got no response ({type(cut).__name__})"
         cause = cut
         try:
             await self._close_body()

@@ -115,9 +115,9 @@ FAILURES = {
     ),
     "401 with JSON": Failure(
         Reply([b'{"detail":"who are you?"}'], status=401, content_type="application/json"),
-        HTTPStatusError, 'answered 401 Unauthorized: {"detail":"who are you?"}',
+        HTTPStatusError, 'responded with 401 Unauthorized: {"detail":"who are you?"}',
     ),
-    "500": Failure(Reply([b"oops"], status=500, content_type=None), HTTPStatusError, "answered 500 Internal"),
+    "500": Failure(Reply([b"oops"], status=500, content_type=None), HTTPStatusError, "responded with 500 Internal"),
     "405 with an event stream": Failure(
         Reply([WHOLE], status=405), HTTPStatusError, "; is this the address that takes runs?"
     ),

@@ -359,7 +359,7 @@ async def test_each_attempt_says_where_it_went_how_long_it_took_and_what_became_
     servant = Servant(httpx.Response(503, headers={"Retry-After": "7"}, content=b"too busy"))
     result = await servant.agent(headers=headers, retry=RetryPolicy(status=1)).run_agent("Hi")
     first, second = result.attempts
-    busy = f"{URL} answered 503 Service Unavailable: too busy"
+    busy = f"{URL} responded with 503 Service Unavailable: too busy"
     assert first == Attempt("first attempt", URL, first.seconds, 503, busy)
     assert second == Attempt("503, Retry-After; waited 7.00 s", URL, second.seconds, 200, None)
     assert [first.seconds, second.seconds] == pytest.approx([3, 3])

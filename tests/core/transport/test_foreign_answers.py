@@ -31,7 +31,7 @@ def test_words_in_place_of_events_are_quoted_with_the_address_and_its_secrets_hi
     with serve_bytes(b"data: Sorry, quota exceeded\n\n") as server:
         secret = server.url.replace("http://", "http://ada:s3cr3t@") + "agent?key=s3cr3t"
         error = failure(HttpAgent(secret), verb)
-        words = f"{server.url}agent answered 'Sorry, quota exceeded'"
+        words = f"{server.url}agent responded with 'Sorry, quota exceeded'"
     assert type(error) is DecodeError
     assert str(error) == f"{NO_JSON.format(1, 0, ONE_EVENT)}; {words}"
 
@@ -68,7 +68,7 @@ def test_an_answer_without_events_is_quoted(name: str) -> None:
     pieces, kind, happened, words = ANSWERS[name]
     with serve_bytes(Reply(pieces)) as server:
         error = failure(HttpAgent(server.url))
-        assert (type(error), str(error)) == (kind, f"{happened}; {server.url} answered {words}")
+        assert (type(error), str(error)) == (kind, f"{happened}; {server.url} responded with {words}")
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_an_answer_without_events_is_quoted(name: str) -> None:
 def test_what_may_hold_a_secret_is_not_quoted(body: bytes) -> None:
     with serve_bytes(body) as server:
         message = str(failure(HttpAgent(server.url)))
-        assert message.endswith(f"; the answer came from {server.url}")
+        assert message.endswith(f"; the response came from {server.url}")
     assert "s3cr3t" not in message
 
 

@@ -115,12 +115,12 @@ FAULTS = {
     "404": (
         Reply([b"no"], status=404),
         HTTPStatusError,
-        r"answered 404 Not Found: no; is this the address that takes runs\?$",
+        r"responded with 404 Not Found: no; is this the address that takes runs\?$",
     ),
     "HTML": (
         Reply([b"<html>\n"], content_type="text/html"),
         UnexpectedContentTypeError,
-        r"answered 200 OK with text/html .*, beginning with '<html>.*; is this the agent's address\?$",
+        r"responded with 200 OK and text/html .*, beginning with '<html>.*; is this the agent's address\?$",
     ),
     "cut": (
         Reply([sse(turn(text("Hi")))[:200]], end="reset"),

@@ -85,7 +85,7 @@ async def test_a_run_that_is_not_kept_and_a_server_that_keeps_none_are_told_apar
         pytest.raises(UsageError, match="no agent at this address"),
     ):
         await HttpAgent(bare.url).runs.list()
-    with pytest.raises(UsageError, match="the answer describes no runs that"):
+    with pytest.raises(UsageError, match="the response describes no runs that"):
         await HttpAgent("http://other/", app=_answer_otherwise).runs.stop("r")
 
 
