@@ -52,16 +52,20 @@ class Framer:
         """
         if self._fault is not None:
             raise self._fault
-        if self._rest or not chunk.startswith(b"data: ") or not chunk.endswith(b"\n\n") or b"\r" in chunk:
+        is_data = chunk.startswith(b"data: ")
+        if self._rest or not is_data or not chunk.endswith(b"\n\n") or b"\r" in chunk:
             chunk = self._complete(chunk)
-        if chunk.startswith(b"data: ") and len(chunk) <= self._max_event_bytes:
+            is_data = chunk.startswith(b"data: ")
+        if is_data and len(chunk) <= self._max_event_bytes:
             try:
                 text = chunk.decode()
             except UnicodeDecodeError:
                 return self._split(chunk)
-            frames = text[6:-2].split("\n\ndata: ")
+            line_ends = text.count("\n")
+            data = text[6:-2]
+            frames = [data] if line_ends == 2 else data.split("\n\ndata: ")
             # With two line ends to a frame, none is left that could stand inside of one.
-            if text.count("\n") == 2 * len(frames) and "" not in frames:
+            if line_ends == 2 * len(frames) and "" not in frames:
                 self._is_at_start = False
                 return frames
         return self._split(chunk)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Awaitable, Callable
+from time import monotonic
 from typing import TypeVar
 
 import anyio
@@ -18,13 +19,18 @@ from agui_client._core.ground.concurrency import unasked
 T = TypeVar("T")
 
 
+def _clock_of(loop: asyncio.AbstractEventLoop) -> Callable[[], float]:
+    # What asyncio's own loops call, without a call in between: each read of a stream looks at the time twice.
+    return monotonic if getattr(loop.time, "__func__", None) is asyncio.BaseEventLoop.time else loop.time
+
+
 class Waiter:
     """Waits in the event loop that is running, for one step at a time."""
 
     def __init__(self) -> None:
         is_asyncio = anyio.get_cancelled_exc_class() is asyncio.CancelledError
         self._loop = asyncio.get_running_loop() if is_asyncio else None
-        self.now: Callable[[], float] = self._loop.time if self._loop else anyio.current_time
+        self.now: Callable[[], float] = _clock_of(self._loop) if self._loop else anyio.current_time
         """The event loop's clock, in seconds."""
         self.since: float = self.now()
         """The moment at which the latest wait began."""
@@ -47,7 +53,11 @@ class Waiter:
             What the step returned; None if the wait was ended by time or by `end()`.
         """
         self.since = since = self.now()
-        self._deadline = deadline = min(since + seconds, self.until)
+        deadline = since + seconds
+        # Not `min`, which takes longer than all of this: each read of a stream waits here.
+        if deadline > self.until:
+            deadline = self.until
+        self._deadline = deadline
         if self._loop is None:
             return await self._wait_in_scope(step)
         self._task = task = asyncio.current_task(self._loop)
