@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _EPILOG = f"""{ENVIRONMENT}
 \b
 Exit codes:
-  0    every row has an answer
+  0    every row has a result
   1    rows failed; --rerun-failed runs them again
   2    wrong usage, or rows that cannot be used; nothing was sent
   3    a failure here, such as a full disk
@@ -44,7 +44,7 @@ _PAUSE = 10.0
     "--out",
     required=True,
     metavar="FILE",
-    help="The answers: .jsonl, written row by row; or .csv or .parquet, made of FILE.journal.jsonl at the end.",
+    help="The results: .jsonl, written row by row; or .csv or .parquet, made of FILE.journal.jsonl at the end.",
 )
 @click.option("--prompt", default="prompt", show_default=True, metavar="COLUMN", help="The column of the prompts.")
 @click.option("--key", metavar="COLUMN", help="The column that names each row.")

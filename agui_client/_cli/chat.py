@@ -287,7 +287,7 @@ class Chat(RunObserver):
         for line in RunStory.of(result).lines:
             self.view.note(line)
         for call in result.pending_tool_calls:
-            self.view.note(f"no tool here answers the call of {call.function.name} ({call.id})")
+            self.view.note(f"no tool here executes the call of {call.function.name} ({call.id})")
         if isinstance(result.outcome, RunFinishedCancelledOutcome):
             self.view.note("the agent cancelled the run")
         if result.usage:

@@ -215,7 +215,7 @@ SLASH_COMMANDS: Mapping[str, SlashCommand] = {
     "/set": SlashCommand("FIELD VALUE  fill in a field of them", _set),
     "/fill": SlashCommand("[SURFACE]  ask for the fields of the latest of them, and which button to press", _fill),
     "/press": SlashCommand("BUTTON  press a button of them, which tells the agent", _press),
-    "/retry": SlashCommand("continue a run that failed or was stopped, or have the last prompt answered again", _retry),
+    "/retry": SlashCommand("continue a run that failed or was stopped, or send the last prompt again", _retry),
     "/edit": SlashCommand("TEXT  send another text in place of the last prompt", _edit),
     "/new": SlashCommand("begin a new conversation", _new),
     "/quit": SlashCommand("leave", _quit),

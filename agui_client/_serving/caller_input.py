@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 _NOTHING_NEW = (
     "the input brings no message whose id the thread does not have, no result, no answer and no other state: nothing "
-    'was run, as the agent would continue from its own answer; on_divergence="rewind" edits and regenerates'
+    'was run, as the agent would continue from its own reply; on_divergence="rewind" edits and regenerates'
 )
 _DIVERGED = 'the input leaves the stored thread, which on_divergence="refuse" does not allow; nothing was run'
 _RECENT = timedelta(minutes=1)

@@ -86,7 +86,7 @@ class ChatAnswer:
     def error(self) -> RunErrorEvent | None:
         """The event with which the run failed; None if it did not."""
         if not self._tracker.is_terminal:
-            return RunErrorEvent(message="The answer was cut off.", code="incomplete")
+            return RunErrorEvent(message="The reply was cut off.", code="incomplete")
         return self._tracker.error
 
     @property

@@ -92,7 +92,7 @@ def _validated(data: Any) -> tuple[ChatRequest, dict[str, Any]]:
         place = ".".join(map(str, fault["loc"]))
         raise RequestRefusedError(400, f"{place or 'the body'}: {fault['msg']}") from None
     if asked.n not in (None, 1):
-        raise RequestRefusedError(400, "n: an agent gives one answer; leave n out")
+        raise RequestRefusedError(400, "n: an agent gives one reply; leave n out")
     return asked, data
 
 

@@ -172,7 +172,7 @@ def _line_of(done: RowResult) -> bytes:
     try:
         if _entry(line := done.to_line()) is not None:
             return line
-        error = UsageError("the parsed answer has a JSON form that cannot be read")
+        error = UsageError("the parsed reply has a JSON form that cannot be read")
     except UsageError as no_form:
         error = no_form
     _logger.warning("row %s: %s; for the next start it is a failed row", done.key, error)

@@ -123,7 +123,7 @@ class Summary(Displayed, Record):
                 else f"median {each.median_seconds:.1f} s, 95 % within {each.late_seconds:.1f} s, "
             )
             spent = "" if each.cost is None else f", {dollar_text(each.cost)}"
-            lines.append(f"{name or 'answers'}: {took}{each.tokens} tokens{spent}, {each.failed} failed")
+            lines.append(f"{name or 'agent'}: {took}{each.tokens} tokens{spent}, {each.failed} failed")
         if self.unpriced:
             lines.append(f"there is no price of {', '.join(self.unpriced)}; see Budget(prices=...)")
         if self.stopped_by is not None:

@@ -153,7 +153,7 @@ class RowResult(Displayed, Record, Generic[ParsedT]):
             parsed = to_jsonable_python(self.parsed, by_alias=True, fallback=repr)
         except Exception as error:  # of the application's own classes, too
             why = f"{type(error).__name__}: {error}"
-            raise UsageError(f"the parsed answer has no JSON form ({why})") from error
+            raise UsageError(f"the parsed reply has no JSON form ({why})") from error
         line = {**{name: getattr(self, name) for name in JournalLine.__annotations__}, "parsed": parsed}
         if self.cost is None:
             del line["cost"]
@@ -189,7 +189,7 @@ def from_line(
         try:
             parsed = adapter.validate_json(to_json(line["parsed"]))
         except ValueError as misfit:
-            what = "an answer that was not parsed as this type"
+            what = "a reply that was not parsed as this type"
             raise ParseError(f"the journal has row {row.key} with {what}") from misfit
     own: dict[str, Any] = {"parsed": parsed, "error": None if error is None else RowError(**error)}
     return RowResult(number=row.number, row=row.data, from_journal=True, agent_number=agent_number, **{**line, **own})

@@ -67,7 +67,7 @@ def table_writer(path: Path) -> Callable[[list[dict[str, Any]], Path], None]:
     """
     writers = {".csv": _write_csv, ".jsonl": _write_json_lines, ".parquet": _write_parquet}
     if (write := writers.get(path.suffix.lower())) is None:
-        raise UsageError(f"{path}: the name of a file of answers ends with {', '.join(writers)}")
+        raise UsageError(f"{path}: the name of a file of results ends with {', '.join(writers)}")
     if write is _write_parquet:
         arrow_library("pyarrow.parquet")
     return write

@@ -132,7 +132,7 @@ def _said(wanted: Any, trial: Trial) -> str | None:
         return None
     last = cut_short(next((each.text for each in reversed(trial.turns) if each.text), ""), _SHOWN)
     what = "it" if isinstance(wanted, str) else ", ".join(missing)
-    return f"the agent did not say {what}{_after(trial)}; its last answer is {_shown(last)}"
+    return f"the agent did not say {what}{_after(trial)}; its last reply is {_shown(last)}"
 
 
 def _not_said(wanted: Any, trial: Trial) -> str | None:

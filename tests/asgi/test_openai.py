@@ -273,7 +273,7 @@ def test_the_function_that_chooses_agents_gets_the_caller_and_the_owner() -> Non
     [
         ({"messages": [{"role": "stranger", "content": "x"}]}, "messages.0.role"),
         ({"messages": [{"role": "user", "content": [{"type": "hologram"}]}]}, "hologram"),
-        ({"messages": _HELLO, "n": 2}, "n: an agent gives one answer"),
+        ({"messages": _HELLO, "n": 2}, "n: an agent gives one reply"),
         ({"messages": "hello"}, "messages"),
     ],
     ids=["role", "part", "n", "no list"],

@@ -226,7 +226,7 @@ def test_an_answer_that_is_not_of_the_type_harms_no_row_but_its_own(
     journal.write_text("\n".join((first, second.replace('"legs":4', '"legs":"four"'), "")))
     assert names("cat") == [("1", "dog", True), ("2", "cat", False)]
     assert names("cow") == [("1", "dog", True), ("2", "cat", True)]
-    assert "row 2 with an answer that was not parsed as this type; it is run again" in caplog.text
+    assert "row 2 with a reply that was not parsed as this type; it is run again" in caplog.text
 
 
 def nested(value: object) -> object:

@@ -41,7 +41,7 @@ def test_every_row_is_answered_and_the_next_start_asks_nothing(
     for before in ("", ", 2 of them before"):
         done = agui("batch", server.url, prompts, "--out", str(out), "--prompt", "question", "--key", "id")
         assert (done.returncode, done.stdout) == (0, "")
-        assert re.match(rf"2 of 2 rows in \d+ s{before}: 0 failed\nanswers: ", done.stderr)
+        assert re.match(rf"2 of 2 rows in \d+ s{before}: 0 failed\nagent: ", done.stderr)
         lines = [json.loads(line) for line in out.read_text("utf-8").splitlines()]
         assert {line["key"]: line["text"] for line in lines} == {"x": "You said one.", "y": "You said two."}
 
@@ -85,7 +85,7 @@ def test_failures_and_budgets_have_exit_codes_of_their_own(agui: Agui, server: S
         ((), "Missing argument 'URL'"),
         (("URL", "--agent", "a=URL"), "give a URL or --agent, not both"),
         (("--agent", "a=b"), "an agent reads NAME=URL"),
-        (("URL", "--out", "answers.xls"), "answers.xls: the name of a file of answers ends with"),
+        (("URL", "--out", "answers.xls"), "answers.xls: the name of a file of results ends with"),
     ],
 )
 def test_wrong_usage_is_explained(

@@ -279,7 +279,7 @@ def test_tools_may_be_chosen_by_a_function_and_come_from_several_places(agui: Ag
     assert inside.stderr == (
         'tool get_weather({"city": "Oslo"})\n'
         "warning: a call to 'get_weather', which was not offered, is taken for the agent's own (TOOL-11)\n"
-        "no tool here answers the call of get_weather (call-1)\n"
+        "no tool here executes the call of get_weather (call-1)\n"
     )
     assert (inside.returncode, outside.returncode) == (4, 0)
     assert outside.stdout == "It came to: 18 degrees in Oslo\n"

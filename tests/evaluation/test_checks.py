@@ -48,7 +48,7 @@ PASSES: list[Any] = [
     {"seconds_at_most": 60, "turn": 1},
 ]
 FAILS: list[tuple[Any, str]] = [
-    ({"said": ["look", "taxi", "train"]}, 'the agent did not say "taxi", "train" in 2 turns; its last answer is'),
+    ({"said": ["look", "taxi", "train"]}, 'the agent did not say "taxi", "train" in 2 turns; its last reply is'),
     ({"said": {"matches": r"^\d+$"}}, r"the agent did not say {"),
     ({"said": "ordered", "turn": 1}, "the agent did not say it"),
     ({"said": "ordered", "turn": 3}, "there was no turn 3 in 2 turns"),

@@ -87,7 +87,7 @@ def test_a_check_that_fails_says_why() -> None:
     )
     found = reasons(evaluate_sync(DEMO, scenario))
     local = "test_a_check_that_fails_says_why.<locals>."
-    assert found.pop('said: "taxi"').startswith("the agent did not say it in 1 turn; its last answer is ")
+    assert found.pop('said: "taxi"').startswith("the agent did not say it in 1 turn; its last reply is ")
     assert found.pop(f"{local}asserting").startswith("there were turns")
     assert found == {
         'not_said: "outdoors"': "the agent said it in turn 1",

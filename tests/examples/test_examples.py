@@ -72,7 +72,7 @@ def test_batch_prints_the_answer_to_each_row_and_a_summary() -> None:
     assert (code, progress.count(" rows, 0 failed, "), len(answers)) == (0, 3, 3)
     assert {line.partition(": ")[0] for line in answers} == {"Oslo", "Bergen", "Tromsø"}
     assert "Oslo: 18 degrees and clear: a day for the *outdoors*." in answers
-    assert (summary.startswith("3 of 3 rows in "), times.startswith("answers: ")) == (True, True)
+    assert (summary.startswith("3 of 3 rows in "), times.startswith("agent: ")) == (True, True)
 
 
 def test_kept_runs_go_on_while_their_page_is_closed() -> None:

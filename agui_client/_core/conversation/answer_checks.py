@@ -105,13 +105,11 @@ def check_results(conversation: Conversation, results: Mapping[str, object]) -> 
     answered = conversation.answered_call_ids
     for tool_call_id, result in results.items():
         if conversation.tool_call(tool_call_id) is None:
-            raise UsageError(f"tool_results answers {tool_call_id!r}, a call that was never made; nothing was sent")
+            raise UsageError(f"tool_results names {tool_call_id!r}, a call that was never made; nothing was sent")
         if tool_call_id not in answered or conversation.ledger.is_unreported(tool_call_id):
             continue
         if not _takes_late_result(conversation, tool_call_id):
-            raise UsageError(
-                f"tool_results answers {tool_call_id!r}, a call that has a result already; nothing was sent"
-            )
+            raise UsageError(f"tool_results names {tool_call_id!r}, a call that has a result already; nothing was sent")
         if isinstance(result, Approve):
             is_begun = conversation.ledger.has(tool_call_id, CallStatus.EXECUTING)
             why = "whose function was called before" if is_begun else "which the conversation continued without"

@@ -29,8 +29,8 @@ class Fate(Enum):
 
     RUN = "it is approved, or waits to continue: it is carried through before anything is sent"
     GIVEN = "the caller gives its result"
-    LATER = "it stays pending, and nothing is sent: the caller answered others, and asks nothing"
-    LEFT = "the agent, or a member of a team, answers it"
+    LATER = "it stays pending, and nothing is sent: the caller gave results of others, and asks nothing"
+    LEFT = "the agent, or a member of a team, gives its result"
     UNKNOWN = "its function was called: the agent is told that the effect is unknown"
     WITHOUT = "the agent is told that it has no result"
 

@@ -124,7 +124,7 @@ def settle(call: Call, failure: Exception | None, *, is_whole: bool) -> None:
         has_ended = is_whole and isinstance(failure, RunFailedError | None) and outcome.is_terminal
         if missing := conversation.lacks(outcome.missing_ids):
             what = f"the server's thread does not have the messages {listed([*map(quoted, missing)])}"
-            call.warnings.add("LIFE-13", f"{what}, which stay in this one; send again what it should answer")
+            call.warnings.add("LIFE-13", f"{what}, which stay in this one; send again what it should reply to")
         if not _has_replayed(call.round, has_ended=has_ended):
             return
         warn_of_changed_interrupts(conversation, outcome.interrupts, call.warnings)

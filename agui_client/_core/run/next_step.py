@@ -106,8 +106,8 @@ class Role(Enum):
 
     OURS = "its function is called, once somebody has decided about it"
     UNKNOWN = "a process that is gone has begun it"
-    WAITS = "it waits for the caller, who alone can answer it"
-    NONE = "the agent answers it, or it is set aside"
+    WAITS = "it waits for the caller, who alone can decide about it or give its result"
+    NONE = "the agent gives its result, or it is set aside"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """The result of a turn (`RunResult`), what `inspect()` makes of it, and the conversation after one event (`Snapshot`).
 
 Records, and what can be asked of them. `result_building` fills them, from the turn and its runs; what `parse` reads as
-an answer is `answer_parsing`'s.
+a reply is `reply_parsing`'s.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from agui_client._core.ground.prices import check_prices, cost_of
 from agui_client._core.ground.run_content import RunContent
 from agui_client._core.ground.secrets import hidden_json, without_opaque
 from agui_client._core.plugs import PAGES
-from agui_client._core.run.answer_parsing import read_answer, result_answers
 from agui_client._core.run.observers import Timings, reconnects_in
+from agui_client._core.run.reply_parsing import read_reply, result_replies
 from agui_client._core.run.scope import StateT, typed
 from agui_client._core.run.subagents import SubagentResult
 from agui_client._core.tools.context import ToolExecution
@@ -307,9 +307,9 @@ class RunResult(Inspectable[StateT], RunContent, Displayed):
     @overload
     def parse(self, shape: Any) -> Any: ...
     def parse(self, shape: Any) -> Any:
-        """Read the answer as a type of your own.
+        """Read the reply as a type of your own.
 
-        The first of these that fits is the answer: `result`, the text as JSON, JSON in a code fence of the text, an
+        The first of these that fits is the reply: `result`, the text as JSON, JSON in a code fence of the text, an
         object or a list in the text, and the arguments of a tool call of the server's own with which the run ended, as
         pydantic-ai's `output_type` and LangChain's `response_format` make one.
 
@@ -324,7 +324,7 @@ class RunResult(Inspectable[StateT], RunContent, Displayed):
         """
         try:
             executed = {each.tool_call_id for each in self.tool_executions}
-            return read_answer(result_answers(self, executed, self.called_ids), shape)
+            return read_reply(result_replies(self, executed, self.called_ids), shape)
         except ParseError as error:
             annotate(error, self)
             raise

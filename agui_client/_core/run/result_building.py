@@ -19,7 +19,7 @@ from agui_client._core.conversation.pending import open_questions, pending_tool_
 from agui_client._core.run.observers import CallEnd, RunEnd, Timings
 from agui_client._core.run.result import RunResult
 from agui_client._core.run.state import Phase
-from agui_client._core.run.subagents import answer_id, subagent_results, usage_of
+from agui_client._core.run.subagents import reply_id, subagent_results, usage_of
 
 if TYPE_CHECKING:
     from ag_ui.core import Event, Message, TokenUsage, ToolCall
@@ -176,16 +176,16 @@ def pending_calls(run: Run) -> list[ToolCall]:
 def _text(run: Run, candidates: Sequence[Message]) -> str:
     """Return the last text that the run streamed; if it streamed none, one of its snapshots, or one that its end names.
 
-    A team that continues may have said its answer in the run before.
+    A team that continues may have sent its reply in the run before.
     """
     outcome = run.outcome
-    answer = "" if outcome.finished is None else answer_id(outcome.finished)
+    reply = "" if outcome.finished is None else reply_id(outcome.finished)
     partial_ids, restated_ids = outcome.partial_ids, outcome.restated_ids
 
     def is_whole(message_id: str) -> bool:
         """Return whether no text of a message was taken back."""
-        # A retry may have written the answer under the id of words that were taken back.
-        return message_id not in partial_ids or message_id == answer
+        # A retry may have written the reply under the id of words that were taken back.
+        return message_id not in partial_ids or message_id == reply
 
     written = reversed(outcome.text_message_ids)
     streamed = run.conversation.first_text(filter(is_whole, written) if partial_ids else written)
@@ -197,7 +197,7 @@ def _text(run: Run, candidates: Sequence[Message]) -> str:
         and message.id in restated_ids
         and is_whole(message.id)
     )
-    return streamed or next(filter(None, restated), "") or run.conversation.text_of(answer)
+    return streamed or next(filter(None, restated), "") or run.conversation.text_of(reply)
 
 
 def _timings(rounds: Sequence[Run], start: float, people_before: float) -> Timings:

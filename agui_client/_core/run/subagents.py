@@ -30,7 +30,7 @@ from agui_client._core.protocol.message_text import content_text
 from agui_client._core.protocol.outcome import partial_message_ids
 from agui_client._core.protocol.placeholders import extension_of
 from agui_client._core.protocol.schema import is_object
-from agui_client._core.run.answer_parsing import read_answer, written_answers
+from agui_client._core.run.reply_parsing import read_reply, written_replies
 from agui_client.errors import AGUIError, ParseError
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ T = TypeVar("T")
 
 
 class _Caused:
-    """The base of records with what exists in this process alone: an exception, and a typed answer."""
+    """The base of records with what exists in this process alone: an exception, and a typed reply."""
 
     # No fields: the record stays plain data, which is compared, written as JSON and pickled without them.
     __slots__ = ("_exception", "_parsed")
@@ -99,20 +99,20 @@ class SubagentResult(_Caused, Record, Displayed):
 
     @property
     def parsed(self) -> Any:
-        """The answer as the type of `Member(answer=...)`, for the function that leads the team; None otherwise."""
+        """The reply as the type of `Member(answer=...)`, for the function that leads the team; None otherwise."""
         return getattr(self, "_parsed", None)
 
     def as_answer(self, shape: Any) -> Self:
-        """Read the answer of a member that has succeeded as the type that the team wants."""
+        """Read the reply of a member that has succeeded as the type that the team wants."""
         if shape is not None and self.status == "success":
-            # One that has handed over to another member has not answered.
+            # One that has handed over to another member has not replied.
             with suppress(ParseError):
                 object.__setattr__(self, "_parsed", self.parse(shape))
         return self
 
     @property
     def is_partial(self) -> bool:
-        """Whether the text is no answer, as the subagent failed or was stopped before its end."""
+        """Whether the text is no reply, as the subagent failed or was stopped before its end."""
         return self.status in ("error", "abandoned") and bool(self.text)
 
     @overload
@@ -120,7 +120,7 @@ class SubagentResult(_Caused, Record, Displayed):
     @overload
     def parse(self, shape: Any) -> Any: ...
     def parse(self, shape: Any) -> Any:
-        """Read the answer as a type of your own: `result`, the text as JSON, or JSON in a code fence of the text.
+        """Read the reply as a type of your own: `result`, the text as JSON, or JSON in a code fence of the text.
 
         Args:
             shape: A pydantic model, a dataclass, or any other type that pydantic can validate.
@@ -132,7 +132,7 @@ class SubagentResult(_Caused, Record, Displayed):
             ParseError: Nothing fits; the error names the subagent and quotes what it wrote.
         """
         try:
-            return read_answer(written_answers(self.result, "" if self.is_partial else self.text), shape)
+            return read_reply(written_replies(self.result, "" if self.is_partial else self.text), shape)
         except ParseError as error:
             name_member(error, self.name)
             raise
@@ -271,7 +271,7 @@ class _Texts:
 def _ended(record: SubagentResult, closing: _End, read: _Texts) -> SubagentResult:
     """Return the record of a subagent that has ended."""
     named = [*reversed(partial_message_ids(closing))]
-    text = next((said for each in [answer_id(closing), *named] if (said := read.of_message(each))), record.text)
+    text = next((said for each in [reply_id(closing), *named] if (said := read.of_message(each))), record.text)
     if not text and record.parent_tool_call_id is not None:
         text = read.of_results.get(record.parent_tool_call_id, "")
     record = replace(record, text=text)
@@ -289,8 +289,8 @@ def reported_usage(closing: _End) -> list[TokenUsage]:
         return []
 
 
-def answer_id(closing: _End | RunFinishedEvent) -> str:
-    """Return the id of the message that an end names as the answer; empty if it names none."""
+def reply_id(closing: _End | RunFinishedEvent) -> str:
+    """Return the id of the message that an end names as the reply; empty if it names none."""
     return str(extension_of(closing).get("messageId") or "")
 
 

@@ -95,7 +95,7 @@ class TurnInput:
     ) -> None:
         results = options.get("tool_results", {})
         if not is_a(results, Mapping):
-            raise UsageError(f"tool_results= takes {{tool_call_id: answer}}, not a {type(results).__name__}")
+            raise UsageError(f"tool_results= takes {{tool_call_id: result}}, not a {type(results).__name__}")
         is_nothing = not (prompts or options.keys() & {"resume", "tool_results"})
         # Then people are asked first, and nothing is sent before they have answered.
         self._asks = is_nothing and can_answer and not conversation.is_abandoned
@@ -189,7 +189,7 @@ class TurnInput:
                 # Executed for a run that then never started: the approval is repeated with the call.
                 if not isinstance(answer, Approve) or answer.arguments is not None:
                     raise UsageError(
-                        f"tool_results answers {tool_call_id!r}, a call that was carried out; nothing was sent"
+                        f"tool_results names {tool_call_id!r}, a call that was carried out; nothing was sent"
                     )
             elif isinstance(answer, Approve):
                 self._check_approval(call, answer)
@@ -393,7 +393,7 @@ def _refuse_verdict(call: ToolCall, answer: bool | None, tool: OfferedTool | Non
     name = call.function.name
     if tool is None or tool.toolset is None or tool.toolset.approval(BoundCall(call.id, name, {})) == "never":
         return
-    what = f"tool_results answers {call.id!r}, a call of {name!r} that wants approval, with {answer!r}"
+    what = f"tool_results gives {answer!r} for {call.id!r}, a call of {name!r} that wants approval"
     raise UsageError(f"{what}; say Approve() or Deny(), or give the tool's result as text")
 
 

@@ -300,7 +300,7 @@ class AgentRun(RunView[StateT]):
 
         def __await__(self) -> None:
             raise UsageError(
-                "write `async with agent.stream(...) as run`; for the answer alone, `await agent.run_agent(...)`"
+                "write `async with agent.stream(...) as run`; for the result alone, `await agent.run_agent(...)`"
             )
 
     def __aiter__(self) -> AsyncIterator[Event]:

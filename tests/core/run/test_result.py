@@ -27,7 +27,7 @@ from ag_ui.core import (
 from pydantic import BaseModel, Field
 
 from agui_client import IncompleteRunError, ParseError, RunFailedError, RunResult, ToolContext, UsageError, tool
-from agui_client._core.run.answer_parsing import read_answer, written_answers
+from agui_client._core.run.reply_parsing import read_reply, written_replies
 from agui_client.testing import ScriptedAgent, Step, reasoning, state, text, tool_call, tool_result, turn
 from agui_client.types import Timings
 from support import scenario
@@ -211,15 +211,18 @@ def test_any_other_tool_call_is_no_answer() -> None:
 
 def test_an_output_tool_with_arguments_that_are_no_json_is_no_answer() -> None:
     broken = result_of(tool_call("final_result", '{"name": "Os'), tool_result("Final result processed."))
-    with pytest.raises(ParseError, match=r"the answer is no list\[int\]: Invalid JSON: EOF while parsing"):
+    with pytest.raises(ParseError, match=r"the reply does not fit list\[int\]: Invalid JSON: EOF while parsing"):
         broken.parse(list[int])
 
 
 @pytest.mark.parametrize(
     ("said", "why"),
     [
-        ("no JSON", "the answer is no Place: Invalid JSON: expected ident at line 1 column 2; this arrived: 'no JSON'"),
-        ('{"place": 1}', "the answer is no Place: name: Field required; this arrived: '{\"place\": 1}'"),
+        (
+            "no JSON",
+            "the reply does not fit Place: Invalid JSON: expected ident at line 1 column 2; this arrived: 'no JSON'",
+        ),
+        ('{"place": 1}', "the reply does not fit Place: name: Field required; this arrived: '{\"place\": 1}'"),
         ("x" * 1000, f"; this arrived: '{'x' * 300}…'"),
         ("```json\n{\n```", "Invalid JSON: EOF while parsing an object at line 2 column 0; this arrived: '{\\n'"),
         ("", "there is no Place: the run has no result, no text, and no call of an output tool"),
@@ -367,10 +370,10 @@ def test_the_usage_that_the_end_of_a_subagent_reports_is_its_own_if_it_can_be_re
     ],
 )
 def test_json_in_thoughts_is_no_answer(answer: str) -> None:
-    assert read_answer(written_answers(None, answer), dict[str, int]) == {"n": 2}
+    assert read_reply(written_replies(None, answer), dict[str, int]) == {"n": 2}
 
 
 def test_a_tag_in_the_text_of_an_answer_begins_no_thoughts() -> None:
-    assert read_answer(written_answers(None, '{"html": "<think> a"}'), dict[str, str]) == {"html": "<think> a"}
+    assert read_reply(written_replies(None, '{"html": "<think> a"}'), dict[str, str]) == {"html": "<think> a"}
     with pytest.raises(ParseError):
-        read_answer(written_answers(None, '<think>{"n": 1}'), dict[str, int])
+        read_reply(written_replies(None, '<think>{"n": 1}'), dict[str, int])

@@ -578,7 +578,7 @@ def test_an_approved_call_is_not_carried_out_a_second_time(verb: Verb) -> None:
     verb(agent, tool_results={"c1": Approve()})
     error = verb(agent, tool_results={"c1": Approve()}).error
     assert isinstance(error, UsageError)
-    assert str(error) == "tool_results answers 'c1', a call that has a result already; nothing was sent"
+    assert str(error) == "tool_results names 'c1', a call that has a result already; nothing was sent"
     assert till.paid == [5]
 
 

@@ -471,6 +471,6 @@ def test_a_yes_or_no_is_no_result_of_a_call_that_wants_approval(answer: object) 
 
     agent = ScriptedAgent(turn(tool_call("pay", tool_call_id="c1")), DONE, tools=[pay])
     agent.run_agent_sync("Hi")
-    with pytest.raises(UsageError, match=r"wants approval, with .*; say Approve\(\) or Deny\(\)"):
+    with pytest.raises(UsageError, match=r"gives .* a call of .pay. that wants approval; say Approve\(\) or Deny\(\)"):
         agent.run_agent_sync(tool_results={"c1": answer})
     assert [call.id for call in agent.pending_tool_calls] == ["c1"]

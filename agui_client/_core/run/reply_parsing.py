@@ -1,8 +1,8 @@
-"""Reading the answer of an agent as a type of the application's.
+"""Reading the reply of an agent as a type of the application's.
 
 To change
 
-- a place where `parse` of a result looks for an answer: this module; of runs only, `result_answers` here
+- a place where `parse` of a result looks for a reply: this module; of runs only, `result_replies` here
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ _QUOTED = 300
 _FEW = 3
 
 
-def written_answers(result: Any, text: str) -> Iterator[str]:
-    """Yield whatever may be an answer as JSON, the most certain first.
+def written_replies(result: Any, text: str) -> Iterator[str]:
+    """Yield whatever may be a reply as JSON, the most certain first.
 
     Args:
         result: The result of the run, any JSON value; None if there is none.
-        text: The text of the answer.
+        text: The text of the reply.
     """
     if result is not None:
         yield to_json(result).decode()
     if text:
         yield text
-        # Models that write their thoughts into the text draft the answer there. JSON may have such a tag in a text.
+        # Models that write their thoughts into the text draft the reply there. JSON may have such a tag in a text.
         text = _THOUGHTS.sub("", text)
         yield text
         yield from _FENCED.findall(text)
@@ -66,14 +66,14 @@ def _values_in(text: str) -> Iterator[str]:
             yield text[start.start() : end]
 
 
-def result_answers(result: RunContent, executed: Collection[str], called: Collection[str]) -> Iterator[str]:
-    """Yield whatever in the result of a call may be the answer as JSON, the most certain first.
+def result_replies(result: RunContent, executed: Collection[str], called: Collection[str]) -> Iterator[str]:
+    """Yield whatever in the result of a call may be the reply as JSON, the most certain first.
 
     Args:
         executed: The ids of the tool calls that were executed here.
         called: The ids of the tool calls that the agent began in the last run.
     """
-    yield from written_answers(result.result, result.text)
+    yield from written_replies(result.result, result.text)
     for arguments in _last_arguments(result, executed, called):
         yield arguments
         # pydantic-ai wraps what is no object.
@@ -84,7 +84,7 @@ def result_answers(result: RunContent, executed: Collection[str], called: Collec
 
 
 def _last_arguments(result: RunContent, executed: Collection[str], called: Collection[str]) -> Iterator[str]:
-    """Yield the arguments of the calls with which the agent ended the run: it answered them, and wrote nothing more."""
+    """Yield the arguments of the calls with which the agent ended the run: it executed them, and wrote nothing more."""
     answered: set[str] = set()
     for message in reversed(result.new_messages):
         if isinstance(message, ToolMessage):
@@ -100,11 +100,11 @@ def _last_arguments(result: RunContent, executed: Collection[str], called: Colle
     yield from (call.function.arguments for _, call in tool_calls_in(result.messages) if call.id in own)
 
 
-def read_answer(answers: Iterable[str], shape: Any) -> Any:
-    """Read an answer as a type: the first one that fits.
+def read_reply(replies: Iterable[str], shape: Any) -> Any:
+    """Read a reply as a type: the first one that fits.
 
     Args:
-        answers: The answers as JSON, the most certain first.
+        replies: The replies as JSON, the most certain first.
         shape: Any type that pydantic can validate.
 
     Raises:
@@ -112,15 +112,15 @@ def read_answer(answers: Iterable[str], shape: Any) -> Any:
         UsageError: pydantic cannot read the type.
     """
     adapter, misfits = type_adapter(shape, "parse", is_read_now=True), list[tuple[str, ValidationError]]()
-    for answer in answers:
+    for reply in replies:
         try:
-            return adapter.validate_json(answer)
+            return adapter.validate_json(reply)
         except ValidationError as error:
-            misfits.append((answer, error))
+            misfits.append((reply, error))
     wanted = shape.__name__ if isinstance(shape, type) else shape
     if not misfits:
         raise ParseError(f"there is no {wanted}: the run has no result, no text, and no call of an output tool")
     # JSON that does not fit says more than text that is no JSON.
-    answer, misfit = next((each for each in misfits if each[1].errors()[0]["type"] != "json_invalid"), misfits[-1])
+    reply, misfit = next((each for each in misfits if each[1].errors()[0]["type"] != "json_invalid"), misfits[-1])
     why = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}".lstrip(": ") for each in misfit.errors()[:_FEW])
-    raise ParseError(f"the answer is no {wanted}: {why}; this arrived: {cut_short(answer, _QUOTED)!r}") from misfit
+    raise ParseError(f"the reply does not fit {wanted}: {why}; this arrived: {cut_short(reply, _QUOTED)!r}") from misfit
