@@ -21,7 +21,7 @@ AGUIError                          problem, fix, thread_id, run_id, may_have_sta
 │  └─ IncompleteRunError           ended without a terminal event
 ├─ RunFailedError                  the agent said RUN_ERROR: code, event
 ├─ ToolArgumentsError (ValueError) arguments that are not JSON: tool_call_id
-├─ ParseError (ValueError)         the answer, or the state, is not of the given type
+├─ ParseError (ValueError)         the reply, or the state, is not of the given type
 ├─ ToolsetError                    a toolset could not be opened or listed
 ├─ HistoryError                    history= failed, or parted a call from its result
 ├─ ThreadStoreError                a stored thread could not be read or written
@@ -106,8 +106,8 @@ class AGUIError(Exception):
     run_id: str | None = None
     """The run that failed; None when there was no run."""
     may_have_started: bool = True
-    """Whether the agent may have begun to work on the run; False only if it certainly has not. After a lost answer, ask
-    again with `run_id=error.run_id`: a server that keeps its runs does not begin another one."""
+    """Whether the agent may have begun to work on the run; False only if it certainly has not. After a lost response,
+    ask again with `run_id=error.run_id`: a server that keeps its runs does not begin another one."""
     member: str | None = None
     """The member of a team whose run failed, as in "office/clerk" with the teams inside of it; None for no member."""
     partial: RunContent | None = None  # of the base of results, as the errors stand below everything that raises them
@@ -153,7 +153,7 @@ class RequestExpiredError(RequestRepeatedError):
 
 
 class CannotWaitError(UsageError):
-    """The call waits in the thread that would have to bring the answer, so it would wait for ever."""
+    """The call blocks the thread that would have to bring its result, so it would wait for ever."""
 
 
 class TransportError(AGUIError):
@@ -345,7 +345,7 @@ class ToolRoundsExceededError(AGUIError):
 
     Args:
         message: Which limit, and what may raise it.
-        rounds: How many rounds of tool calls were answered.
+        rounds: The number of rounds of tool calls that were executed.
     """
 
     def __init__(self, message: str, *, rounds: int) -> None:
@@ -406,7 +406,7 @@ class ToolArgumentsError(AGUIError, ValueError):
 
 
 class ParseError(AGUIError, ValueError):
-    """The answer of a run, or the state, is not of the type that it was to be read as.
+    """The reply of a run, or the state, is not of the type that it was to be read as.
 
     See `RunResult.parse` and `agent.typed_state`.
     """
@@ -415,7 +415,7 @@ class ParseError(AGUIError, ValueError):
 class ToolError(Exception):
     """Raised inside a tool to tell the agent what went wrong; no error of the run, which continues (TOOL-10).
 
-    In `tool_results=`, it answers a call whose tool runs elsewhere and failed.
+    In `tool_results=`, it is the result of a call whose tool runs elsewhere and failed.
 
     Args:
         message: A sentence the agent can act on.

@@ -267,7 +267,7 @@ class AbstractAgent(Observables[StateT]):
         return self
 
     def answers_aside(self, input: RunAgentInput) -> bool:
-        """Return whether a middleware answers an input itself, which is part of no conversation.
+        """Return whether a middleware makes the events of an input itself, which is part of no conversation.
 
         A server that keeps threads stores none for it. Middleware says so with a method of this name.
 
@@ -504,7 +504,7 @@ def as_run_input(given: object) -> RunAgentInput:
 
 
 def _check_function(name: str, takes: str, function: object) -> None:
-    """Refuse an option that is no function; a class would be called, and what it makes would be taken for an answer."""
+    """Refuse an option that is not a function; a class would be called, and its instance be taken for a decision."""
     if isinstance(function, type):
         raise UsageError(f"{name}= takes a function of {takes}, not a class; did you mean {function.__name__}()?")
     if function is not None and not callable(function):

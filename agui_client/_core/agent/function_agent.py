@@ -36,7 +36,7 @@ class FunctionAgent(AbstractAgent[StateT]):
     """An agent that is one function: `FunctionAgent(echo)`, with `async def echo(input): yield "You said..."`.
 
     Args:
-        function: Takes a `RunAgentInput`. It yields pieces of the answer's text, or the events of the run, or returns
+        function: Takes a `RunAgentInput`. It yields pieces of the reply's text, or the events of the run, or returns
             the text; it may be async or not. A plain generator is iterated in a thread, and so is a plain function
             called that is annotated to return `str`; any other is called in the event loop. Its name is the agent's id,
             and the first line of its docstring the description, unless the options give others.
@@ -78,7 +78,7 @@ def _is_answer(value: object) -> bool:
 
 
 class _Answer(AsyncIterator[Any]):
-    """The events of a function's answer, whose first piece shows whether it is text or events."""
+    """The events of a function's reply, whose first piece shows whether it is text or events."""
 
     def __init__(self, answer: object, run_input: RunAgentInput) -> None:
         given = cast("AsyncGenerator[Any]", answer)
@@ -106,7 +106,7 @@ class _Answer(AsyncIterator[Any]):
 
 
 async def _pieces(answer: object) -> AsyncGenerator[object]:
-    """Yield the pieces of an answer that is no async generator."""
+    """Yield the pieces of a reply that is no async generator."""
     if isinstance(answer, Generator):
         pieces = cast("Generator[object]", answer)
         try:
@@ -128,7 +128,7 @@ async def _pieces(answer: object) -> AsyncGenerator[object]:
 
 
 async def _spoken(first: str, others: AsyncGenerator[object], run_input: RunAgentInput) -> AsyncGenerator[Any]:
-    """Yield the events of a run that answers with text; events among the pieces stay between them."""
+    """Yield the events of a run that replies with text; events among the pieces stay between them."""
     thread_id, run_id, message_id = run_input.thread_id, run_input.run_id, str(uuid4())
     yield RunStartedEvent(thread_id=thread_id, run_id=run_id)
     async with aclosing(others):

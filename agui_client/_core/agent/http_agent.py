@@ -64,8 +64,8 @@ class HttpAgent(AbstractAgent[StateT]):
         http_client: An `httpx.AsyncClient` or `httpx2.AsyncClient` of your own, or a function that makes one for each
             run. A client belongs to one event loop; give a function when runs happen in several. Redirects are followed
             within the origin if the POST stays one (307, 308), whatever the client would do, and reported otherwise.
-        app: An ASGI app in this process that answers instead of a server; its responses stream, and what happens to it
-            is as if it stood behind a socket. For its lifespan, give a client with `agui_client.asgi.ASGITransport`.
+        app: An ASGI app in this process that is called instead of a server; its responses stream, and what happens to
+            it is as if it stood behind a socket. For its lifespan, give a client with `agui_client.asgi.ASGITransport`.
         reconnect: The policy for taking up a stream that was cut, such as `LastEventId()` of `agui_client.reconnect`.
             "auto" takes it up where the server says that its runs continue, as an `agent_app` that keeps runs does;
             elsewhere a cut stream is an error, as it is with None. A run is never posted again.
@@ -232,7 +232,7 @@ class HttpAgent(AbstractAgent[StateT]):
             plan = partial(self._plan_if_kept, request, input, is_replay)
         elif policy is not None:
             if is_replay and policy.can_connect:
-                # A message that was cut is no answer yet.
+                # A message that was cut is no reply yet.
                 whole = [each for each in input.messages if each.id not in self._conversation.incomplete_ids]
                 input = input.model_copy(update={"messages": whole})
                 request = policy.connecting(request, input)

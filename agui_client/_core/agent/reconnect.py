@@ -151,9 +151,9 @@ class Connect(ReconnectPolicy):
 class DetachedRuns(ReconnectPolicy):
     """Ask for the thread until the run is over, for agent-framework-ag-ui with `detached_runs` and a `snapshot_store`.
 
-    Such a server continues with a run whose caller has left, and answers a POST without messages, at the same address,
-    with the thread as it stored it after a run. It sends nothing of a run that is in progress. `connect_agent()` asks
-    in the same way. Without a `snapshot_store` the server would start a run without messages.
+    Such a server continues with a run whose caller has left, and responds to a POST without messages, at the same
+    address, with the thread as it stored it after a run. It sends nothing of a run that is in progress.
+    `connect_agent()` asks in the same way. Without a `snapshot_store` the server would start a run without messages.
 
     If nothing of the run has arrived, as its POST was cut before the response, the server may never have got it. It is
     then asked for the time that a first event may take (`Timeouts.first_event`).
@@ -178,7 +178,7 @@ class DetachedRuns(ReconnectPolicy):
         """Return the plan to continue a stream that is cut."""
         again = replace(self.connecting(request, input), is_reconnect=True)
         first = None if is_replay else SkipDelivered(input.run_id, input.state)
-        joining = PollUntilFinished(first, partial(_has_answer, input))
+        joining = PollUntilFinished(first, partial(_has_reply, input))
         return ReconnectPlan(partial(_anywhere, again), joining, self.attempts, self.patience)
 
 
@@ -204,8 +204,8 @@ async def stop_run(context: HookContext) -> None:
     await context.scope.requests[-1].ask_below("stop", json.dumps(named).encode())
 
 
-def _has_answer(input: RunAgentInput, response: Sequence[WireEvent]) -> bool:
-    """Return whether a thread continues after the latest message that was sent, if that waits for an answer."""
+def _has_reply(input: RunAgentInput, response: Sequence[WireEvent]) -> bool:
+    """Return whether a thread continues after the latest message that was sent, if that waits for a reply."""
     latest = input.messages[-1] if input.messages else None
     if latest is None or latest.role not in ("user", "tool"):
         return True

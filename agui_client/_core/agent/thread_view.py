@@ -1,7 +1,7 @@
 """The thread of an agent as its program sees it: messages, state, what waits for answers, and how it is saved.
 
 `ThreadView` reads the agent's `Conversation` and changes it between runs. What a verb sends of it, and what becomes of
-the answer, is the run's; how the parts are merged and kept is the conversation's (`_core/conversation`).
+the reply, is the run's; how the parts are merged and kept is the conversation's (`_core/conversation`).
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class ThreadView(Displayed, ABC, Generic[StateT]):
 
     @property
     def pending_tool_calls(self) -> list[ToolCall]:
-        """The tool calls that the last run left to the application; answer them with `tool_results=`."""
+        """The tool calls that the last run left to the application; give their results with `tool_results=`."""
         asking = {question.interrupt.tool_call_id for question in open_questions(self._conversation)}
         return [call for call in pending_tool_calls(self._conversation) if call.id not in asking]
 
@@ -171,7 +171,7 @@ class ThreadView(Displayed, ABC, Generic[StateT]):
         self._conversation.set_messages(messages)
 
     def rewind(self, message_id: str | None = None, *, before: str | None = None) -> list[Message]:
-        """Take the conversation back to one of its messages, to edit what came after it or to have it answered again.
+        """Take the conversation back to one of its messages, to edit what came after it or to send it again.
 
             agent.rewind(question.id)                            # regenerate
             await agent.run_agent()

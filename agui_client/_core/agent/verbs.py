@@ -42,7 +42,7 @@ class Verbs(ThreadView[StateT]):
 
     @lists_keywords(RunOptions)
     async def run_agent(self, prompt: Prompt = None, **options: Unpack[RunOptions]) -> RunResult[StateT]:
-        """Run the agent and wait for its answer.
+        """Run the agent and wait for its result.
 
         Args:
             prompt: Text; a list of texts, paths and content parts (see `attach`); a message; a `RunAgentInput`, which

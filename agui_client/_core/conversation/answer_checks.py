@@ -1,7 +1,7 @@
-"""Checks of answers to tool calls, before anything is sent or executed (TOOL-10, SEC-3).
+"""Checks of results and approvals of tool calls, before anything is sent or executed (TOOL-10, SEC-3).
 
-An answer is about a call as it was shown: a call that was changed since, that has its result, or whose function was
-called before, is not approved.
+An approval is about a call as it was shown: a call that was changed since, that has its result, or whose function
+was called before, is not approved.
 """
 
 from __future__ import annotations
@@ -91,10 +91,10 @@ def _asked_again(conversation: Conversation, resume: Resume | None) -> list[Inte
 
 
 def check_results(conversation: Conversation, results: Mapping[str, object]) -> list[str]:
-    """Check that answers to tool calls fit the conversation (TOOL-10).
+    """Check that results and approvals of tool calls fit the conversation (TOOL-10).
 
     Args:
-        results: The answers by tool call id.
+        results: The results and approvals by tool call id.
 
     Returns:
         The calls that stay without a result, in the order of the messages.

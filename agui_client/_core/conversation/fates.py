@@ -5,7 +5,7 @@ models refuse a conversation in which a call has no result. `fate` goes from the
 
 To change
 
-- what becomes of a tool call that a caller leaves without an answer: `Fate` and `fate` here; `TurnInput` in
+- what becomes of a tool call that a caller leaves without a result: `Fate` and `fate` here; `TurnInput` in
   `_core/run/turn_input.py` carries it out. `tests/core/conversation/test_fates.py` has the whole table
 """
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 UNANSWERED = object()
-"""Stands for the answer of a caller who gives none, where None is one."""
+"""Stands for the result of a caller who gives none, where None is one."""
 
 
 class Fate(Enum):
@@ -53,7 +53,7 @@ def fate(record: ToolCallRecord | None, answer: object, brought: Brought) -> Fat
 
     Args:
         record: Its record, with a decision only if that counts; None if no run of this side left it.
-        answer: The caller's answer; `UNANSWERED` if there is none.
+        answer: The caller's result or approval; `UNANSWERED` if there is none.
         brought: What the caller brought.
     """
     is_ours = record is not None and record.is_ours_to_answer

@@ -170,14 +170,14 @@ def _split(messages: Sequence[Message]) -> tuple[list[Message], list[Sequence[Me
 
 
 def _call_ids(message: Message) -> list[str]:
-    """Return the ids of the tool calls that a message makes or answers."""
+    """Return the ids of the tool calls that a message makes or brings the result of."""
     if message.role == "tool":
         return [message.tool_call_id]
     return [call.id for call in message.tool_calls or ()] if message.role == "assistant" else []
 
 
 def _new(messages: Sequence[Message], unreceived: Collection[str]) -> list[Message]:
-    """Return the instructions, and the blocks with a new message or with a call that waits for its answer."""
+    """Return the instructions, and the blocks with a new message or with a call that waits for its result."""
     head, blocks = _split(messages)
     waiting, _ = _unpaired(messages)
     wanted = {*unreceived, *waiting}
@@ -189,7 +189,7 @@ def _ids(block: Iterable[Message]) -> set[str]:
 
 
 def _unpaired(messages: Iterable[Message]) -> tuple[set[str], set[str]]:
-    """Return the ids of the calls that no later message answers, and of the results that no earlier one asked for."""
+    """Return the ids of the calls without a later result, and of the results without an earlier call."""
     calls, results, called = set[str](), set[str](), set[str]()
     for message in messages:
         ids = _call_ids(message)

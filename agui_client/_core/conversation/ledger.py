@@ -24,7 +24,7 @@ To change
   in `_core/verbs/caller_interrupts.py` what a caller may answer, `continuation_of` in `teams/_in_flight_tools.py` which
   calls of a member are made after a crash. Older code refuses a status that it does not know, in documents and in
   stored threads
-- who may answer a tool call: `ToolCallRecord.answered_by` and `AnsweredBy` here; `_answered_by` in
+- who gives the result of a tool call: `ToolCallRecord.answered_by` and `AnsweredBy` here; `_answered_by` in
   `_core/run/ending.py` chooses the side when a run leaves the call, and a call that only an interrupt is about is the
   agent's. Of callers of served agents, `_takes_results` and `StoredThreadRequest.check_tools` in
   `_serving/caller_input.py`. Who approves a call that the application executes: `_core/tools/approval.py`
@@ -78,10 +78,10 @@ _FOLLOWS: Mapping[CallStatus, frozenset[CallStatus]] = {
 
 
 class AnsweredBy(StrEnum):
-    """The side that answers a tool call."""
+    """The side that gives the result of a tool call."""
 
     APPLICATION = "application"
-    """This application: its functions alone answer the call."""
+    """This application: its functions alone give the result."""
     CALLER = "caller"
     """The side that runs the agent: a program, or the caller of a served agent."""
     AGENT = "agent"
@@ -108,7 +108,7 @@ class ToolCallRecord(BaseModel):
     status: CallStatus
     """Its status."""
     answered_by: AnsweredBy
-    """The side that answers it."""
+    """The side that gives its result."""
     is_whole: bool = True
     """Whether its arguments came to their end."""
     is_awaited: bool = False
@@ -132,12 +132,12 @@ class ToolCallRecord(BaseModel):
 
     @property
     def is_ours_to_answer(self) -> bool:
-        """Whether this application or its caller answers the call, and not the agent."""
+        """Whether this application or its caller gives the result, and not the agent."""
         return self.answered_by is not AnsweredBy.AGENT
 
     @property
     def is_of_application(self) -> bool:
-        """Whether functions of this application answer the call."""
+        """Whether functions of this application give the result."""
         return self.answered_by is AnsweredBy.APPLICATION
 
     @property
@@ -147,7 +147,7 @@ class ToolCallRecord(BaseModel):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the call waits to be answered, and its function was not called."""
+        """Whether the call waits for a decision or a result, and its function was not called."""
         return self.status is CallStatus.WAITING
 
     @property
@@ -241,7 +241,7 @@ class Ledger:
         self._store(record if before is None else before, record)
 
     def decide(self, tool_call_id: str, decision: ToolDecision) -> None:
-        """Note the decision about a call, whose function is called here, whoever was to answer it before."""
+        """Note the decision about a call: its function is called here, whichever side was to give its result before."""
         self._change(tool_call_id, decision=decision, answered_by=AnsweredBy.APPLICATION)
 
     def withdraw(self, tool_call_id: str) -> None:
@@ -280,7 +280,7 @@ class Ledger:
         self._change(tool_call_id, question=question, answered_by=AnsweredBy.APPLICATION)
 
     def answer(self, tool_call_id: str) -> None:
-        """Note that a call was answered here."""
+        """Note that a call has its result from here."""
         self._change(tool_call_id, status=CallStatus.ANSWERED, question=None, shown=None)
 
     def complete(self, tool_call_ids: Collection[str]) -> None:

@@ -43,8 +43,8 @@ def settle_conversation(
     Args:
         outcome: The outcome of the run.
         verifier: The verifier of its events, which knows what it left open.
-        left: The sides that answer the calls without a result, by the ids of the calls, apart from those that an
-            interrupt is about.
+        left: The sides that give the missing results, by the ids of the calls, apart from calls that an interrupt is
+            about.
         warnings: The log of the run, which gets the waiting calls that it changed.
     """
     has_failed, interrupts = outcome.finished is None, outcome.interrupts

@@ -33,7 +33,7 @@ class RunContent(Record):
     interrupts: list[Interrupt]
     """The interrupts that the agent waits for, and questions of tools; answer all of them with `resume=`."""
     pending_tool_calls: list[ToolCall]
-    """Calls of this run that nobody answered yet; answer them with `tool_results=`. Calls that an interrupt is about
+    """Calls of this run without a result; give it with `tool_results=`. Calls that an interrupt is about
     are left out: the agent continues with them itself."""
     new_messages: list[Message]
     """The messages that were not there when the run began."""

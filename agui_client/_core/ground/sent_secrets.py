@@ -1,6 +1,6 @@
 """The secrets that the requests of a run sent, which a server may quote (SEC-9).
 
-Sentences about an answer, such as errors and warnings, are shown without any of them. What an agent says is content,
+Sentences about a response, such as errors and warnings, are shown without any of them. What an agent says is content,
 and stays as it is; what is written or logged of it is without the credentials, the secrets that are so long, and so
 seldom words, that nothing else reads the same.
 

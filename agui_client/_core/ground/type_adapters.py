@@ -1,4 +1,4 @@
-"""The types of an application that pydantic reads for it: of answers, of the state, of CUSTOM events, of handovers."""
+"""The types of an application that pydantic reads for it: of replies, answers, the state, CUSTOM events, handovers."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from ag_ui.core import Message, ToolCall, ToolMessage
 _WITHOUT_CALLS = {
     *(core.ActivityMessage, core.DeveloperMessage, core.ReasoningMessage, core.SystemMessage, core.UserMessage)
 }
-"""The types of the messages that neither make tool calls nor answer them."""
+"""The types of the messages that neither make tool calls nor have their results."""
 
 
 class _Places:
@@ -132,7 +132,7 @@ class BegunMessages(list[Message]):
 
     @property
     def has_namesakes(self) -> bool:
-        """Whether several calls have one id: then their order says which one is found, and which are answered."""
+        """Whether several calls have one id: then their order says which one is found, and which have a result."""
         return self._read_calls().first_namesake < len(self)
 
     @property

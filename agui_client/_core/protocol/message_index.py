@@ -298,7 +298,7 @@ class MessageIndex:
             collection.clear()
 
     def forget_calls(self, slot: MessageSlot) -> None:
-        """Make the calls of a message, and the call that a result answers, unknown."""
+        """Make the calls of a message, and the call that a result is of, unknown."""
         self.losses += 1
         if slot.model.role == "tool" and self._results.get(slot.model.tool_call_id) is slot:
             del self._results[slot.model.tool_call_id]
@@ -321,7 +321,7 @@ class MessageIndex:
             self._answers_earlier.discard(call.earlier[1])
 
     def _index(self, slots: Iterable[MessageSlot]) -> None:
-        """Make the calls of messages, in order, and the calls that results answer, known by their ids."""
+        """Make the calls of messages, in order, and the calls that results are of, known by their ids."""
         calls, results = self.indexed_calls, self._results
         for slot in slots:
             if slot.model.role == "tool":

@@ -3,7 +3,7 @@
 Containers that were not handed out are changed in place, so that a patch costs what it touches; others are copied
 first, and only those on the way to a target. A patch that fails is undone, member by member. That is why jsonpatch,
 which finds differences (`json_difference`), does not apply them: it copies the whole value for each patch (23 ms for a
-megabyte), or else changes the states that callers hold. Tests hold this module to its answers.
+megabyte), or else changes the states that callers hold. Tests compare this module with jsonpatch.
 
 Patches can nest values level by level, deeper than any event: pydantic reads 200 levels and writes 255, and the values
 of an event come to lie deeper in a message or a document. A few bytes can ask for much: every `copy` of a value into

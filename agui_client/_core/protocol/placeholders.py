@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 EXTENSION = "agui-client"
 """The member of `metadata` in which this package says more than the protocol has a place for."""
 NO_RESULT = "no result: the conversation went on without one"
-"""The agent's message about a tool call that nobody answered."""
+"""The agent's message about a tool call that got no result."""
 UNKNOWN_RESULT = "unknown: the tool was called, and stopped before it answered; it may have had its effect or not"
 """The agent's message about a tool call that was stopped in the middle."""
 _MARK = "placeholder"

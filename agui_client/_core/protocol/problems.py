@@ -68,7 +68,7 @@ def words_in(data: str) -> str:
     """Return the words that stand in place of an event, quoted and cut: what is no JSON, or the error in an object.
 
     Args:
-        data: The data of a frame, or the beginning of an answer.
+        data: The data of a frame, or the beginning of a response.
 
     Returns:
         The words; empty if the data may be an event, or hold a secret.

@@ -123,7 +123,7 @@ class Between:
     async def take_over(self) -> None:
         """Take over what a run left: save it before a person is asked, or the call ends, and check the limits.
 
-        If only tools answer, the end of the run is saved with the first of their calls.
+        If only tools are called, the end of the run is saved with the first of their calls.
 
         Raises:
             ToolRoundsExceededError: Another round would pass a limit.
@@ -268,8 +268,8 @@ class Between:
     def prepare_next_run(self, run_id: str) -> RunAgentInput | None:
         """Add the messages that the next run brings to the conversation; if none follows, refuse further ones.
 
-        A run follows if everything that the run before it left has its answer here, or if it left nothing and the user
-        steers.
+        A run follows if all that the run before it left was answered or executed here, or if it left nothing and the
+        user steers.
 
         Args:
             run_id: The id of the next run.

@@ -137,7 +137,7 @@ class Call:
     people_time: PeopleTime = field(default_factory=_people_time, init=False)
     """The time in which people are asked."""
     has_caller: bool = field(default_factory=lambda: CURRENT_SCOPE.get() is not None, init=False)
-    """Whether the call answers a request or another call, whose caller gets what nobody decides here."""
+    """Whether the call is made for a request or another call, whose caller gets what nobody decides here."""
     is_detached: bool = field(default=False, init=False)
     """Whether the call was left so that the server continues with its run."""
     steering: Steering = field(default_factory=Steering, init=False)

@@ -170,7 +170,7 @@ def _is_of_member(run: Run, tool_call_id: str) -> bool:
 
 
 def _answered_by(tool: OfferedTool | None, *, is_of_member: bool) -> AnsweredBy:
-    """Return the side that answers a call of a tool which a run left.
+    """Return the side that gives the result of a call which a run left.
 
     Args:
         tool: The tool; None for one that was not offered.

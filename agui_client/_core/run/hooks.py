@@ -190,7 +190,7 @@ class Subscriber:
         """A tool call is complete."""
 
     def on_tool_call_result_event(self, event: core.ToolCallResultEvent, context: HookContext) -> HookReturn:
-        """A tool call was answered."""
+        """A tool call got its result."""
 
     def on_state_snapshot_event(self, event: core.StateSnapshotEvent, context: HookContext) -> HookReturn:
         """The state is replaced."""
@@ -410,7 +410,7 @@ def takes_two(function: Callable[..., Any], *, if_unknown: bool = False) -> bool
     """Return whether a function can be called with two arguments.
 
     Args:
-        if_unknown: The answer for functions that have no signature.
+        if_unknown: The value for functions that have no signature.
     """
     try:
         inspect.signature(function).bind(None, None)

@@ -1,6 +1,6 @@
 """Middleware: the caller's functions around a run, before anything is removed from its events (PROC-2, PROC-14).
 
-A middleware is a callable `(input, next) -> async iterator of events`. It may rewrite the input, the events, or answer
+A middleware is a callable `(input, next) -> async iterator of events`. It may rewrite the input, the events, or reply
 itself. It gets typed events where the official models can hold them, otherwise `UnrecognizedEvent`s.
 """
 

@@ -90,12 +90,12 @@ class Forget:
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Send the conversation, and take in the run that answers it."""
+    """Send the conversation, and take in the events of the run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Nothing is left to do here: the call has its answer, or only its caller can continue."""
+    """Nothing is left to do here: the call has its reply, or only its caller can continue."""
 
 
 Step: TypeAlias = Ask | Work | Forget | Send | Stop
@@ -159,7 +159,7 @@ def role_of(record: ToolCallRecord, able: Able, *, is_offered: bool) -> tuple[Ro
 
 
 def next_step(conversation: Conversation, able: Able) -> Step:
-    """Return what comes next; the answer is the same until the conversation has changed.
+    """Return what comes next; it is the same until the conversation has changed.
 
     Args:
         able: What this side can do.

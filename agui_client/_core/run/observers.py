@@ -152,17 +152,17 @@ class RunObserver:
         """Observe an event as the agent sent it, before it is translated, seen by middleware and validated.
 
         Args:
-            number: The number of the request that the event answers.
+            number: The number of the request that the event came for.
             event: The event; an `UnrecognizedEvent` where the official classes do not hold all of it.
         """
 
     def on_request_end(self, run: RunScope, number: int, error: Exception | None, *, is_whole: bool) -> None:
-        """Observe that the answer to a request is over.
+        """Observe that the response to a request is over.
 
         Args:
             number: The number of the request in its run.
             error: The exception that the agent or the connection failed with; None if neither did.
-            is_whole: Whether the answer was read to its end, rather than left by this side.
+            is_whole: Whether the response was read to its end, rather than left by this side.
         """
 
     def on_attempt_start(self, run: RunScope, number: int, url: str) -> Mapping[str, str] | None:
@@ -178,7 +178,7 @@ class RunObserver:
         """
 
     def on_attempt_end(self, run: RunScope, attempt: Attempt, error: BaseException | None) -> None:
-        """Observe that a request was answered with an event stream, or failed, called in the task that posted it.
+        """Observe that an event stream came for a request, or that it failed; called in the task that posted it.
 
         Args:
             run: The run that the request was for.
@@ -263,7 +263,7 @@ class Observers:
         self.watches_ends: bool = any(name in self._methods for name in ("on_end", "on_call_end"))
         """Whether an observer watches the ends of runs or calls, which are summed up for it."""
         self.has_wire: bool = any(name in self._methods for name in ("on_request", "on_wire_event", "on_request_end"))
-        """Whether an observer watches requests and their answers before the pipeline."""
+        """Whether an observer watches requests and their responses before the pipeline."""
 
     def call(self, name: str, run: RunScope, *details: object, **named: object) -> list[Any]:
         """Call the method of a name of all observers, and return the values; ends in reverse, so that they nest.

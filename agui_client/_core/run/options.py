@@ -60,7 +60,7 @@ class RunOptions(ConnectOptions, total=False):
     resume: Resume
     """Answers to the pending interrupts: `{interrupt_id: Resolve(...) or Cancel()}`."""
     tool_results: Mapping[str, Any]
-    """Answers to pending tool calls by id: text, content parts, any JSON value, a `ToolError`, a `Deny`, or an
+    """Results of pending tool calls by id: text, content parts, any JSON value, a `ToolError`, a `Deny`, or an
     `Approve`, which has the call carried out by its function here before anything is sent."""
 
 

@@ -148,7 +148,7 @@ class RunScope(Record):
 
     @property
     def takes_state_base(self) -> bool:
-        """Whether the server that answered the run takes the hash of the state that a later one begins with."""
+        """Whether the server of the run takes the hash of the state that a later one begins with."""
         response = self.requests[-1].delivery.response if self.requests else None
         return not self.agent.is_local and response is not None and STATE_BASE_HEADER in response.headers
 
@@ -235,7 +235,7 @@ class AgentOptions(TypedDict, Generic[StateT], total=False):
     capabilities: AgentCapabilities | None
     """The declaration of what the agent can do, for `capabilities()`; None for none, as nothing is guessed."""
     tools: ToolSource
-    """Tools of the application that the agent may call: `@tool` functions, definitions of tools that are answered
+    """Tools of the application that the agent may call: `@tool` functions, definitions of tools that are executed
     elsewhere, `Toolset`s, or a function of the `RunAgentInput` that chooses tools for each run."""
     approve: Approver | None
     """Called, sync or async, before a tool runs that wants approval; without it such calls come back pending."""

@@ -80,7 +80,7 @@ class TurnInput:
     prompts: Sequence[Message] = ()
     """The messages that the prompt adds."""
     results: Sequence[ToolMessage] = ()
-    """The answers to tool calls; agents and models refuse a conversation in which a call has none."""
+    """The results of tool calls; agents and models refuse a conversation in which a call has none."""
     left_branch: str | None = None
     """The id of the last message that a stored thread leaves for this call, if that was written a moment ago."""
     _repeated: Mapping[str, GivenAnswer] = MappingProxyType({})
@@ -113,7 +113,7 @@ class TurnInput:
             each.tool_call_id: each.become(decision=decision_about(conversation, each.tool_call_id))
             for each in open_records(conversation)
         }
-        # The members of a team that continues make or answer the calls that they have left open.
+        # The members of a team that continues execute or report the calls that they have left open.
         is_of_team = not prompts and (has_journal(conversation.state) or _is_of_served_team(conversation, unanswered))
         brought = Brought(
             goes_on=bool(prompts) or not results,
@@ -142,7 +142,7 @@ class TurnInput:
 
     @property
     def postponed(self) -> Collection[str]:
-        """The pending calls that stay pending, because others were answered and these were not: nothing is sent."""
+        """The calls that stay pending, as only others were given their results: nothing is sent."""
         return self._with(Fate.LATER)
 
     @property
@@ -171,13 +171,13 @@ class TurnInput:
         raise NotImplementedError
 
     def check_tools(self, tools: CallTools) -> None:
-        """Check answers to tool calls against the tools that are offered.
+        """Check results and approvals of tool calls against the tools that are offered.
 
         Args:
             tools: The tools of the first run.
 
         Raises:
-            UsageError: A call cannot be executed here, or was executed, or the answer needs to be an approval.
+            UsageError: A call cannot be executed here, or was executed, or an approval is needed instead of a result.
         """
         approved: dict[str, Approve] = {}
         unmade: dict[str, ToolError] = {}

@@ -149,7 +149,7 @@ class ToolDecision(Record):
 
 
 Decision: TypeAlias = bool | Approve | Deny
-"""The answer of an approver: `True` and `Approve` approve, `False` and `Deny` deny."""
+"""The decision of an approver: `True` and `Approve` approve, `False` and `Deny` deny."""
 Approver: TypeAlias = Callable[[ApprovalRequest], Decision | Awaitable[Decision]]
 """A function that decides about a tool call before the tool runs; a plain function is called in a worker thread."""
 ApprovalRule: TypeAlias = Literal["never", "always"] | Callable[[ApprovalRequest], bool | Awaitable[bool]]

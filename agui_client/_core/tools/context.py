@@ -54,7 +54,7 @@ class FailureName(str):
     """The class of the exception that failed a call, as a text.
 
     Displays say why the call failed by the exception's own text beside it, which no JSON, log or `repr` has: it may be
-    what the tool was called with, or what a database has answered it.
+    what the tool was called with, or what a database has returned.
     """
 
     text: str = ""
@@ -274,7 +274,7 @@ class ToolContext(Record):
 def log_failure(logger: logging.Logger, error: BaseException, what: str, *args: object) -> None:
     """Log an exception of the application's code around tools: its class as an error, text and traceback for debugging.
 
-    The text may be what the tool was called with, or what a database or a server has answered it; that of a
+    The text may be what the tool was called with, or what a database or a server has returned; that of a
     `UsageError` is ours, and says what to change in the program.
 
     Args:

@@ -1,4 +1,4 @@
-"""Execution of tool calls: checked, approved, called side by side, and answered with messages for the agent (TOOL-10).
+"""Execution of tool calls: checked, approved, called side by side, with results as messages for the agent (TOOL-10).
 
 A call is executed at most once, and only by a toolset that offered its tool in the run that made the call (SEC-2).
 Posting the next run is the engine's.
@@ -62,7 +62,7 @@ _APPROVALS_AT_ONCE = 64
 _DECISIONS = "True, Approve(...), False or Deny(reason)"
 _RULE_FAILED = "the approval rule of %s failed, so the call waits for approval"
 _Given: TypeAlias = tuple[Approve | Deny | None, Decider | None]
-"""The answer about a call, None if there is none, and the side that gave it, None if the call wanted no approval."""
+"""The decision about a call, None if there is none, and the side that gave it, None if the call wanted no approval."""
 _Ending: TypeAlias = tuple[ToolStatus, str | list[Part], str | None]
 """The final status, the content of the result, and the error of an execution."""
 
@@ -84,7 +84,7 @@ class ToolExecutor:
         note: Called with each new status of an execution, and with its decision, before it is saved or observed.
         observe: Called with every change of an execution: for "running" and for the final status in the task that
             executes the tool, for progress in the event loop's thread.
-        save: Awaited before a function is called, before a person is asked, and after a function answered while others
+        save: Awaited before a function is called, before a person is asked, and after a function returned while others
             are at work: none of that must be lost. The results of all are the caller's to save.
         note_event: Takes the activities that tools show, and the beginnings and ends of agents that they ask.
         executions: Gets every execution as it is now, by the id of the call.
@@ -386,7 +386,7 @@ async def _needs_approval(rule: object, request: ApprovalRequest) -> bool:
 
 
 def _is_needed(answer: object) -> bool:
-    """Return whether the answer of a rule has a call wait: deny by default, so only a plain no counts as no."""
+    """Return whether the value of a rule has a call wait: deny by default, so only a plain no counts as no."""
     return answer is not False and answer != "never"
 
 

@@ -15,10 +15,10 @@ from agui_client.errors import ToolRoundsExceededError, UsageError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolLimits(Record):
-    """Limits after which a call stops answering tool calls, and how its tools are run. None sets no limit."""
+    """Limits after which a call stops executing tool calls, and how its tools are run. None sets no limit."""
 
     rounds: int | None = 10
-    """The number of times that the agent's calls are answered before `ToolRoundsExceededError`."""
+    """The number of times that the agent's calls are executed before `ToolRoundsExceededError`."""
     seconds: float | None = None
     """The time that the whole call may have taken when another round begins, in seconds."""
     tokens: int | None = None
@@ -31,7 +31,7 @@ class ToolLimits(Record):
     of those that go in, and of those that come out; "*" is for models without a price, and `(0, 0)` counts them as
     nothing. None counts no money without `cost`, `{}` counts it with the prices of genai-prices, for metrics."""
     repeats: int | None = 3
-    """The number of rounds in a row that may make the same call with the same arguments; the last is not answered. In a
+    """The number of rounds in a row that may make the same call with the same arguments; the last is not executed. In a
     team, each member is counted by itself."""
     at_once: int = 8
     """The number of tools that run at the same time."""
@@ -71,7 +71,7 @@ class RoundLimits:
         """Check that another round may begin, and count it.
 
         Args:
-            calls: The tool calls that it would answer, by the one who makes them: the agent, or a member of a team.
+            calls: The tool calls that it would execute, by the one who makes them: the agent, or a member of a team.
             usage: The tokens that the call has used so far.
 
         Raises:

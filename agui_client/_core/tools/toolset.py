@@ -165,7 +165,7 @@ class FunctionToolset(Toolset):
 
 
 ToolLike: TypeAlias = Tool | FunctionTool[..., Any]
-"""A function as a tool, or the definition of a tool that is answered elsewhere."""
+"""A function as a tool, or the definition of a tool that is executed elsewhere."""
 ToolSource: TypeAlias = "Sequence[ToolLike | Toolset] | Toolset | Callable[[RunAgentInput], Sequence[ToolLike]]"
 """Tools and toolsets, or a function that chooses tools for each run: by user, state or context."""
 
@@ -177,7 +177,7 @@ class OfferedTool:
     definition: Tool
     """The definition that the agent was offered."""
     toolset: Toolset | None = None
-    """The toolset that the tool belongs to; None for a tool that is answered elsewhere."""
+    """The toolset that the tool belongs to; None for a tool that is executed elsewhere."""
 
     def bind(self, tool_call_id: str, arguments: str | Mapping[str, Any]) -> BoundCall:
         """Check the arguments of a call.
@@ -233,7 +233,7 @@ class CallTools:
 
     Args:
         source: The tools.
-        further: Definitions of tools that are answered elsewhere, to be offered before these.
+        further: Definitions of tools that are executed elsewhere, to be offered before these.
 
     Raises:
         UsageError: The tools are no list and no function.
@@ -309,7 +309,7 @@ class CallTools:
         found: dict[str, OfferedTool] = {}
         for tool in listed:
             definition = tool.definition
-            # A definition that is answered elsewhere keeps its name, by which the caller knows it.
+            # A definition that is executed elsewhere keeps its name, by which the caller knows it.
             if tool.toolset is not None and names[definition.name] > 1:
                 definition = tool.toolset.qualified(definition)
             if definition.name in found:

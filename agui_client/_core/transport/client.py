@@ -69,7 +69,7 @@ class AttemptObserver(Protocol):
         ...
 
     def attempt_end(self, attempt: Attempt, error: BaseException | None) -> None:
-        """Handle that it was answered with an event stream, or failed."""
+        """Handle that an event stream came, or that it failed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Credentials: the headers of each attempt, and their renewal when the server answers 401."""
+"""Credentials: the headers of each attempt, and their renewal when the server responds with 401."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ HeaderSource: TypeAlias = Headers | Callable[[], Headers | Awaitable[Headers]]
 
 @dataclass(frozen=True, slots=True)
 class UnauthorizedContext(Record):
-    """A request that was answered 401, for `on_unauthorized`."""
+    """A request whose response was 401, for `on_unauthorized`."""
 
     error: HTTPStatusError
     """The response: status, body and headers."""
@@ -57,7 +57,7 @@ class Credentials:
     """One set of credentials: the headers of requests, renewed together.
 
     Args:
-        on_unauthorized: Called once in a run when the server answers 401; a plain function is called in a thread.
+        on_unauthorized: Called once in a run when the server responds with 401; a plain function is called in a thread.
     """
 
     def __init__(self, headers: HeaderSource | None, on_unauthorized: Refresh | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Delivery: post a run until the server answers with an event stream, and record every attempt (SSE-3, SSE-8).
+"""Delivery: post a run until the server responds with an event stream, and record every attempt (SSE-3, SSE-8).
 
 Another attempt is made only before the agent has begun: after a refreshed credential, to where the same origin points,
 or as the retry policy allows. A redirect that would change the POST or its body is refused.

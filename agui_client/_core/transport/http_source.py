@@ -133,7 +133,7 @@ class HttpSource(Source):
             posted: The JSON.
 
         Returns:
-            The JSON that answered it.
+            The JSON of the response.
 
         Raises:
             TransportError: No such response arrived.

@@ -1,4 +1,4 @@
-"""An httpx transport that answers requests with an ASGI app in this process, streaming both ways.
+"""An httpx transport that sends requests to an ASGI app in this process, streaming both ways.
 
 The app runs in a task of its own, so that its contextvars and the caller's stay apart, as over a socket. A response
 that is closed early disconnects the app, and cancels the app if that does not end it.
@@ -31,7 +31,7 @@ _logger = logging.getLogger("agui_client.asgi")
 
 
 class ASGITransport(httpx.AsyncBaseTransport):
-    """Answers the requests of an `httpx.AsyncClient` with an ASGI app in this process.
+    """Sends the requests of an `httpx.AsyncClient` to an ASGI app in this process.
 
     Response bodies stream: a chunk is there as soon as the app has sent it, and the app waits until it is read.
 
@@ -89,7 +89,7 @@ class ASGITransport(httpx.AsyncBaseTransport):
 
 
 def client_of(app: ASGIApp, http_client: object) -> Callable[[], httpx.AsyncClient]:
-    """Return a function that makes clients that are answered by an app.
+    """Return a function that makes clients whose requests go to an app.
 
     Raises:
         UsageError: It is no app, or there is a client besides.
@@ -102,7 +102,7 @@ def client_of(app: ASGIApp, http_client: object) -> Callable[[], httpx.AsyncClie
 
 
 class _Exchange(httpx.AsyncByteStream):
-    """One request, answered by the app in a task of its own; the response body is iterated from here."""
+    """One request, handled by the app in a task of its own; the response body is iterated from here."""
 
     def __init__(self, app: ASGIApp, scope: MutableMapping[str, Any], body: bytes) -> None:
         self._app, self._scope = app, scope

@@ -26,7 +26,7 @@ class Joining(ABC):
     """Joins the responses that carry one run."""
 
     is_pending = False
-    """Whether the server has answered without the end of the run, so that it may still work on it."""
+    """Whether the server has responded without the end of the run, so that it may still work on it."""
     is_known = False
     """Whether it is certain that the server has the run."""
 

@@ -44,7 +44,7 @@ _BUSY = 409
 _LONGEST_PAUSE = 2.0
 """Seconds between two questions to a server that still works on the run, or is started again meanwhile."""
 _NO_ANSWER = (502, 504)
-"""Statuses of proxies whose server has not answered, or not in time, and may be at work."""
+"""Statuses of proxies whose server has not responded, or not in time, and may be at work."""
 _PASSING = (408, 425, 429, 500, 502, 503, 504)
 """Statuses of servers and proxies that may say something else in a moment."""
 
@@ -253,8 +253,8 @@ class ResumableSource(HttpSource):
     def _has_patience(self, clock: Clock) -> bool:
         """Return whether a server that may still work on the run is asked again.
 
-        Where nothing of the run has arrived, the server may never have got it, and answers the same then: it has the
-        time that a first event may take.
+        Where nothing of the run has arrived, the server may never have got it, and responds in the same way: it has
+        the time that a first event may take.
         """
         patience, first_event = self._plan.patience, self._request.timeouts.first_event
         if first_event is not None and not self._joining.is_known:
@@ -277,7 +277,7 @@ def _is_cut(error: TransportError) -> bool:
 
 
 def _is_at_work(error: TransportError) -> bool:
-    """Return whether the server answered that a run is in progress."""
+    """Return whether the server responded that a run is in progress."""
     return isinstance(error, HTTPStatusError) and error.status_code == _BUSY
 
 

@@ -1,6 +1,6 @@
 """A thread as one JSON document, as the events of a thread that is sent again.
 
-Some servers answer with `{"threadId": ..., "messages": [...], "state": ...}` where others send events; ADK's
+Some servers respond with `{"threadId": ..., "messages": [...], "state": ...}` where others send events; ADK's
 `/agents/state` does. It has other ids for its messages than its streams have, and new ones in each response for results
 of tools. So messages that the client has already are found by what they say, and keep the client's ids.
 
@@ -85,7 +85,7 @@ class _Part(NamedTuple):
 
     role: str
     says: str
-    """The text, or the ids of the calls, or of the call that a result answers."""
+    """The text, or the ids of the calls, or of the call that a result is of."""
     message_id: str
     is_text: bool = True
 

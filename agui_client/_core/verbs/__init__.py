@@ -1,1 +1,1 @@
-"""The ways in which a run is used: in a task, in a thread, observed, and as the answer to a caller."""
+"""The ways in which a run is used: in a task, in a thread, observed, and as the response to a caller."""

@@ -392,7 +392,7 @@ class AnswerText:
         self._latest: str | None = None
 
     def of(self, event: Event) -> str:
-        """Return the text that an event adds to the assistant's answer; empty if it adds none.
+        """Return the text that an event adds to the assistant's reply; empty if it adds none.
 
         Args:
             event: The next event of the stream.

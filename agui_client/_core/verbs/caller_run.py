@@ -265,7 +265,7 @@ class _Rounds:
         self.one = MergedRun()
         """The names and owners in the caller's run."""
         self.last: RunFinishedEvent | RunErrorEvent | None = None
-        """The last terminal event of a round: not the caller's end if tools have answered, and another one follows."""
+        """The last terminal event of a round: not the caller's end if tools have returned, and another one follows."""
         self.usage: list[TokenUsage] = []
         """The tokens that the rounds reported."""
         self._questions, self._left_open = list["Event"](), list["Event"]()

@@ -173,7 +173,7 @@ class JournalPlace:
         Args:
             state: The state, without one.
             messages: The messages of the input.
-            is_needed: Whether the input can be answered with a journal only.
+            is_needed: Whether the input can be served with a journal only.
 
         Raises:
             RequestExpiredError: None is kept, and one is needed.
