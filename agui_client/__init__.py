@@ -192,47 +192,12 @@ _MODULES = {
     "_core.agent.agent": ("AbstractAgent",),
     "_checking.check": ("validate",),
     "_checking.stream_faults": ("StreamFault",),
-    "errors": (
-        "AGUIError",
-        "CannotWaitError",
-        "ConnectError",
-        "ConnectTimeoutError",
-        "DecodeError",
-        "EventOrderError",
-        "FirstEventTimeoutError",
-        "HTTPStatusError",
-        "HistoryError",
-        "IdleTimeoutError",
-        "IncompleteRunError",
-        "InterruptsNotCoveredError",
-        "InvalidEventError",
-        "ParseError",
-        "ProtocolError",
-        "RequestExpiredError",
-        "RequestRepeatedError",
-        "RunFailedError",
-        "RunInProgressError",
-        "RunNotFoundError",
-        "RunTimeoutError",
-        "StreamTimeoutError",
-        "StreamTooLargeError",
-        "ThreadBusyError",
-        "ThreadStoreError",
-        "ThreadStoreUnavailableError",
-        "ToolArgumentsError",
-        "ToolError",
-        "ToolRoundsExceededError",
-        "ToolsetError",
-        "TransportError",
-        "UnexpectedContentTypeError",
-        "UsageError",
-    ),
     "_core.agent.function_agent": ("FunctionAgent",),
     "_core.conversation.history": ("Window",),
     "_core.agent.http_agent": ("HttpAgent",),
     "_core.protocol.prompts": ("attach",),
 }
-"""The names that are loaded at their first use, by their modules."""
+"""The names that are loaded at their first use, by their modules; the others of `__all__` are in `errors`."""
 
 
 def _default_observers() -> list[RunObserver | None]:
@@ -333,12 +298,12 @@ _plugs.BARS[:] = [_bar]
 
 
 def __getattr__(name: str) -> Any:
-    module = next((module for module, names in _MODULES.items() if name in names), None)
     if name == "errors":
         return import_module(f"{__name__}.errors")
-    if module is None:
+    if name not in __all__:
         _refuse_if_elsewhere(name)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = next((module for module, names in _MODULES.items() if name in names), "errors")
     value = globals()[name] = getattr(import_module(f"{__name__}.{module}"), name)
     return value
 

@@ -29,6 +29,5 @@ __all__ = ["langchain_runnable", "pydantic_ai_model", "pydantic_ai_tool"]
 def __getattr__(name: str) -> Any:
     if (home := _HOMES.get(name)) is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"agui_client.{home}"), name)
-    globals()[name] = value
+    value = globals()[name] = getattr(import_module(f"agui_client.{home}"), name)
     return value

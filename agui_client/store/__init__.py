@@ -25,29 +25,20 @@ if TYPE_CHECKING:
     from agui_client.store._threads.threads import SavedThread, Threads
     from agui_client.store._threads.worker import StoreCall
 
-_HOMES = {
-    "Branch": "store._threads.branches",
-    "UnfinishedRun": "store._threads.opened",
-    "FollowedEvent": "_core.agent.run_records",
-    "Keeping": "store._keeping",
-    "LatestEntries": "store._threads.thread_store",
-    "LeasedThread": "store._threads.thread_store",
-    "MemoryStore": "store._threads.memory",
-    "MessagePage": "store._threads.message_pages",
-    "OpenThread": "store._threads.opened",
-    "RunInfo": "_core.agent.run_records",
-    "RunStatus": "_core.agent.run_records",
-    "Runs": "store._runs.runs",
-    "RunsUnavailableError": "_core.agent.run_records",
-    "SavedThread": "store._threads.threads",
-    "Store": "store._store",
-    "StoreCall": "store._threads.worker",
-    "ThreadInfo": "store._threads.thread_store",
-    "ThreadStore": "store._threads.thread_store",
-    "Threads": "store._threads.threads",
-    "WaitingRun": "_core.agent.run_records",
+_MODULES = {
+    "_core.agent.run_records": ("FollowedEvent", "RunInfo", "RunStatus", "RunsUnavailableError", "WaitingRun"),
+    "store._keeping": ("Keeping",),
+    "store._runs.runs": ("Runs",),
+    "store._store": ("Store",),
+    "store._threads.branches": ("Branch",),
+    "store._threads.memory": ("MemoryStore",),
+    "store._threads.message_pages": ("MessagePage",),
+    "store._threads.opened": ("OpenThread", "UnfinishedRun"),
+    "store._threads.thread_store": ("LatestEntries", "LeasedThread", "ThreadInfo", "ThreadStore"),
+    "store._threads.threads": ("SavedThread", "Threads"),
+    "store._threads.worker": ("StoreCall",),
 }
-"""The module of each public name."""
+"""The public names, by their modules."""
 
 __all__ = [
     "Branch",
@@ -74,8 +65,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if (home := _HOMES.get(name)) is None:
+    if (module := next((module for module, names in _MODULES.items() if name in names), None)) is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"agui_client.{home}"), name)
-    globals()[name] = value
+    value = globals()[name] = getattr(import_module(f"agui_client.{module}"), name)
     return value

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from heapq import nlargest
 from itertools import count
 from typing import cast
 
@@ -113,7 +114,7 @@ class MemoryStore(ThreadStore):
         infos = [each.info for (whose, _), each in self._threads.items() if whose == owner and each.info is not None]
         if after is not None:
             infos = [each for each in infos if _age(each) < _age(after)]
-        return sorted(infos, key=_age, reverse=True)[:limit]
+        return nlargest(limit, infos, key=_age)
 
     async def delete(self, owner: str, thread_id: str, number: int) -> bool:
         """Delete a thread."""
