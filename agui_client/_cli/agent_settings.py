@@ -29,8 +29,12 @@ _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _SUFFIXES_OF_DATABASES = (".db", ".sqlite", ".sqlite3")
 URL_VARIABLE = "AGUI_URL"
 """The variable of the environment with the address, where no URL is given."""
-PRICE_HELP = (
-    "Dollars for a million tokens in and out; * for other models. 'known' counts with the prices of genai-prices."
+PRICE_OPTION = click.option(
+    "--price",
+    "given_prices",
+    metavar="MODEL=IN/OUT",
+    multiple=True,
+    help="Dollars for a million tokens in and out; * for other models. 'known' counts with the prices of genai-prices.",
 )
 _HEADERS_VARIABLE = "AGUI_HEADERS"
 ENVIRONMENT = f"""\b
@@ -286,8 +290,7 @@ def _parse_batch_words(context: click.Context, parameter: click.Parameter, words
         raise click.UsageError("Missing argument 'FILE'")
     if len(words) > 2:
         raise click.UsageError("there are too many arguments: give a URL and a FILE")
-    given = list(words)
-    file = given.pop()
+    *given, file = words
     context.params.update(url=_check_url(context, parameter, given[0]) if given else None, file=file)
 
 

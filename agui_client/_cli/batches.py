@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agui_client._cli.agent_settings import ENVIRONMENT, PRICE_HELP, URL_VARIABLE, batch_arguments, needed_url
+from agui_client._cli.agent_settings import ENVIRONMENT, PRICE_OPTION, URL_VARIABLE, batch_arguments, needed_url
 from agui_client._cli.exit_codes import ExitCode
 from agui_client._cli.inspecting import refuse_replacing
 from agui_client.terminal._complaints import complain
@@ -68,7 +68,7 @@ _PAUSE = 10.0
 @click.option("--max-rows", type=click.IntRange(0), metavar="N", help="Stop after N rows.")
 @click.option("--max-tokens", type=click.IntRange(0), metavar="N", help="Begin no row after N tokens.")
 @click.option("--max-cost", metavar="AMOUNT", help='Begin no row after a cost of "20 USD".')
-@click.option("--price", "given_prices", metavar="MODEL=IN/OUT", multiple=True, help=PRICE_HELP)
+@PRICE_OPTION
 @click.option("--max-seconds", type=click.FloatRange(0), metavar="N", help="Begin no row after N seconds.")
 @click.option("--max-failures", type=click.IntRange(0), metavar="N", help="Begin no row after more than N failures.")
 def batch(

@@ -47,14 +47,6 @@ if TYPE_CHECKING:
     from agui_client._core.run.result import RunResult
 
 
-def _show_version(context: click.Context, parameter: click.Parameter, is_asked: bool) -> None:
-    """Print the versions of the package and of the protocol, and end the command."""
-    if not is_asked or context.resilient_parsing:
-        return
-    click.echo(VERSIONS)
-    context.exit()
-
-
 _EXIT_CODES = """\b
 Exit codes:
   0    the run succeeded
@@ -74,14 +66,7 @@ _EPILOG_OF_ALL = f"{ENVIRONMENT}  AGUI_SECRET   the key with which `agui serve` 
     epilog=_EPILOG_OF_ALL,
     invoke_without_command=True,
 )
-@click.option(
-    "--version",
-    is_flag=True,
-    is_eager=True,
-    expose_value=False,
-    callback=_show_version,
-    help="Show the version and exit.",
-)
+@click.version_option(VERSIONS, message="%(version)s")
 @click.pass_context
 def agui(context: click.Context) -> int:
     """Talk to AG-UI agents from the terminal.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agui_client._cli.agent_settings import ENVIRONMENT, PRICE_HELP, URL_VARIABLE, evaluate_arguments, needed_url
+from agui_client._cli.agent_settings import ENVIRONMENT, PRICE_OPTION, URL_VARIABLE, evaluate_arguments, needed_url
 from agui_client._cli.batches import follow
 from agui_client._cli.evaluation_end import Gate, Reports, finish_reproductions
 from agui_client._cli.exit_codes import ExitCode
@@ -70,13 +70,7 @@ Exit codes:
 )
 @click.option("--max-tokens", type=click.IntRange(0), metavar="N", help="Begin no conversation after N tokens.")
 @click.option("--max-cost", metavar="AMOUNT", help='Begin none after a cost of "20 USD".')
-@click.option(
-    "--price",
-    "given_prices",
-    metavar="MODEL=IN/OUT",
-    multiple=True,
-    help=PRICE_HELP,
-)
+@PRICE_OPTION
 @click.option("--user", metavar="URL_OR_MODEL", help="The agent that plays the user.")
 @click.option("--judge", metavar="URL_OR_MODEL", help="The agent that judges.")
 @click.option(

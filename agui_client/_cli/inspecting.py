@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agui_client._cli.agent_settings import PRICE_HELP, is_address
+from agui_client._cli.agent_settings import PRICE_OPTION, is_address
 from agui_client._cli.exit_codes import ExitCode
 from agui_client._cli.loading import views_option
 from agui_client._core.ground.files import write_private
@@ -43,13 +43,7 @@ Exit codes:
     metavar="FILE",
     help="Append what passes to a recording; with a URL.",
 )
-@click.option(
-    "--price",
-    "given_prices",
-    metavar="MODEL=IN/OUT",
-    multiple=True,
-    help=PRICE_HELP,
-)
+@PRICE_OPTION
 @views_option
 def inspect(
     place: str,

@@ -31,7 +31,7 @@ from agui_client.asgi import AgentApp, AppLimits, RequestRefusedError, ServedReq
 from agui_client.asgi._responses import begin_response, cancel_on_disconnect
 from agui_client.errors import AGUIError, HTTPStatusError
 from agui_client.inspector._live_rows import LiveRows
-from agui_client.inspector._page import page_of
+from agui_client.inspector._page import parts_of
 from agui_client.recording import Recorder, record
 from agui_client.recording._format import AgentRecord
 
@@ -118,7 +118,7 @@ class InspectorApp:
     def page(self, *, is_live: bool = True) -> bytes:
         """Return the page with all rows so far."""
         self._rows.catch_up()
-        return page_of(self._rows.written, self._title, is_live=is_live, prices=self._prices)
+        return b"".join(parts_of(self._rows.written, self._title, is_live=is_live, prices=self._prices))
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """Answer one request (the ASGI interface)."""

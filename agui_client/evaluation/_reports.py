@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic_core import to_jsonable_python
 
 from agui_client._core.ground.secrets import hidden_json, hidden_text
+from agui_client._rendering.inline_parts import hash_source
 from agui_client.evaluation._outcomes import Evaluation, Outcome, headline, measures_of, table_of
 from agui_client.inspector._page import page_parts
 
@@ -102,8 +103,8 @@ def html_report(
     before, _, after = next(iter(parts.values()), (b"", b"", b""))
     # The page of a frame is under the rules of this one, so that its style and its script are allowed here, too.
     inside = " ".join(re.findall(r"'sha256-[^']+'|'unsafe-inline'", before[:2000].decode("utf-8", "replace")))
-    script = base64.b64encode(hashlib.sha256(_SCRIPT.encode()).digest()).decode()
-    policy = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{script}' {inside}"
+    scripts = f"{hash_source(_SCRIPT.encode())} {inside}"
+    policy = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src {scripts}"
     heads, *rows = table_of(evaluation, prices)
     sections = [_section(each, is_recorded=(each.agent, each.name) in parts) for each in evaluation.outcomes]
     lines = [

@@ -274,9 +274,7 @@ class _Conversation:
         """Compare the messages with those of the latest look."""
         self._join_deltas()
         before, after = self._messages, self._reducer.messages
-        changed = compress(count(), map(is_not, before, after))
-        others = (at for at in changed if before[at].id != after[at].id)
-        if len(after) < len(before) or next(others, None) is not None:
+        if _first_other(before, after) < len(before):
             yield from self._replaced(before, after)
         else:
             new = [_written(message) for message in after[len(before) :]]
@@ -289,9 +287,8 @@ class _Conversation:
 
     def _replaced(self, before: list[Message], after: list[Message]) -> Iterator[Operation]:
         """Replace the messages between those that kept their places, seen from both ends."""
-        shorter = min(len(before), len(after))
-        start = min(_first_other(before, after), shorter)
-        end = min(_first_other(before[start:][::-1], after[start:][::-1]), shorter - start)
+        start = _first_other(before, after)
+        end = _first_other(before[start:][::-1], after[start:][::-1])
         new, stop = after[start : len(after) - end], len(before) - end
         self._messages = [*before[:start], *new, *before[stop:]]
         written = [_written(message) for message in new]

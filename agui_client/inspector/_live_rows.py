@@ -35,16 +35,13 @@ class LiveRows:
     def catch_up(self) -> None:
         """Read the lines that were completed since the last call; several threads may call at once."""
         with self._lock:
-            self._catch_up()
-
-    def _catch_up(self) -> None:
-        if not self._path.exists():
-            return
-        with self._path.open("rb") as file:
-            file.seek(self._position)
-            *whole, _ = file.read().split(b"\n")
-        self._position += sum(len(text) + 1 for text in whole)
-        for line in map(read_line, whole):
-            # A program that was killed may have left half a line.
-            if line is not None and not isinstance(line, str):
-                self.written.append(escaped_json(self._inspection.row(self._inputs.restore(line))))
+            if not self._path.exists():
+                return
+            with self._path.open("rb") as file:
+                file.seek(self._position)
+                *whole, _ = file.read().split(b"\n")
+            self._position += sum(len(text) + 1 for text in whole)
+            for line in map(read_line, whole):
+                # A program that was killed may have left half a line.
+                if line is not None and not isinstance(line, str):
+                    self.written.append(escaped_json(self._inspection.row(self._inputs.restore(line))))

@@ -45,18 +45,18 @@ def page_parts(recording: Recording, *, prices: Prices | None = None) -> tuple[b
     inspection = Inspection(prices)
     rows = [escaped_json(inspection.row(line)) for line in recording.lines]
     notes = [_CUT] if recording.is_cut else []
-    return _parts(rows, recording.path.name, notes if recording.exchanges else [*notes, _EMPTY], prices=prices)
+    return parts_of(rows, recording.path.name, notes if recording.exchanges else [*notes, _EMPTY], prices=prices)
 
 
-def page_of(
+def parts_of(
     rows: Iterable[bytes],
     title: str,
     notes: Sequence[str] = (),
     *,
     is_live: bool = False,
     prices: Prices | None = None,
-) -> bytes:
-    """Return the page with some rows.
+) -> tuple[bytes, bytes, bytes]:
+    """Return what stands before the data of the page with some rows, the data, and what stands behind them.
 
     Args:
         rows: The rows of an `Inspection`, each as `escaped_json`.
@@ -65,18 +65,6 @@ def page_of(
         is_live: Whether the page asks its server for further rows.
         prices: The prices that the rows were made with.
     """
-    return b"".join(_parts(rows, title, notes, is_live=is_live, prices=prices))
-
-
-def _parts(
-    rows: Iterable[bytes],
-    title: str,
-    notes: Sequence[str] = (),
-    *,
-    is_live: bool = False,
-    prices: Prices | None = None,
-) -> tuple[bytes, bytes, bytes]:
-    """Return what stands before the data of the page, the data, and what stands behind them."""
     style, script = _file("page.css") + SURFACE_STYLE.encode(), b"\n".join(_file(name) for name in _SCRIPTS)
     policy = f"default-src 'none'; base-uri 'none'; form-action 'none'; script-src {hash_source(script)}"
     # The HTML of views has styles of its own; pictures are those that came by value.

@@ -64,20 +64,16 @@ def _interrupted(batch: Batch) -> list[str]:
 
 @elements_of.register
 def _(shown: Progress) -> list[Element]:
-    return [_bar(shown.finished, shown.failed, shown.total), Line(f"{shown}, {shown.tokens} tokens")]
+    return [Bar(shown.finished - shown.failed, shown.failed, shown.total), Line(f"{shown}, {shown.tokens} tokens")]
 
 
 @elements_of.register
 def _(shown: Summary) -> list[Element]:
     tone: Tone = "bad" if shown.failed or not shown.is_complete else "good"
     lines = [Line(line, tone if place == 0 else "dim") for place, line in enumerate(str(shown).splitlines())]
-    return [_bar(shown.finished, shown.failed, shown.total), *lines]
+    return [Bar(shown.finished - shown.failed, shown.failed, shown.total), *lines]
 
 
 @elements_of.register
 def _(shown: Batch) -> list[Element]:
     return elements_of(shown.summary)
-
-
-def _bar(finished: int, failed: int, total: int) -> Bar:
-    return Bar(finished - failed, failed, total)

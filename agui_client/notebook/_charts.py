@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from agui_client._core.ground.prices import dollar_text
 from agui_client._rendering.escaping import exact
+from agui_client._rendering.story import seconds_text
 from agui_client.notebook._elements import Line
 
 _MOST_COLUMNS = 60
@@ -34,8 +36,17 @@ class Charts:
     rows: Sequence[Sequence[Series]]
 
     @classmethod
-    def of(cls, *rows: Sequence[Series]) -> list[Charts]:
-        """Make charts of those series that have enough values; none if there is none."""
+    def of(cls, sides: Mapping[str, tuple[Sequence[float], Sequence[float], Sequence[float]]]) -> list[Charts]:
+        """Make charts of those series that have enough values; none if there is none.
+
+        Args:
+            sides: The seconds, the tokens and the dollars of each side, in their order, by its name.
+        """
+        kinds = (("seconds", seconds_text), ("tokens", "{:.0f}".format), ("cost", dollar_text))
+        rows = [
+            [Series(f"{name}: {kind}" if name else kind, values[place], write) for name, values in sides.items()]
+            for place, (kind, write) in enumerate(kinds)
+        ]
         drawn = [[each for each in row if len(each.values) >= _FEWEST and max(each.values) > 0] for row in rows]
         return [cls([row for row in drawn if row])] if any(drawn) else []
 

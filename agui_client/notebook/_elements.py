@@ -223,7 +223,7 @@ class Table:
 
     def html(self) -> str:
         """Write a table."""
-        heads = "".join(f"<th>{self._head(_name(each))}</th>" for each in self.heads)
+        heads = "".join(f"<th>{_name(each)}</th>" for each in self.heads)
         rows = "".join(f"<tr>{''.join(f'<td>{each.html()}</td>' for each in row)}</tr>" for row in self.rows)
         table = f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
         return f'<div class="agui-rows" dir="auto">{table}</div>'
@@ -238,9 +238,6 @@ class Table:
         """Write a line of the first lines of the cells for each row."""
         lines = [list(self.heads), *([_first_line(each) for each in row] for row in self.rows)]
         return "\n".join(exact(" | ".join(line)) for line in lines)
-
-    def _head(self, name: str) -> str:
-        return name
 
 
 @dataclass(frozen=True, slots=True)

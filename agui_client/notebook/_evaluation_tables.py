@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
-from agui_client._core.ground.prices import Prices, dollar_text
-from agui_client._rendering.story import seconds_text
+from agui_client._core.ground.prices import Prices
 from agui_client.evaluation._outcomes import Evaluation, Outcome, headline, table_of
 from agui_client.evaluation._rates import Measures, Rate
 from agui_client.inspector._summary import summary_of
-from agui_client.notebook._charts import Charts, Series
+from agui_client.notebook._charts import Charts
 from agui_client.notebook._content import conversation, elements_of
 from agui_client.notebook._elements import Bar, Details, Element, Line, Table
 from agui_client.notebook._recording_elements import of_recording
@@ -81,15 +80,12 @@ def _inspected(shown: Outcome, prices: Prices | None) -> list[Element]:
 
 def _charts(shown: Evaluation, prices: Prices | None) -> list[Charts]:
     """Draw the seconds, the tokens and the cost of conversations; those of several agents on one scale."""
-    series: dict[str, list[Series]] = {"seconds": [], "tokens": [], "cost": []}
+    sides: dict[str, tuple[list[float], list[int], list[float]]] = {}
     for agent in shown.agents:
-        of = f"{agent}: " if agent else ""
         held = [each.trial for each in shown.outcomes if each.agent == agent and each.trial is not None]
         costs = [cost for each in held if (cost := Measures.of([each], prices).cost) is not None]
-        series["seconds"].append(Series(f"{of}seconds", [each.seconds for each in held], seconds_text))
-        series["tokens"].append(Series(f"{of}tokens", [each.tokens for each in held], "{:.0f}".format))
-        series["cost"].append(Series(f"{of}cost", costs, dollar_text))
-    return Charts.of(*series.values())
+        sides[agent] = [each.seconds for each in held], [each.tokens for each in held], costs
+    return Charts.of(sides)
 
 
 @elements_of.register

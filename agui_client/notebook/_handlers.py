@@ -32,6 +32,7 @@ from agui_client._rendering.escaping import json_text, sentence
 from agui_client._rendering.form_controls import Drawing, Field, QuestionButton
 from agui_client._rendering.form_dialog import FormDialog, LeftError
 from agui_client._rendering.forms import AnswerForm, FormError, decision_form, said
+from agui_client._rendering.interrupt_questions import ALWAYS, ANSWER, APPROVE, DENY, EXPIRED, GO_ON
 from agui_client._rendering.story import as_json
 from agui_client.errors import CannotWaitError, InterruptsNotCoveredError
 from agui_client.notebook._cell_widget import has_widgets, in_marimo
@@ -48,16 +49,12 @@ __all__ = ["NotebookAnswerer", "NotebookApprover"]
 
 AnswerT = TypeVar("AnswerT")
 
-_EXPIRED = "It has expired, and cannot be answered."
-_APPROVE, _ALWAYS = QuestionButton("Approve", "good"), QuestionButton("Always in this thread", "quiet")
-_DENY = QuestionButton("Deny", "bad", is_refusal=True)
-_ANSWER, _GO_ON = QuestionButton("Answer", "good"), QuestionButton("Go on without", is_refusal=True)
 _PAST: Mapping[str, tuple[str, Tone]] = {
-    _APPROVE.name: ("Approved", "good"),
-    _ALWAYS.name: ("Always approved", "good"),
-    _DENY.name: ("Denied", "bad"),
-    _ANSWER.name: ("Answered", "good"),
-    _GO_ON.name: ("Left without an answer", "dim"),
+    APPROVE.name: ("Approved", "good"),
+    ALWAYS.name: ("Always approved", "good"),
+    DENY.name: ("Denied", "bad"),
+    ANSWER.name: ("Answered", "good"),
+    GO_ON.name: ("Left without an answer", "dim"),
 }
 """The word and the colour of each button in the line that is left."""
 _LONGEST_CHANGE = 80
@@ -96,9 +93,9 @@ class NotebookApprover(AtScreen):
             return _typed(f"{sentence(question)}\n{json_text(request.arguments)}", _typed_decision) or NOBODY_TO_ASK
         _check_clicks_arrive()
         call = await anyio.to_thread.run_sync(_call_fields, request)
-        reason = asdict(Field("reason", "Why not, if you deny it", enters=_DENY.name))
+        reason = asdict(Field("reason", "Why not, if you deny it", enters=DENY.name))
         drawn = {**call.drawn, "fields": [*call.drawn["fields"], reason]}
-        async with Panel(question, drawn, [_APPROVE, _DENY, _ALWAYS]) as panel:
+        async with Panel(question, drawn, [APPROVE, DENY, ALWAYS]) as panel:
             while True:
                 choice, values = await panel.pressed()
                 try:
@@ -121,9 +118,9 @@ def _decision(call: CallFields, choice: str, values: Mapping[str, str]) -> Appro
     Raises:
         FormError: The arguments do not fit.
     """
-    if choice == _DENY.name:
+    if choice == DENY.name:
         return Deny(values["reason"].strip() or Deny().reason)
-    return Approve(call.changed(values), always=choice == _ALWAYS.name)
+    return Approve(call.changed(values), always=choice == ALWAYS.name)
 
 
 def _decided(request: ApprovalRequest, decision: Approve | Deny) -> Element:
@@ -172,7 +169,7 @@ class NotebookAnswerer(AtScreen):
         if not self._uses_widgets:
             return _typed(question, lambda: _typed_answer(interrupt, form, choices))
         _check_clicks_arrive()
-        async with Panel(question, drawn, [*choices, _GO_ON]) as panel:
+        async with Panel(question, drawn, [*choices, GO_ON]) as panel:
             while True:
                 choice, values = await panel.pressed()
                 try:
@@ -193,21 +190,17 @@ def _question_drawn(
     details = f"\n{json_text(interrupt.metadata)}" if interrupt.metadata else ""
     question = f"{sentence(interrupt.message or interrupt.reason)}{details}"
     if is_expired(interrupt):
-        return f"{question}\n{_EXPIRED}", None, [], _NO_FIELDS
+        return f"{question}\n{EXPIRED}", None, [], _NO_FIELDS
     if (decision := decision_form(interrupt)) is not None:
-        return question, None, [_APPROVE, _DENY, *([_ALWAYS] if decision.can_last else ())], _NO_FIELDS
+        return question, None, [APPROVE, DENY, *([ALWAYS] if decision.can_last else ())], _NO_FIELDS
     form = AnswerForm(interrupt.response_schema or {"type": "string"})
-    return question, form, [_ANSWER], Drawing(form).as_json()
+    return question, form, [ANSWER], Drawing(form).as_json()
 
 
 def _pressed_answer(choice: str, form: AnswerForm | None, values: Mapping[str, str]) -> Answer:
-    if form is not None and choice == _ANSWER.name:
+    if form is not None and choice == ANSWER.name:
         return Resolve(form.read(values))
-    decisions: Mapping[str, Answer] = {
-        _APPROVE.name: Approve(),
-        _ALWAYS.name: Approve(always=True),
-        _DENY.name: Deny(),
-    }
+    decisions: Mapping[str, Answer] = {APPROVE.name: Approve(), ALWAYS.name: Approve(always=True), DENY.name: Deny()}
     return decisions.get(choice, Cancel())
 
 
@@ -215,7 +208,7 @@ def _answered(question: str, choice: str, form: AnswerForm | None, values: Mappi
     """Describe an answer in a line, with the question below it."""
     verb, tone = _PAST[choice]
     given = list[str]()
-    if form is not None and choice == _ANSWER.name:
+    if form is not None and choice == ANSWER.name:
         given = [f"{title}: {_beginning(text)}" for title, text in form.shown(values)]
     return Details(" · ".join([f"{verb} by you {_clock()}", *given]), [Code(question)], tone)
 

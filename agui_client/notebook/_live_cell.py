@@ -280,21 +280,20 @@ def splice(before: str, after: str) -> tuple[int, int, str]:
         The number of characters that stay at the beginning, the number that stay at the end (both in the UTF-16 units
         of JavaScript), and the text between them.
     """
-    start, most = 0, min(len(before), len(after))
-    if before[:most] == after[:most]:
-        start = most
-    else:
-        low, high = 0, most
-        while low < high:  # the length of the part that both begin with
-            middle = (low + high + 1) // 2
-            low, high = (middle, high) if before[:middle] == after[:middle] else (low, middle - 1)
-        start = low
-    low, high = 0, most - start
+    start = _shared(before, after)
+    end = _shared(before[start:][::-1], after[start:][::-1])
+    return _units(before[:start]), _units(before[len(before) - end :]), after[start : len(after) - end]
+
+
+def _shared(one: str, other: str) -> int:
+    """Return the length of the part that two texts begin with."""
+    low, high = 0, min(len(one), len(other))
+    if one[:high] == other[:high]:
+        return high
     while low < high:
         middle = (low + high + 1) // 2
-        is_same = before[len(before) - middle :] == after[len(after) - middle :]
-        low, high = (middle, high) if is_same else (low, middle - 1)
-    return _units(before[:start]), _units(before[len(before) - low :]), after[start : len(after) - low]
+        low, high = (middle, high) if one[:middle] == other[:middle] else (low, middle - 1)
+    return low
 
 
 def _units(text: str) -> int:

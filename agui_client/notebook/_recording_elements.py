@@ -36,6 +36,7 @@ from agui_client.inspector._prices import with_cost
 from agui_client.inspector._summary import RecordingSummary, RequestSummary, RowSummary, by_calls, summary_of
 from agui_client.notebook._content import beginning, conversation, elements_of, of_this_call, waiting_lines
 from agui_client.notebook._elements import ChatMessage, Code, Details, Element, Line, Table, Tree, page
+from agui_client.notebook._saving import document
 from agui_client.notebook._timeline import Moment, Moments, Stretch, Timeline, Wide
 from agui_client.recording import Recording
 from agui_client.recording._matching import ABSENT, changed_places
@@ -55,7 +56,6 @@ _NO_EVENTS = (
 )
 _MESSAGES: TypeAdapter[list[Message]] = TypeAdapter(list[Message])
 _EXECUTIONS: TypeAdapter[list[ToolExecution]] = TypeAdapter(list[ToolExecution])
-_POLICY = "default-src 'none'; base-uri 'none'; form-action 'none'; style-src 'unsafe-inline'; img-src data:"
 _PAGE_STYLE = (
     "body{margin:0;background:#fff;color-scheme:light dark}@media (prefers-color-scheme:dark){body{background:#0d1117}}"
     ".agui.agui{max-width:1280px;margin:0 auto;padding:12px 16px}"
@@ -198,15 +198,8 @@ def comparison_page(one: Recording, other: Recording, *, prices: Prices | None) 
         prices: The prices of tokens.
     """
     body = page(of_two(summary_of(one, prices), summary_of(other, prices), prices))
-    head = (
-        '<!doctype html><html lang="en"><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        '<meta name="referrer" content="no-referrer">'
-        "<title>Two runs: AG-UI inspector</title>"
-    )
     # Behind the style of the elements, whose rules it replaces.
-    return f"{head}{body}<style>{_PAGE_STYLE}</style></html>\n".encode()
+    return document("Two runs: AG-UI inspector", f"{body}<style>{_PAGE_STYLE}</style>")
 
 
 def _head(shown: RecordingSummary) -> str:

@@ -16,7 +16,7 @@ from agui_client._core.ground.prices import Prices, cost_of, dollar_text
 from agui_client._rendering.story import counted, seconds_text
 from agui_client.batch._comparison import BatchComparison, RowChange
 from agui_client.batch._results import RowResult
-from agui_client.notebook._charts import Charts, Series
+from agui_client.notebook._charts import Charts
 from agui_client.notebook._content import beginning, elements_of, preview
 from agui_client.notebook._elements import ChatMessage, Details, Element, Line
 from agui_client.notebook._sortable_table import Opener, Quantity, SortableTable
@@ -71,15 +71,12 @@ def table_of_rows(rows: Sequence[RowResult], prices: Prices | None = None) -> li
 
 def _charts(sides: Mapping[str, Sequence[RowResult]], prices: Prices | None) -> list[Charts]:
     """Draw the seconds, the tokens and the cost of rows, in their order; those of several agents on one scale."""
-    series: dict[str, list[Series]] = {"seconds": [], "tokens": [], "cost": []}
+    numbers: dict[str, tuple[list[float], list[int], list[float]]] = {}
     for name, rows in sides.items():
-        of = f"{name}: " if name else ""
         seconds = [each.seconds for each in rows if each.seconds is not None]
         costs = [cost for each in rows if (cost := _cost(each, prices)) is not None]
-        series["seconds"].append(Series(f"{of}seconds", seconds, seconds_text))
-        series["tokens"].append(Series(f"{of}tokens", [each.tokens for each in rows], "{:.0f}".format))
-        series["cost"].append(Series(f"{of}cost", costs, dollar_text))
-    return Charts.of(*series.values())
+        numbers[name] = seconds, [each.tokens for each in rows], costs
+    return Charts.of(numbers)
 
 
 def _cost(shown: RowResult, prices: Prices | None) -> float | None:

@@ -34,13 +34,13 @@ _PAGE = """<!doctype html>
 <meta name="referrer" content="no-referrer">
 <meta name="color-scheme" content="light dark">
 <title>{title}</title>
-<style>body{{margin:16px auto;max-width:760px;padding:0 12px}}</style>
 </head>
 <body>
-{chat}
+{body}
 </body>
 </html>
 """
+_STYLE = "body{margin:16px auto;max-width:760px;padding:0 12px}"
 
 
 def html_page(
@@ -57,7 +57,12 @@ def html_page(
     Raises:
         UsageError: There is no display of such an object.
     """
-    return _PAGE.format(policy=_POLICY, title=html.escape(exact(title)), chat=page(_elements(shown))).encode()
+    return document(title, f"<style>{_STYLE}</style>{page(_elements(shown))}")
+
+
+def document(title: str, body: str) -> bytes:
+    """Write an HTML page that runs no script and loads nothing."""
+    return _PAGE.format(policy=_POLICY, title=html.escape(exact(title)), body=body).encode()
 
 
 def _elements(shown: RunResult | AbstractAgent | ConversationSnapshot | Sequence[Message]) -> list[Element]:

@@ -72,13 +72,12 @@ class Opener:
     name: str
     value: float | None = None
     """The number by which the column sorts; None for the name."""
-    tone: Tone = "dim"
 
     def html(self) -> str:
         """Write an element that the browser opens and closes."""
         inside = html.escape(exact(" ".join(self.name.split())))
         shown = inside if self.value is None else f'<data value="{self.value}">{inside}</data>'
-        return f'<details class="agui-opener"><summary class="agui-{self.tone}">{shown}</summary></details>'
+        return f'<details class="agui-opener"><summary class="agui-dim">{shown}</summary></details>'
 
     def markdown(self) -> str:
         """Write the name."""
