@@ -133,8 +133,8 @@ class StreamCheck:
         self._left_out: dict[tuple[str, str], Hashable] = {}
         self._is_cut = self._has_late_start = False
 
-    def feed(self, item: EventItem | Piece) -> None:
-        """Take in the next event, or whatever came in its place.
+    def add(self, item: EventItem | Piece) -> None:
+        """Check the next event, or what came in its place.
 
         Args:
             item: The event; a text is its JSON.
@@ -416,7 +416,7 @@ def read_stream(
     check = StreamCheck(faults, input, strict=strict, null_fields=null_fields)
     try:
         for item in content:
-            check.feed(item)
+            check.add(item)
     except ProtocolError as error:
         failure = error
     if failure is not None:
@@ -440,7 +440,7 @@ def _read_exchange(
     settings: Any = {"strict": strict, "null_fields": null_fields, "taken": of_thread}
     check = StreamCheck(faults, input, request=key, is_replay=is_replay, **settings)
     for line in exchange.events:
-        check.feed(line.event)
+        check.add(line.event)
     check.close()
     end = exchange.end
     # A stream that was left here has no end, and a request that was refused no stream.

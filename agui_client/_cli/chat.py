@@ -284,7 +284,7 @@ class Chat(RunObserver):
         """Write what a run left open, and its usage."""
         self._unsent_prompt, self.is_settled = None, not result.interrupts
         self._keep_unsent(result)
-        for line in RunStory.of(result).lines:
+        for line in RunStory.from_result(result).lines:
             self.view.note(line)
         for call in result.pending_tool_calls:
             self.view.note(f"no tool here executes the call of {call.function.name} ({call.id})")

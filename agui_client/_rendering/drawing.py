@@ -93,7 +93,7 @@ class Drawings:
     def __init__(self) -> None:
         self._latest: dict[tuple[Key, str], tuple[object, Drawing | None]] = {}
 
-    def of(self, key: Key, subject_id: str, shown: object) -> Drawing | None:
+    def draw(self, key: Key, subject_id: str, shown: object) -> Drawing | None:
         """Return the drawing of a view; None for the usual form.
 
         Args:

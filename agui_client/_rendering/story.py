@@ -294,7 +294,7 @@ class RunStory:
     """The interrupts that were answered."""
 
     @classmethod
-    def of(cls, result: RunResult[Any]) -> RunStory:
+    def from_result(cls, result: RunResult[Any]) -> RunStory:
         """Tell of a call by its result."""
         ending = result.failure or ("no outcome" if result.outcome is None else result.outcome.type)
         times, shown = result.timings, hidden_json(result.result)
@@ -405,7 +405,7 @@ class EventStory:
         self.calls: dict[str, ToolCallStory] = {}
         """The tool calls, by their ids."""
 
-    def feed(self, event: Event) -> ToolCallStory | None:
+    def note(self, event: Event) -> ToolCallStory | None:
         """Take in an event; return the tool call that it is about, None if it is about none."""
         match event:
             case SubagentStartedEvent():

@@ -17,7 +17,7 @@ except ModuleNotFoundError as _missing:
     raise ImportError("langchain_runnable() needs LangChain: pip install 'agui-client[langchain]'") from _missing
 
 from agui_client._core.ground.concurrency import iterated
-from agui_client._core.verbs.async_run import AnswerText
+from agui_client._core.verbs.async_run import ReplyText
 from agui_client.adapters._langchain_messages import messages_of
 from agui_client.adapters._questions import asked_by, is_question, question_of, resumed
 from agui_client.errors import UsageError
@@ -60,12 +60,12 @@ def _begun(agent: AbstractAgent[Any], given: list[Any]) -> tuple[AbstractAgent[A
 
 async def _answer(agent: AbstractAgent[Any], options: RunOptions) -> AsyncGenerator[AIMessageChunk | dict[str, Any]]:
     """Yield the answer of an agent as it comes, and then what it asks, if it does."""
-    text, last, has_text = AnswerText(), None, False
+    text, last, has_text = ReplyText(), None, False
     async with agent.stream(**options) as run:
         async for event in run:
             if isinstance(event, RunFinishedEvent):
                 last = event
-            elif delta := text.of(event):
+            elif delta := text.text_in(event):
                 has_text = True
                 yield AIMessageChunk(content=delta)
         result = await run.result()

@@ -13,7 +13,7 @@ from pydantic_ai.messages import ToolCallPart
 from pydantic_ai.models import StreamedResponse
 from pydantic_ai.usage import RequestUsage
 
-from agui_client._core.verbs.async_run import AnswerText
+from agui_client._core.verbs.async_run import ReplyText
 from agui_client.adapters._questions import asked_by
 
 if TYPE_CHECKING:
@@ -33,11 +33,11 @@ class ModelAnswer(StreamedResponse):
 
     async def _get_event_iterator(self) -> AsyncIterator[ModelResponseStreamEvent]:
         parts, has_text = self._parts_manager, False
-        answer, last = AnswerText(), None
+        reply, last = ReplyText(), None
         async for each in self._run:
             if isinstance(each, RunFinishedEvent):
                 last = each
-            elif delta := answer.of(each):
+            elif delta := reply.text_in(each):
                 has_text = True
                 for event in parts.handle_text_delta(vendor_part_id="text", content=delta):
                     yield event

@@ -51,7 +51,7 @@ class ChatAnswer:
     def feed(self, event: Event) -> str:
         """Take in an event of the run; return the text that it adds to the answer."""
         before = len(self._pieces)
-        self._tracker.feed(event)
+        self._tracker.note(event)
         self._reducer.feed(event)
         if isinstance(event, TextMessageContentEvent):
             if event.message_id in self._tracker.text_message_ids:

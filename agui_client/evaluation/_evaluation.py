@@ -151,7 +151,7 @@ class Plan:
         if keep is not None:
             _check_folder(folder)
         rows = [
-            _Row.of(scenario, helpers, number) for scenario in _listed(scenarios) for number in range(1, repeat + 1)
+            _Row.make(scenario, helpers, number) for scenario in _listed(scenarios) for number in range(1, repeat + 1)
         ]
         self._identities: dict[str, str] = {}
         self._planned: dict[str, dict[str, Planned]] = {}
@@ -266,7 +266,7 @@ class _Row:
     prompt: str
 
     @classmethod
-    def of(cls, scenario: Scenario, helpers: Mapping[str, Any], repetition: int) -> _Row:
+    def make(cls, scenario: Scenario, helpers: Mapping[str, Any], repetition: int) -> _Row:
         """Make the row of a repetition; the digest in its prompt refuses the journal of another scenario."""
         given = {name: each for name, each in helpers.items() if getattr(scenario, name) is None}
         whole = scenario.model_copy(update=given)

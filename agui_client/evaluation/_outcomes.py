@@ -189,7 +189,7 @@ def measures_of(evaluation: Evaluation, agent: str, prices: Prices | None = None
         prices: The prices of a million tokens by the names of models.
     """
     held = [each.trial for each in evaluation.outcomes if each.agent == agent and each.trial is not None]
-    return Measures.of(held, prices)
+    return Measures.from_trials(held, prices)
 
 
 def table_of(evaluation: Evaluation, prices: Prices | None = None) -> list[list[str]]:

@@ -86,7 +86,7 @@ class Measures(Record):
     """The models without a price, if there are prices."""
 
     @classmethod
-    def of(cls, trials: Sequence[Trial], prices: Prices | None = None) -> Measures:
+    def from_trials(cls, trials: Sequence[Trial], prices: Prices | None = None) -> Measures:
         """Measure conversations.
 
         Args:

@@ -129,7 +129,7 @@ class AnswerChanges:
 
         def note(event: Event, change: Change) -> None:
             """Take note of an event that was reduced."""
-            self._story.feed(event)
+            self._story.note(event)
             self._conversation.note(effects.operations, event, change)
 
         try:

@@ -290,7 +290,7 @@ def custom_events(events: Iterable[CustomEvent], drawings: Drawings | None = Non
 def _custom(name: str, values: tuple[Any, ...], drawings: Drawings) -> Element:
     """Describe the custom events of one name."""
     if find_view(("custom", name)) is not None:
-        drawing = drawings.of(("custom", name), "", ShownCustom(name, values[-1], values))
+        drawing = drawings.draw(("custom", name), "", ShownCustom(name, values[-1], values))
         if drawing is not None:
             return Details(name, [_drawn(drawing)], is_open=True)
     times = f" · {len(values)} times" if len(values) > 1 else ""
@@ -302,7 +302,7 @@ def _call(call: ToolCallStory, drawings: Drawings, is_live: bool) -> Element:
     """Describe a tool call as its view draws it, or else with its arguments and its result."""
     owner, arguments = f"{call.author}: " if call.author else "", read_json(call.arguments)
     if find_view(("tool", call.name)) is not None:
-        drawing = drawings.of(("tool", call.name), call.tool_call_id, shown_call(call))
+        drawing = drawings.draw(("tool", call.name), call.tool_call_id, shown_call(call))
         if drawing is not None:
             return Details(f"{owner}{call.name} → {_ending(call)}", [_drawn(drawing)], is_open=True)
     content: list[Element] = [_value(arguments)]
@@ -347,7 +347,7 @@ def state_fold(state: Any) -> list[Element]:
 
 def closing_lines(result: RunResult) -> list[Line]:
     """Describe the end of a call: answers, the result, what waits for the application, and what it cost."""
-    story, speakers = RunStory.of(result), Speakers(result.subagents)
+    story, speakers = RunStory.from_result(result), Speakers(result.subagents)
     first = result.timings.first_text
     times = [f"first text {seconds_text(first)}"] if first is not None else []
     times += [f"total {time_text(story.seconds, story.people)}"] if story.seconds is not None else []
@@ -374,7 +374,7 @@ def _message(message: Message, speakers: Speakers, drawings: Drawings, is_though
             # Surfaces stand below the chat, whole, however many messages they are made of.
             return []
         case ActivityMessage():
-            drawing = drawings.of(("activity", message.activity_type), message.id, message)
+            drawing = drawings.draw(("activity", message.activity_type), message.id, message)
             app = app_of(message.id, message.activity_type, message.content)
             if app is not None and drawing is None:
                 return [Line(f"{owner}{app_text(app)}")]

@@ -83,9 +83,9 @@ def _charts(shown: Evaluation, prices: Prices | None) -> list[Charts]:
     sides: dict[str, tuple[list[float], list[int], list[float]]] = {}
     for agent in shown.agents:
         held = [each.trial for each in shown.outcomes if each.agent == agent and each.trial is not None]
-        costs = [cost for each in held if (cost := Measures.of([each], prices).cost) is not None]
+        costs = [cost for each in held if (cost := Measures.from_trials([each], prices).cost) is not None]
         sides[agent] = [each.seconds for each in held], [each.tokens for each in held], costs
-    return Charts.of(sides)
+    return Charts.make(sides)
 
 
 @elements_of.register

@@ -83,7 +83,7 @@ def of_call(result: RunResult[Any], title: str, prices: Prices | None) -> Record
     plain: dict[str, Any] = result.hide_secrets(json.loads(result.to_json()))
     messages, new = _MESSAGES.validate_python(plain["messages"]), {each.id for each in result.new_messages}
     usage = [{name: value for name, value in each.items() if value is not None} for each in plain["usage"]]
-    story, speakers = RunStory.of(result), Speakers(result.subagents)
+    story, speakers = RunStory.from_result(result), Speakers(result.subagents)
     executions = _EXECUTIONS.validate_python(plain["tool_executions"])
     request = RequestSummary(
         **{each.name: getattr(story, each.name) for each in fields(RunStory)},

@@ -76,7 +76,7 @@ def _charts(sides: Mapping[str, Sequence[RowResult]], prices: Prices | None) -> 
         seconds = [each.seconds for each in rows if each.seconds is not None]
         costs = [cost for each in rows if (cost := _cost(each, prices)) is not None]
         numbers[name] = seconds, [each.tokens for each in rows], costs
-    return Charts.of(numbers)
+    return Charts.make(numbers)
 
 
 def _cost(shown: RowResult, prices: Prices | None) -> float | None:

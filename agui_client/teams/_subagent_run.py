@@ -318,7 +318,7 @@ class SubagentRun:
         # Not the messages of the run, which are those of its end.
         pipeline, conversation = run.call.round.pipeline, run.call.conversation
         for event in unread():
-            pipeline.outcome.feed(event)  # what the ends of its members report was used
+            pipeline.outcome.note(event)  # what the ends of its members report was used
             pipeline.apply(event)
             yield from self._forwarder.feed(event)
             if isinstance(event, MessagesSnapshotEvent):

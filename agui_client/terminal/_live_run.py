@@ -178,7 +178,7 @@ class LiveView:
             self._keep(Text(text), gap=False)
 
     def _take(self, event: Event) -> None:
-        call = self.story.feed(event)
+        call = self.story.note(event)
         match event:
             case RunStartedEvent() if not self._is_apart:
                 self._keep("")

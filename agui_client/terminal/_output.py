@@ -31,7 +31,7 @@ from ag_ui.core import (
 )
 
 from agui_client._core.protocol.traits import STATE_EVENTS
-from agui_client._core.verbs.async_run import AnswerText
+from agui_client._core.verbs.async_run import ReplyText
 from agui_client._rendering.app_text import app_line
 from agui_client._rendering.drawing import draw, drawn_text
 from agui_client._rendering.story import (
@@ -91,7 +91,7 @@ class Writer:
         self._verbose = verbose
         self._is_shown_raw = answers is not None and not answers.isatty()
         self._shares_screen = answers is not None and _is_same_place(answers, notes)
-        self._text = AnswerText()
+        self._text = ReplyText()
         self._is_mid_line = False
         self._is_new_message = False
         self._needs_gap = False
@@ -115,9 +115,9 @@ class Writer:
             self.note(line)
         elif isinstance(event, CustomEvent):
             self._detail(f"custom {event.name}: {json.dumps(event.value, ensure_ascii=False)}")
-        self._show_item(event, self.story.feed(event))
+        self._show_item(event, self.story.note(event))
         self._show_other(event, state)
-        if text := self._text.of(event):
+        if text := self._text.text_in(event):
             self._answer(text)
 
     def _show_item(self, event: Event, call: ToolCallStory | None) -> None:
@@ -170,7 +170,7 @@ class Writer:
             is_kept: Whether `agui runs` can answer it.
         """
         self.end_line()
-        for line in RunStory.of(result).lines:
+        for line in RunStory.from_result(result).lines:
             self.note(line)
         for interrupt in result.interrupts:
             asked = question_text(interrupt, self.story.speakers)

@@ -37,7 +37,7 @@ from agui_client._core.run.meter import meter_of_tool
 from agui_client._core.tools.context import ToolContext
 from agui_client._core.tools.function import FunctionTool
 from agui_client._core.tools.questions import NOBODY, DeclinedError, UnansweredError
-from agui_client._core.verbs.async_run import AnswerText
+from agui_client._core.verbs.async_run import ReplyText
 from agui_client._core.verbs.caller_interrupts import ResumeAnswers
 from agui_client._core.verbs.caller_run import caller_end
 from agui_client.errors import AGUIError, RunFailedError, ToolError
@@ -155,11 +155,11 @@ async def _run(
 ) -> tuple[str, list[Interrupt]]:
     """Run the agent, report its text as progress, and return the whole of it and what it asks."""
     last: RunFinishedEvent | RunErrorEvent | None = None
-    answer, ctx, run = AnswerText(), asked.ctx, agent.stream(prompt, **options)
+    reply, ctx, run = ReplyText(), asked.ctx, agent.stream(prompt, **options)
     try:
         async with run:
             async for event in run:
-                if text := answer.of(event):
+                if text := reply.text_in(event):
                     ctx.report(text)
                 if isinstance(event, RunFinishedEvent | RunErrorEvent):
                     last = event

@@ -29,7 +29,7 @@ class ThreadFacts(NamedTuple):
     """The ids of messages that a caller has or may have, and the thread does not."""
 
     @classmethod
-    def of(cls, event: core.MessagesSnapshotEvent) -> ThreadFacts:
+    def from_snapshot(cls, event: core.MessagesSnapshotEvent) -> ThreadFacts:
         """Return the facts that a snapshot tells."""
         told = [extension_of(event).get(name) for name in _FACTS]
         return cls(*([each for each in ids if isinstance(each, str)] if is_array(ids) else () for ids in told))
@@ -150,8 +150,8 @@ class OutcomeTracker:
         found.subagents_started, found.subagents_ended = {**self.subagents_started}, {**self.subagents_ended}
         return found
 
-    def feed(self, event: core.Event) -> None:
-        """Take an event, if it is about the outcome."""
+    def note(self, event: core.Event) -> None:
+        """Note an event, if it is about the outcome."""
         if (note := self.handlers.get(type(event))) is not None:
             note(self, event)
 
@@ -226,7 +226,7 @@ class OutcomeTracker:
 
     def _restate(self, event: core.MessagesSnapshotEvent) -> None:
         restated = {message.id for message in event.messages}
-        told = ThreadFacts.of(event)
+        told = ThreadFacts.from_snapshot(event)
         self.cut_ids = restated.intersection(told.incomplete)
         self.missing_ids.update(told.missing)
         self.restated_ids |= restated

@@ -56,7 +56,7 @@ class Pipeline:
         self._validate, self._validator = validator.feed, validator
         expander = Expander(warnings)
         self._expand, self._lanes = expander.feed, expander.lanes
-        self._verify, self._note = self.verifier.feed, self.outcome.handlers
+        self._verify, self._note = self.verifier.check, self.outcome.handlers
         self._reductions, self._reduced = reducer.reductions()
         self.is_conforming = False
         """Whether typed events come from strict decoding, so that only JSON is left to validate."""
@@ -137,7 +137,7 @@ class Pipeline:
 
     def _admit(self, event: Event) -> None:
         self._verify(event)
-        self.outcome.feed(event)
+        self.outcome.note(event)
 
     def _expanded(self, event: WireEvent) -> Sequence[Event]:
         """Translate, validate and expand the next event."""

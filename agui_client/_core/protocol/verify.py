@@ -61,8 +61,8 @@ class Verifier:
         """
         self._thread_id, self._run_id = thread_id, run_id
 
-    def feed(self, event: Event) -> None:
-        """Accept the next event.
+    def check(self, event: Event) -> None:
+        """Check the next event.
 
         Args:
             event: An event as expansion hands it on.

@@ -52,7 +52,7 @@ class Continuation(BaseModel, RequestSource):
     """The number of events that the log of the call had at the place."""
 
     @classmethod
-    def of(cls, checkpoint: Checkpoint) -> Continuation:
+    def from_checkpoint(cls, checkpoint: Checkpoint) -> Continuation:
         """Return the place of a checkpoint."""
         about: dict[str, Any] = {"position": checkpoint.position, "is_between_runs": checkpoint.run_id is None}
         return cls(document=checkpoint.snapshot(), resume=list(checkpoint.resume), **about)

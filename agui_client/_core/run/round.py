@@ -224,7 +224,7 @@ class Run(RunScope):
         self._collected += len(new)
         events: list[Event] = [event for event in new if not isinstance(event, ActivitySnapshotEvent)]
         for event in events:
-            self.outcome.feed(event)
+            self.outcome.note(event)
             if self._subscribers:
                 await self.inside(self._hooks.deliver, event)
             self.observers.event(self, event, _NO_CHANGE)

@@ -355,7 +355,7 @@ class SubagentText:
         self._names: dict[str, str] = {}
         self._authors: dict[str, str] = {}
 
-    def of(self, event: Event) -> tuple[str, str] | None:
+    def text_in(self, event: Event) -> tuple[str, str] | None:
         """Return the name of a subagent and the text that an event adds to its words; None if it adds none.
 
         Args:

@@ -61,7 +61,7 @@ class FailureName(str):
     """The exception's text, in one line and without secrets."""
 
     @classmethod
-    def of(cls, error: BaseException) -> FailureName:
+    def from_exception(cls, error: BaseException) -> FailureName:
         """Name an exception."""
         name = cls(type(error).__qualname__)
         with suppress(Exception):  # of the application's own classes, whose texts may fail

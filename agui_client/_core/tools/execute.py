@@ -180,7 +180,7 @@ class ToolCallTask:
         try:
             ending = await self._execute()
         except ToolError as error:
-            ending = "failed", error.message, FailureName.of(error.__cause__ or error)
+            ending = "failed", error.message, FailureName.from_exception(error.__cause__ or error)
         except BaseException:
             if self._execution.status == "running":
                 name, call = quoted(self._call.function.name), quoted(self._call.id)

@@ -104,7 +104,7 @@ class FunctionTool(Generic[P, R]):
         # A schema that was given has descriptions of its own.
         prose, descriptions = read_docstring(inspect.getdoc(function) or "", names if parameters is None else ())
         functools.update_wrapper(self, function)
-        self._parameters = Parameters.of(function, own_name, descriptions) if parameters is None else None
+        self._parameters = Parameters.from_function(function, own_name, descriptions) if parameters is None else None
         self._takes_context = takes_context(function) if self._parameters is None else self._parameters.has_context
         self.function = function
         """The function itself."""

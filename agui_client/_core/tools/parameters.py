@@ -52,7 +52,7 @@ class Parameters:
     """Writes the function's keyword arguments as JSON."""
 
     @classmethod
-    def of(cls, function: Callable[..., object], tool_name: str, descriptions: dict[str, str]) -> Parameters:
+    def from_function(cls, function: Callable[..., object], tool_name: str, descriptions: dict[str, str]) -> Parameters:
         """Read a function's signature.
 
         Args:

@@ -336,12 +336,12 @@ class AgentRun(RunView[StateT]):
 
         Text of subagents is left out.
         """
-        return _EventView(self._next, AnswerText().with_gaps)
+        return _EventView(self._next, ReplyText().with_gaps)
 
     @property
     def subagent_streams(self) -> AsyncIterator[tuple[str, str]]:
         """The text of subagents as it arrives: pairs of the name of one, and the next piece of its text."""
-        return _EventView(self._next, SubagentText().of)
+        return _EventView(self._next, SubagentText().text_in)
 
     @property
     def tool_call_stream(self) -> AsyncIterator[StreamedToolCall]:
@@ -384,14 +384,14 @@ def _is_closing_generator() -> bool:
     return task is not None and type(task.get_coro()).__name__ == "async_generator_athrow"
 
 
-class AnswerText:
+class ReplyText:
     """Tells the assistant's own text from everything else in a stream."""
 
     def __init__(self) -> None:
         self._others: set[str] = set()
         self._latest: str | None = None
 
-    def of(self, event: Event) -> str:
+    def text_in(self, event: Event) -> str:
         """Return the text that an event adds to the assistant's reply; empty if it adds none.
 
         Args:
@@ -400,14 +400,14 @@ class AnswerText:
         if isinstance(event, TextMessageContentEvent):
             return "" if event.message_id in self._others else event.delta
         if isinstance(event, TextMessageStartEvent):
-            is_answer = event.role in (None, "assistant") and event.subagent_run_id is None
+            is_reply = event.role in (None, "assistant") and event.subagent_run_id is None
             # Discarded, too: a later run of the call may start a message of the same id as the assistant's.
-            (self._others.discard if is_answer else self._others.add)(event.message_id)
+            (self._others.discard if is_reply else self._others.add)(event.message_id)
         return ""
 
     def with_gaps(self, event: Event) -> str:
         """Return the same with a blank line before it if it is of another message than the text before it."""
-        text = self.of(event)
+        text = self.text_in(event)
         if not text or not isinstance(event, TextMessageContentEvent):
             return text
         gap = "" if self._latest in (None, event.message_id) else "\n\n"

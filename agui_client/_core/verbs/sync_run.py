@@ -34,7 +34,7 @@ from agui_client._core.run.run_loop import RunLoop
 from agui_client._core.run.scope import StateT
 from agui_client._core.run.subagents import SubagentText
 from agui_client._core.transport.source import Source
-from agui_client._core.verbs.async_run import SYNC_CALLER, AgentRun, AnswerText, RunView
+from agui_client._core.verbs.async_run import SYNC_CALLER, AgentRun, ReplyText, RunView
 from agui_client.errors import HTTPStatusError, IncompleteRunError, UsageError
 
 if TYPE_CHECKING:
@@ -157,14 +157,14 @@ class SyncAgentRun(RunView[StateT]):
 
         Text of subagents is left out.
         """
-        answer = AnswerText()
-        return (text for event in self if (text := answer.with_gaps(event)))
+        reply = ReplyText()
+        return (text for event in self if (text := reply.with_gaps(event)))
 
     @property
     def subagent_streams(self) -> Iterator[tuple[str, str]]:
         """The text of subagents as it arrives: pairs of the name of one, and the next piece of its text."""
         subagents = SubagentText()
-        return (piece for event in self if (piece := subagents.of(event)) is not None)
+        return (piece for event in self if (piece := subagents.text_in(event)) is not None)
 
     @property
     def tool_call_stream(self) -> Iterator[StreamedToolCall]:

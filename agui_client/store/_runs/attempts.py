@@ -246,7 +246,7 @@ class RunAttempt:
         if checkpoint.call_id is None or (is_sent and not _has_journal(checkpoint)):
             return
         self._saved_run_id = checkpoint.run_id
-        place = Continuation.of(checkpoint).model_dump_json(by_alias=True)
+        place = Continuation.from_checkpoint(checkpoint).model_dump_json(by_alias=True)
         await self._store_certain({"threadless_checkpoint": place, "threadless_position": checkpoint.position})
 
     async def _store_certain(self, values: dict[str, Any]) -> None:

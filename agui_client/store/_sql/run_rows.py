@@ -58,7 +58,7 @@ class Row:
     """In descriptions, whether it is in progress, and no living process has it; elsewhere False."""
 
     @classmethod
-    def of(cls, row: sa.RowMapping) -> Row:
+    def from_row(cls, row: sa.RowMapping) -> Row:
         """Return the run of a row."""
         ended_at = row["ended_at"]
         converted: dict[str, Any] = {
@@ -91,7 +91,7 @@ class EventGroup:
     """Whether the last event is the run's terminal one; then the group has all events of the attempt."""
 
     @classmethod
-    def of(cls, row: Sequence[Any]) -> EventGroup:
+    def from_row(cls, row: Sequence[Any]) -> EventGroup:
         """Return the group of a row."""
         row_id, attempt, position, body, beginning, is_end = row
         frames = (zlib.decompress(body) if is_end else body).split(b"\n\n")[:-1]

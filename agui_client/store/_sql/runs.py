@@ -181,7 +181,7 @@ class Runs:
                 row = _row(row_id, process_id, attempt)
                 begun = sa.update(RUN).where(row).values(attempt=attempt + 1, process_id=self.lease.process_id)
                 found = connection.execute(begun.returning(*RUN.c)).mappings()
-                taken += ((process_id, Row.of(each)) for each in found)
+                taken += ((process_id, Row.from_row(each)) for each in found)
             return taken
 
         taken = await self._write_of_dead(take)
@@ -222,7 +222,7 @@ class Runs:
         unnotified = sa.update(RUN).where(UNNOTIFIED, RUN.c.agent.in_(agents), is_left)
         taken = unnotified.values(process_id=self.lease.process_id).returning(*RUN.c)
         mine = {"of_process": self.lease.process_id}
-        return await self._write_of_dead(lambda db: [*map(Row.of, db.execute(taken, mine).mappings())])
+        return await self._write_of_dead(lambda db: [*map(Row.from_row, db.execute(taken, mine).mappings())])
 
     async def overdue(self, agents: Collection[str], seconds: float) -> list[RunKey]:
         """Return the identities of runs that have waited for an answer for longer than some seconds.
@@ -432,7 +432,7 @@ class Runs:
         def select(connection: sa.Connection) -> Row | None:
             """Select the row."""
             found = connection.execute(_SELECT_RUN, {"of_row": row_id}).mappings().all()
-            return _with_messages(connection, Row.of(found[0])) if found else None
+            return _with_messages(connection, Row.from_row(found[0])) if found else None
 
         return await self._read(select)
 
@@ -458,7 +458,7 @@ class Runs:
             described = described.where(sa.tuple_(RUN.c.begun_at, RUN.c.row_id) < place)
         chosen = described.order_by(RUN.c.begun_at.desc(), RUN.c.row_id.desc()).limit(limit)
         rows = await self._read(lambda db: db.execute(chosen).mappings().all())
-        return [Row.of(row) for row in rows]
+        return [Row.from_row(row) for row in rows]
 
     async def groups(self, places: Mapping[str, Place]) -> list[EventGroup]:
         """Return the next groups of events of some runs.
@@ -471,7 +471,7 @@ class Runs:
 
         def select(connection: sa.Connection) -> list[EventGroup]:
             """Select the rows."""
-            found = [EventGroup.of(row) for row in connection.execute(self._select_groups, asked).all()]
+            found = [EventGroup.from_row(row) for row in connection.execute(self._select_groups, asked).all()]
             return [whole for each in found if (whole := _with_beginning(connection, each)) is not None]
 
         return await self._read(select)
@@ -618,7 +618,7 @@ def _remove(connection: sa.Connection, row_ids: Sequence[str]) -> int:
 
 async def _transcript_of(messages: Sequence[Any]) -> Transcript:
     """Return the transcript of messages; a long one is made in a thread, as the event loop would stand still."""
-    return await asyncio.to_thread(Transcript.of, messages) if len(messages) > _LONG else Transcript.of(messages)
+    return await asyncio.to_thread(Transcript.make, messages) if len(messages) > _LONG else Transcript.make(messages)
 
 
 def _with_messages(connection: sa.Connection, run: Row) -> Row | None:

@@ -33,7 +33,7 @@ class Transcript:
     """For each message a hash of it and of all before it."""
 
     @classmethod
-    def of(cls, messages: Sequence[Any]) -> Transcript:
+    def make(cls, messages: Sequence[Any]) -> Transcript:
         """Return the transcript of messages that are JSON values."""
         link, texts, links = b"", list[str](), list[str]()
         for each in messages:

@@ -151,7 +151,7 @@ def call_of(thread_id: str, entries: Sequence[str], call_id: str) -> StoredCall 
     if not place:
         return None
     beginning = add_up(entries[:first])
-    going_on = Continuation.of(checkpoint_of(thread_id, add_up(entries[:place])))
+    going_on = Continuation.from_checkpoint(checkpoint_of(thread_id, add_up(entries[:place])))
     return StoredCall((beginning["messages"], beginning["state"]), going_on)
 
 

@@ -49,7 +49,7 @@ class PageEnd(NamedTuple):
     """The number of messages."""
 
     @classmethod
-    def of(cls, cursor: object) -> PageEnd:
+    def from_cursor(cls, cursor: object) -> PageEnd:
         """Return the place that a cursor names.
 
         Raises:

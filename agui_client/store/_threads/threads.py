@@ -111,7 +111,7 @@ class Threads:
         Raises:
             UsageError: There is no such thread, the limit is no number of messages, or `before=` is of no page of it.
         """
-        end = None if before is None else PageEnd.of(before)
+        end = None if before is None else PageEnd.from_cursor(before)
         return self._call(
             self._messages, owner, _checked("thread_id", thread_id), _checked_limit("messages", limit), end
         )

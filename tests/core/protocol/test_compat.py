@@ -129,7 +129,7 @@ def test_a_thinking_event_without_its_opener_stays_an_orphan(orphan: Wire) -> No
     def feed(data: Wire) -> None:
         judged = enforcer.feed(boundary.feed(UnrecognizedEvent(data["type"], data)))
         assert judged is not None
-        verifier.feed(judged)
+        verifier.check(judged)
 
     for data in events:
         feed(data)

@@ -93,7 +93,7 @@ def expand(*stream: Wire) -> list[Wire]:
 def verify(stream: list[Wire]) -> None:
     verifier = Verifier(WarningLog())
     for wire in stream:
-        verifier.feed(typed(wire))
+        verifier.check(typed(wire))
     verifier.finish()
 
 

@@ -71,7 +71,7 @@ def fed(*stream: Wire, asked: tuple[str, str] | None = None, strict: bool = Fals
     if asked is not None:
         verifier.begin(*asked)
     for warnings.event_index, wire in enumerate(stream):
-        verifier.feed(_EVENT.validate_python(wire))
+        verifier.check(_EVENT.validate_python(wire))
     return verifier, warnings
 
 
@@ -88,7 +88,7 @@ def refusal(*stream: Wire, asked: tuple[str, str] | None = None, strict: bool = 
     warnings.event_index = len(stream) - 1
     event = _EVENT.validate_python(stream[-1])
     with pytest.raises(EventOrderError) as caught:
-        verifier.feed(event)
+        verifier.check(event)
     assert str(caught.value).startswith(f"event {len(stream) - 1} ({stream[-1]['type']}): ")
     assert caught.value.event is event
     return caught.value

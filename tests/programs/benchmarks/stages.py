@@ -132,7 +132,7 @@ def _reduced(frames: Sequence[str]) -> Reducer:
     """Feed frames to the stages, as a run does."""
     log = WarningLog()
     decode, validate, expand = Decoder(log).feed, Validator(log).feed, Expander(log).feed
-    verify, reducer = Verifier(log).feed, Reducer(warnings=log)
+    verify, reducer = Verifier(log).check, Reducer(warnings=log)
     for frame in frames:
         wire_event = decode(frame)
         event = validate(wire_event) if isinstance(wire_event, UnrecognizedEvent) else wire_event

@@ -162,11 +162,11 @@ def test_whatever_lists_a_thread_had_before_each_is_read_as_it_was(database_url:
     ]
     with engine.begin() as db:
         db.execute(sa.insert(RUN), [_row("a")])
-        kept = [packed(db, "a", Transcript.of(each)) for each in lists]
+        kept = [packed(db, "a", Transcript.make(each)) for each in lists]
         assert [unpacked(db, "a", json.loads(json.dumps(each))) for each in kept] == lists
         # What is there already is no further segment.
         count = db.execute(sa.select(sa.func.count()).select_from(SEGMENT)).scalar_one()
-        assert [packed(db, "a", Transcript.of(each)) for each in lists] == kept
+        assert [packed(db, "a", Transcript.make(each)) for each in lists] == kept
         assert db.execute(sa.select(sa.func.count()).select_from(SEGMENT)).scalar_one() == count
 
 
@@ -179,7 +179,7 @@ def test_a_long_thread_with_another_beginning_takes_not_much_longer_than_one_tha
         db.execute(sa.insert(RUN), [_row("a")])
         for each in (messages, [{"id": "new"}, *messages]):
             begun = time.thread_time()
-            packed(db, "a", Transcript.of(each))
+            packed(db, "a", Transcript.make(each))
             seconds.append(time.thread_time() - begun)
     # All links are looked for, in the thread that renews the lease: none with the text of what is stored.
     assert seconds[1] < 4 * seconds[0], seconds
@@ -193,16 +193,16 @@ def test_a_run_that_begins_while_the_last_one_is_removed_keeps_its_messages(data
     messages = [{"id": "1"}, {"id": "2"}]
     with engine.begin() as db:
         db.execute(sa.insert(RUN), [_row("old")])
-        packed(db, "old", Transcript.of(messages))
+        packed(db, "old", Transcript.make(messages))
     thread = [("", "t")]
     # The new run is first: whoever cleans up leaves the thread to it.
     with engine.begin() as new, engine.begin() as cleaner:
         new.execute(sa.insert(RUN), [_row("new")])
-        packed(new, "new", Transcript.of(messages))
+        packed(new, "new", Transcript.make(messages))
         cleaner.execute(sa.delete(RUN).where(RUN.c.row_id == "old"))
         remove_unused(cleaner, thread)
     with engine.begin() as db:
-        link = packed(db, "new", Transcript.of(messages))
+        link = packed(db, "new", Transcript.make(messages))
         assert unpacked(db, "new", link) == messages
         db.execute(sa.insert(RUN), [_row("old")])
         db.execute(sa.delete(RUN).where(RUN.c.row_id == "new"))
@@ -214,7 +214,7 @@ def test_a_run_that_begins_while_the_last_one_is_removed_keeps_its_messages(data
         def begin() -> list[Any] | None:
             with engine.begin() as new:
                 new.execute(sa.insert(RUN), [_row("newer")])
-                return unpacked(new, "newer", packed(new, "newer", Transcript.of(messages)))
+                return unpacked(new, "newer", packed(new, "newer", Transcript.make(messages)))
 
         begun = pool.submit(begin)
         cleaner.commit()
