@@ -60,12 +60,11 @@ if TYPE_CHECKING:
     from ag_ui.core import Message
 
     from agui_client._core.agent.run_records import StoredRequest
-    from agui_client._serving.answering import ResumedRun
     from agui_client.asgi._served_agent import ServedAgent
     from agui_client.store import Runs
     from agui_client.store._runs.kept_runs import RunService
     from agui_client.store._runs.run_log import RunLog
-    from agui_client.store._runs.server_run import Enter, Reenter, ServerRun
+    from agui_client.store._runs.server_run import Enter, ServerRun
 
 Command: TypeAlias = Callable[["ServedRequest", bytes], Awaitable[Any]]
 """Answers a request and its body with JSON."""
@@ -197,34 +196,27 @@ class RunAddresses:
         waiting = next((each.key for each in infos if each.status is RunStatus.WAITING), None)
         return (await self.kept.keeper.get(waiting) if waiting is not None else None) or latest
 
-    def reenter_as(self, stored_request: StoredRequest, /) -> Reenter:
+    def enter_as(self, stored_request: StoredRequest, /) -> Enter:
         """Return what enters a run that a request asked for."""
-        return self._reenter(ServedRequest(headers={}, scope={}, **stored_request.about))
+        return partial(self._served.enter, ServedRequest(headers={}, scope={}, **stored_request.about))
 
     # --- inside
 
-    def _reenter(self, request: ServedRequest) -> Reenter:
-        def reenter(asked: RunAgentInput, cut: ResumedRun | None = None, /) -> Enter:
-            """Return what enters the run of an input."""
-            return partial(self._served.enter, request, asked, cut=cut)
-
-        return reenter
-
     async def _begin(self, key: RunKey, request: ServedRequest, input: RunAgentInput) -> ServerRun:
-        how, reenter = self._how, self._reenter(request)
+        how = self._how
+        enter: Enter = partial(self._served.enter, request)
         if self.kept.keeper.is_durable:
             input = await self._with_journal(request, input)
             dumped = _dumped(input)
             about = {"path": request.path, "caller": request.caller, "owner": request.owner}
             how = replace(how, about=about, input=dumped, asked=_asked(dumped))
             # The run is the same in each process: the headers, which may have secrets, are not stored.
-            reenter = self.reenter_as(how)
+            enter = self.enter_as(how)
         try:
             return await self.kept.begin(
                 key,
                 input,
-                reenter(input),
-                reenter,
+                enter,
                 when_left=how.when_left,
                 expose_errors=how.expose_errors,
                 stored_request=how,

@@ -157,7 +157,7 @@ class RunAttempt:
             beginning = None if position else self._beginning()
             group = EventGroup(self.claim.row_id, Place(position, self.claim.attempt), frames, beginning, is_end=True)
             write = await self._database.storing(
-                self.claim, group, values, replaces_groups=self._has_groups, answered=self._answered(last)
+                self.claim, group, values, replaces_groups=self._has_groups, answered=self._answered()
             )
             done = partial(setattr, self, "_carried", last)
             undone = partial(asyncio.get_running_loop().call_soon_threadsafe, self.run.give_up)
@@ -173,11 +173,9 @@ class RunAttempt:
         values |= {"left_input": left, "stored_request": self.run.stored_request.of_ended_run().as_text()}
         return {**values, "threadless_checkpoint": None}
 
-    def _answered(self, last: Event) -> Answered | None:
+    def _answered(self) -> Answered | None:
         """Return what becomes of the run that this one was to answer; None if it answers none."""
-        if not self.run.input.resume:
-            return None
-        return Answered(self.run.log.key, self.run.waits_again(status_after(last)))
+        return Answered(self.run.log.key, self.run.waits_again) if self.run.input.resume else None
 
     async def end(self, last: Event, left_input: RunAgentInput | None) -> None:
         """Store the end of the run, unless its thread has done so; if it fails, the run is left to another process."""
@@ -188,9 +186,7 @@ class RunAttempt:
         try:
             with anyio.CancelScope(shield=True):
                 self._begin_log()
-                await self._store(
-                    self._values_of_end(last, left_input), last=frame_of(last), answered=self._answered(last)
-                )
+                await self._store(self._values_of_end(last, left_input), last=frame_of(last), answered=self._answered())
         except (RunLostError, RunsUnavailableError):
             self.run.give_up()
         except Exception:

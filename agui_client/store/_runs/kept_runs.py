@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from agui_client._core.verbs.async_run import AgentRun
     from agui_client._serving.answering import ResumedRun
     from agui_client.store._runs.database_keeper import DatabaseBackend
-    from agui_client.store._runs.server_run import Enter, NamedAgent, Reenter
+    from agui_client.store._runs.server_run import Enter, NamedAgent
     from agui_client.store._sql.database import Database
     from agui_client.store._sql.run_rows import Row
 
@@ -215,7 +215,6 @@ class RunService:
         key: RunKey,
         input: RunAgentInput,
         enter: Enter,
-        reenter: Reenter,
         *,
         when_left: WhenLeft = "continue",
         expose_errors: bool = False,
@@ -228,8 +227,7 @@ class RunService:
         Args:
             key: The identity of the run.
             input: The input that asks for the run.
-            enter: Enters the run.
-            reenter: Makes the run that continues with answers to its interrupts.
+            enter: Enters the run, and those that continue with answers to its interrupts.
             when_left: Says what becomes of the run when its last caller has left.
             expose_errors: Whether callers get the text of exceptions.
             input_size: The bytes of the input.
@@ -252,14 +250,13 @@ class RunService:
             RunLog(key, self._registry, input_size),
             input,
             enter,
-            reenter,
             when_left=when_left,
             expose_errors=expose_errors,
             stored_request=stored_request,
             turns=self._turns_of(key.owner),
             answer_until=self._answer_until,
+            is_expiry=is_expiry,
         )
-        run.is_expiry = is_expiry
         return await self.keeper.begin(run)
 
     async def opened(self, run: ServerRun) -> ServerRun:
@@ -325,8 +322,7 @@ class RunService:
         return await self.begin(
             log.key._replace(run_id=input.run_id),
             input,
-            run.reenter(input),
-            run.reenter,
+            run.enter,
             when_left=run.when_left,
             expose_errors=run.expose_errors,
             input_size=log.input_size,
@@ -392,18 +388,16 @@ class RunService:
         """Return the run of a row, to be carried out or followed in this process."""
         stored_request = StoredRequest(**row.stored_request)
         agent = self.named.get(stored_request.agent)
-        reenter = _unknown(stored_request.agent) if agent is None else agent.reenter_as(stored_request)
-        input = RunAgentInput.model_validate(stored_request.input)
         return kind(
             log,
-            input,
-            reenter(input, cut),
-            reenter,
+            RunAgentInput.model_validate(stored_request.input),
+            _unknown(stored_request.agent) if agent is None else agent.enter_as(stored_request),
             when_left=stored_request.when_left,
             expose_errors=stored_request.expose_errors,
             stored_request=stored_request,
             turns=self._turns_of(log.key.owner),
             answer_until=self._answer_until,
+            cut=cut,
         )
 
 
@@ -422,16 +416,11 @@ def _refusal(log: RunLog, *, has_expired: bool) -> RequestRepeatedError:
     return RequestRepeatedError(f"{what}: {'it was answered' if is_answered else f'it is {log.status.value}'}")
 
 
-def _unknown(name: str) -> Reenter:
+def _unknown(name: str) -> Enter:
     """Return what refuses to enter a run, as this process does not know its agent."""
 
-    def reenter(input: RunAgentInput, cut: ResumedRun | None = None, /) -> Enter:
-        """Return the refusal."""
+    async def enter(input: RunAgentInput, stack: AsyncExitStack, cut: ResumedRun | None = None, /) -> AgentRun:
+        """Refuse the run."""
+        raise UsageError(f"no agent of these runs is named {name!r}; name it with runs.add or agent_app(name=)")
 
-        async def enter(stack: AsyncExitStack) -> AgentRun:
-            """Refuse the run."""
-            raise UsageError(f"no agent of these runs is named {name!r}; name it with runs.add or agent_app(name=)")
-
-        return enter
-
-    return reenter
+    return enter

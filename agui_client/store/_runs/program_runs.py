@@ -10,7 +10,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from uuid import uuid4
 
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from agui_client._core.protocol.prompts import Prompt
     from agui_client._core.run.options import RunOptions
     from agui_client._core.verbs.async_run import AgentRun
-    from agui_client.store._runs.server_run import Enter, Reenter
+    from agui_client.store._runs.server_run import Enter
 
 Agent: TypeAlias = AbstractAgent[Any]
 Chosen: TypeAlias = Agent | AbstractAsyncContextManager[Agent]
@@ -68,26 +67,22 @@ class NamedOpener:
         self._plain = cast("Agent", agent).clone(thread_id=str(uuid4())) if is_plain else None
         self._open = opener_of(agent, None)
 
-    def reenter_as(self, stored_request: StoredRequest, /) -> Reenter:
+    def enter_as(self, stored_request: StoredRequest, /) -> Enter:
         """Return what enters a run of the agent: of the prompt, of answers, or one that was cut."""
         given = RunAgentInput.model_validate(stored_request.input)
 
-        def reenter(input: RunAgentInput, cut: ResumedRun | None = None, /) -> Enter:
-            """Return what enters a run."""
-            if self._plain is not None:
-                return partial(self._enter_plain, input, cut)
+        async def enter(input: RunAgentInput, stack: AsyncExitStack, cut: ResumedRun | None = None, /) -> AgentRun:
+            """Enter a run."""
+            if (agent := self._plain) is not None:
+                place = None if cut is None else await cut.find(agent)
+                run = trusted_run(agent, input) if place is None else continued_run(agent, input, place, TRUSTING)
+                return await stack.enter_async_context(run)
             options: RunOptions = {"run_id": input.run_id, "context": input.context or []}
             options["forwarded_props"] = input.forwarded_props
             prompt = next(iter(given.messages), None)
-            return ProgramRun(self._open, input.thread_id, prompt, options).reenter(input, cut)
+            return await ProgramRun(self._open, input.thread_id, prompt, options).enter(input, stack, cut)
 
-        return reenter
-
-    async def _enter_plain(self, input: RunAgentInput, cut: ResumedRun | None, stack: AsyncExitStack) -> AgentRun:
-        assert self._plain is not None
-        place = None if cut is None else await cut.find(self._plain)
-        run = trusted_run(self._plain, input) if place is None else continued_run(self._plain, input, place, TRUSTING)
-        return await stack.enter_async_context(run)
+        return enter
 
 
 def input_of(thread_id: str, options: RunOptions) -> RunAgentInput:
@@ -111,14 +106,12 @@ class ProgramRun:
         """The input that asks for the run, as far as the runs that answer its interrupts have the same."""
         self._open, self._thread_id, self._prompt, self._options = open_agent, thread_id, prompt, options
 
-    async def enter(
-        self, stack: AsyncExitStack, input: RunAgentInput | None = None, cut: ResumedRun | None = None
-    ) -> AgentRun:
+    async def enter(self, input: RunAgentInput, stack: AsyncExitStack, cut: ResumedRun | None = None, /) -> AgentRun:
         """Enter the run of the prompt, or of an input with answers, or continue with a run that was cut.
 
         Args:
+            input: The input, which stands for the prompt if it has no answers.
             stack: The stack of blocks in which it is entered.
-            input: The input; None stands for the prompt alone.
             cut: What is known of the run if its process ended; None if it begins.
         """
         chosen = self._open(self._thread_id)
@@ -127,9 +120,9 @@ class ProgramRun:
             what = f"the function opened thread {agent.thread_id!r}, not {self._thread_id!r}"
             raise UsageError(f"{what}, which it was called with")
         place = None if cut is None else await cut.find(agent)
-        if input is not None and place is not None:
+        if place is not None:
             run = continued_run(agent, input, place, TRUSTING)
-        elif input is not None and input.resume:
+        elif input.resume:
             # The agent has the conversation, and so has the thread that the function opens. The input has the others:
             # an answer is about the same run, with the same tools, headers and time-outs.
             input = input.model_copy(update={"messages": [], "state": None})
@@ -139,7 +132,3 @@ class ProgramRun:
         else:
             run = agent.stream(self._prompt, **self._options)
         return await stack.enter_async_context(run)
-
-    def reenter(self, input: RunAgentInput, cut: ResumedRun | None = None, /) -> Enter:
-        """Return what enters the run of an input with answers, or one that was cut."""
-        return partial(self.enter, input=input, cut=cut)

@@ -100,19 +100,16 @@ class Runs:
             asked = self._stored_request(agent, prompt, thread_id, options)
             stored_request = replace(asked, expose_errors=expose_errors)
             input = RunAgentInput.model_validate(stored_request.input)
-            reenter = self._kept.added(agent).reenter_as(stored_request)
-            enter = reenter(input)
+            enter = self._kept.added(agent).enter_as(stored_request)
         else:
             open_agent = opener_of(agent, thread_id)
             thread_id = thread_id or (agent.thread_id if isinstance(agent, AbstractAgent) else str(uuid4()))
             begun = ProgramRun(open_agent, thread_id, prompt, options)
-            input, enter, reenter = begun.input, begun.enter, begun.reenter
+            input, enter = begun.input, begun.enter
         key = RunKey(owner, thread_id, options["run_id"])
         if await self._kept.keeper.get(key) is not None:
             raise UsageError(f"a run {key.run_id!r} of thread {thread_id!r} is kept already; leave run_id= out")
-        run = await self._kept.begin(
-            key, input, enter, reenter, expose_errors=expose_errors, stored_request=stored_request
-        )
+        run = await self._kept.begin(key, input, enter, expose_errors=expose_errors, stored_request=stored_request)
         return (await self._kept.opened(run)).log.info
 
     def add(self, name: str, agent: AgentSource, *, on_crash: OnCrash = "again") -> None:

@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Seque
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol
 
 import anyio
 import anyio.lowlevel
@@ -46,17 +46,17 @@ if TYPE_CHECKING:
     from agui_client._serving.answering import ResumedRun
     from agui_client.store._runs.attempts import RunAttempt
 
-Enter: TypeAlias = Callable[[AsyncExitStack], Awaitable["AgentRun"]]
-"""Enters the run in a stack of blocks, which is left when the run is over."""
 
+class Enter(Protocol):
+    """Enters a run of the thread that an input asks for, such as one with answers."""
 
-class Reenter(Protocol):
-    """Returns what enters a run of the thread that an input asks for, such as one with answers."""
-
-    def __call__(self, input: RunAgentInput, cut: ResumedRun | None = None, /) -> Enter:
-        """Return what enters the run.
+    def __call__(
+        self, input: RunAgentInput, stack: AsyncExitStack, cut: ResumedRun | None = None, /
+    ) -> Awaitable[AgentRun]:
+        """Enter the run.
 
         Args:
+            stack: The stack of blocks in which it is entered, which is left when the run is over.
             cut: What is known of the run if its process ended; None if it begins.
         """
         ...
@@ -65,11 +65,11 @@ class Reenter(Protocol):
 class NamedAgent(Protocol):
     """Enters runs of an agent that each process knows by the same name."""
 
-    def reenter_as(self, stored_request: StoredRequest, /) -> Reenter:
-        """Return what enters a run.
+    def enter_as(self, stored_request: StoredRequest, /) -> Enter:
+        """Return what enters the run that a request asked for, and those that answer its interrupts.
 
         Args:
-            stored_request: The request that asked for the run.
+            stored_request: The request.
         """
         ...
 
@@ -90,13 +90,14 @@ class ServerRun:
     Args:
         log: The log that the run writes.
         input: The input that asked for the run.
-        enter: Enters the run.
-        reenter: Makes the run that continues with answers to the interrupts of this one.
+        enter: Enters the run, and those that continue with answers to its interrupts.
         when_left: Says what becomes of the run when its last caller has left.
         expose_errors: Whether callers get the text of exceptions.
         stored_request: All that another process needs to carry out the run; None if it ends with this one.
         turns: Limit the runs that are carried out at one time; the run takes a turn of each, in this order.
         answer_until: Returns the time when interrupts expire that are asked now; None for no limit.
+        is_expiry: Whether the run only notes that nobody has answered in time: it ends before its agent continues.
+        cut: What is known of the run if its process ended; None if it begins here.
     """
 
     def __init__(
@@ -104,13 +105,14 @@ class ServerRun:
         log: RunLog,
         input: RunAgentInput,
         enter: Enter,
-        reenter: Reenter,
         *,
         when_left: WhenLeft,
         expose_errors: bool,
         stored_request: StoredRequest | None = None,
         turns: Sequence[anyio.CapacityLimiter] = (),
         answer_until: Callable[[], datetime | None] = lambda: None,
+        is_expiry: bool = False,
+        cut: ResumedRun | None = None,
     ) -> None:
         self.log = log
         """The log that the run writes."""
@@ -118,16 +120,14 @@ class ServerRun:
         """The input that asked for the run."""
         self.answered_ids: frozenset[str] = frozenset(each.interrupt_id for each in input.resume or ())
         """The interrupts that the run answers, which are not answered again; fewer if it failed before it did so."""
-        self.reenter = reenter
-        """Makes the run that continues with answers to the interrupts of this one."""
+        self.enter = enter
+        """Enters the run, and those that continue with answers to its interrupts."""
         self.when_left: WhenLeft = when_left
         """Says what becomes of the run when its last caller has left."""
         self.expose_errors = expose_errors
         """Whether callers get the text of exceptions."""
         self.stored_request = stored_request
         """All that another process needs to carry out the run; None if it ends with this one."""
-        self.is_expiry = False
-        """Whether the run only notes that nobody has answered in time: it ends before its agent continues."""
         self.earlier_attempts: int | None = None
         """The number of attempts at the run before this process took it over; None if it begins here. With the first
         one, the caller gets to know that the run continues."""
@@ -137,14 +137,15 @@ class ServerRun:
         """Stores what the run needs to continue in another process; None if it ends with this one."""
         self.is_given_up: bool = False
         """Whether the run was left to another process."""
-        self._enter, self._turns, self._answer_until = enter, turns, answer_until
+        self.waits_again: bool = False
+        """Whether what the run was to answer waits again, as the run has ended without using an answer."""
+        self._turns, self._answer_until, self._is_expiry, self._cut = turns, answer_until, is_expiry, cut
         self._run: AgentRun | None = None
         # A run that is given up meanwhile is entered first: a block that is left in the middle saves what was asked.
         self._is_entering = False
         self._scope = anyio.CancelScope()
         self._last: RunErrorEvent | None = None
         self._prepared: tuple[Event, Event] | None = None
-        self._has_used_nothing = False
 
     async def carry_out(self, before: Iterable[RunLog]) -> None:
         """Carry out the run, and write its events to the log.
@@ -174,7 +175,7 @@ class ServerRun:
             self._run = None
             await self._conclude(refusal)
             for each in before:
-                each.conclude(self.log.left_input, waits_again=self.waits_again(self.log.status))
+                each.conclude(self.log.left_input, waits_again=self.waits_again)
 
     async def _conclude(self, refusal: Exception | None) -> None:
         """End the log of a run that was given up, refused, or stopped while it began, or that the event loop ends."""
@@ -183,7 +184,7 @@ class ServerRun:
         elif self.log.phase is LogPhase.OPENING and refusal is not None and self.ends_with is None:
             if self.earlier_attempts:
                 # Its caller knows that it continues, so it has to have an end; what it answers waits again.
-                self.answered_ids, self._has_used_nothing = frozenset(), bool(self.input.resume)
+                self.answered_ids, self.waits_again = frozenset(), bool(self.input.resume) and not self._is_expiry
                 key = self.log.key
                 await self.finish(failure_event(refusal, key.run_id, key.thread_id, expose_errors=self.expose_errors))
             elif self.journal is None or await self.journal.withdraw():
@@ -197,14 +198,6 @@ class ServerRun:
                 key = self.log.key
                 last = failure_event(refusal, key.run_id, key.thread_id, expose_errors=self.expose_errors)
             await self.finish(last)
-
-    def waits_again(self, status: RunStatus) -> bool:
-        """Return whether what the run was to answer waits again, as the run has ended without using an answer.
-
-        Args:
-            status: The status with which the run ends.
-        """
-        return status in (RunStatus.FAILED, RunStatus.STOPPED) and self._has_used_nothing and not self.is_expiry
 
     def stop(self, last: RunErrorEvent | None = None) -> None:
         """Stop the run.
@@ -231,7 +224,7 @@ class ServerRun:
         while True:
             self._is_entering = True
             try:
-                run = await self._enter(stack)
+                run = await self.enter(self.input, stack, self._cut)
             except Exception as error:
                 # A served agent makes a refusal of it.
                 is_busy = isinstance(error, ThreadBusyError) or isinstance(error.__cause__, ThreadBusyError)
@@ -314,7 +307,7 @@ class ServerRun:
                     await self._finish(event, run)
                 elif self.log.phase is LogPhase.OPEN:
                     self.log.append(event)
-                    if self.is_expiry and not number:
+                    if self._is_expiry and not number:
                         # The calls are denied by now, and the agent is about to be asked.
                         run.cancel()
                 number += 1
@@ -336,7 +329,7 @@ class ServerRun:
 
     def _last_of(self, event: Event, run: AgentRun) -> Event:
         if self.answered_ids and status_after(event) in (RunStatus.FAILED, RunStatus.STOPPED):
-            self._has_used_nothing = _has_used_nothing(self.answered_ids, run)
+            self.waits_again = not self._is_expiry and _has_used_nothing(self.answered_ids, run)
             self.answered_ids = _taken(self.answered_ids, run)
         until = self._answer_until()
         return event if until is None else _expiring(event, until)
