@@ -155,7 +155,7 @@ class Surfaces(Mapping[str, Surface]):
         entered = {key: each for key, each in self._kept.items() if is_object(each["entered"].get(carried.key))}
         for behind in sorted({min(_behind(each, count), count) for each in entered.values()} | {count}):
             if done:
-                self._go_on(carried, carried.operations[done:behind], is_appended=True)
+                self._extend(carried, carried.operations[done:behind], is_appended=True)
             else:
                 self._carry_out(carried, carried.operations[:behind], former)
             for surface_id, each in entered.items():
@@ -176,9 +176,9 @@ class Surfaces(Mapping[str, Surface]):
                 break
             same += 1
         # Operations that are appended, rather than written anew, mean the paths that they name.
-        self._go_on(after, after.operations[same:], is_appended=same == len(before.operations))
+        self._extend(after, after.operations[same:], is_appended=same == len(before.operations))
 
-    def _go_on(
+    def _extend(
         self,
         carried: Carried,
         operations: Sequence[Any],

@@ -239,8 +239,8 @@ class RunAddresses:
         Raises:
             RequestRefusedError: A call that waits is another one in the input.
         """
-        goes_on = bool(input.resume) or (bool(input.messages) and input.messages[-1].role != "user")
-        latest = await self.kept.keeper.latest(request.owner, input.thread_id) if goes_on else None
+        continues = bool(input.resume) or (bool(input.messages) and input.messages[-1].role != "user")
+        latest = await self.kept.keeper.latest(request.owner, input.thread_id) if continues else None
         left = None if latest is None else latest.log.left_input
         state: Any = None if left is None else left.state
         if latest is None or left is None or not has_journal(state):

@@ -335,8 +335,8 @@ async def _connect(doctor: Examination) -> None:
     doctor.note("connects to a thread", True, _service(seen))
     brought = _last_text(again)
     seen_of_it = f"{len(arrived)} characters had arrived, {len(brought)} came back"
-    goes_on = len(brought) > len(arrived) and seen.error is None
-    doctor.note("run after it was left", True if goes_on else None, seen_of_it + ("; it continued" if goes_on else ""))
+    continued = len(brought) > len(arrived) and seen.error is None
+    doctor.note("run after it was left", continued or None, seen_of_it + ("; it continued" if continued else ""))
 
 
 def _last_text(agent: ProbeAgent) -> str:

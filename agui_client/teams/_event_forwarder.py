@@ -125,8 +125,8 @@ class EventForwarder:
         self._handlers: dict[type, Callable[[Any], Sequence[Event]]] = {
             **dict.fromkeys(_KIND, self._item_start),
             core.TextMessageContentEvent: self._text_content,
-            **dict.fromkeys((core.ReasoningMessageContentEvent, core.ToolCallArgsEvent), self._item_goes_on),
-            core.ActivityDeltaEvent: self._item_goes_on,
+            **dict.fromkeys((core.ReasoningMessageContentEvent, core.ToolCallArgsEvent), self._item_delta),
+            core.ActivityDeltaEvent: self._item_delta,
             **dict.fromkeys(_ENDS.values(), self._item_end),
             core.ToolCallResultEvent: self._result,
             core.ReasoningEncryptedValueEvent: self._encrypted,
@@ -280,7 +280,7 @@ class EventForwarder:
             changes["parent_message_id"] = None
         return item_id
 
-    def _item_goes_on(self, event: Any) -> Sequence[Event]:
+    def _item_delta(self, event: Any) -> Sequence[Event]:
         kind = _KIND[type(event)]
         field = _id_field(kind)
         item_id = self._ids.up(getattr(event, field))
@@ -288,7 +288,7 @@ class EventForwarder:
         return (changed(event, subagent_run_id=owner, **{field: item_id}),)
 
     def _item_end(self, event: Any) -> Sequence[Event]:
-        (passed,) = self._item_goes_on(event)
+        (passed,) = self._item_delta(event)
         self._note(passed)
         return (passed,)
 

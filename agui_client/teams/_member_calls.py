@@ -117,7 +117,7 @@ class MemberCalls:
         self.given_results: set[str] = {each.tool_call_id for each in results if not stands_in(each)}
         """The ids of the tool calls that had a result when the run began."""
         left, answers = journal_in(input.state), _answers_to_members(input.resume or ())
-        self._is_taken_up = left is not None and self._goes_on(left, answers)
+        self._is_taken_up = left is not None and self._continues(left, answers)
         scope = CURRENT_SCOPE.get()
         self._is_saved = scope is not None and scope.is_saved
         self._abandoned = left
@@ -368,7 +368,7 @@ class MemberCalls:
             self.thread.feed(event)
             self._source.put_nowait(event)
 
-    def _goes_on(self, left: JournalDocument, answers: Mapping[str, Sequence[ResumeEntry]]) -> bool:
+    def _continues(self, left: JournalDocument, answers: Mapping[str, Sequence[ResumeEntry]]) -> bool:
         """Return whether this run takes up the one that a journal is of, and note its answers.
 
         A run with answers does, and so does one without a new prompt.

@@ -38,7 +38,7 @@ class Fate(Enum):
 class Brought(NamedTuple):
     """The arguments of a verb that decide the fate of tool calls."""
 
-    goes_on: bool
+    continues: bool
     """Whether the conversation continues: with a prompt, or since no result says otherwise."""
     resumes: bool
     """Whether interrupts of the agent are answered."""
@@ -59,9 +59,9 @@ def fate(record: ToolCallRecord | None, answer: object, brought: Brought) -> Fat
     is_ours = record is not None and record.is_ours_to_answer
     if answer is not UNANSWERED:
         return Fate.RUN if isinstance(answer, Approve) else Fate.GIVEN
-    if not brought.goes_on:
+    if not brought.continues:
         return Fate.LATER if is_ours else Fate.LEFT
-    if brought.is_nothing and record is not None and record.is_of_application and _can_go_on(record):
+    if brought.is_nothing and record is not None and record.is_of_application and _can_continue(record):
         return Fate.RUN
     # The other calls of a run that resumes may be those that it continues with.
     if brought.resumes and not is_ours:
@@ -71,6 +71,6 @@ def fate(record: ToolCallRecord | None, answer: object, brought: Brought) -> Fat
     return Fate.LEFT if brought.is_of_team else Fate.WITHOUT
 
 
-def _can_go_on(record: ToolCallRecord) -> bool:
+def _can_continue(record: ToolCallRecord) -> bool:
     """Return whether a call that is not begun can be carried through, or be asked about."""
     return record.is_waiting or record.is_asked or record.is_decided

@@ -19,7 +19,7 @@ To change
   follow it in `_FOLLOWS` there. `tests/core/tools/test_late_results.py` goes through the statuses, and says which way
   to a new one, or which fact about it, is missing. `settle_conversation` says what a run leaves, `reconcile` in
   `_core/conversation/reconciling.py` what becomes of a record when the messages change, `role_of` in
-  `_core/run/next_step.py` which calls are executed, also after a crash; `_as_they_went_on` in
+  `_core/run/next_step.py` which calls are executed, also after a crash; `_current_records` in
   `store/_threads/entries.py` what a fork keeps, `_takes_results` in `_serving/caller_input.py` and `stored_interrupts`
   in `_core/verbs/caller_interrupts.py` what a caller may answer, `continuation_of` in `teams/_in_flight_tools.py` which
   calls of a member are made after a crash. Older code refuses a status that it does not know, in documents and in

@@ -538,7 +538,7 @@ class _Reader:
             end, text = self._value(at, where, mode, name=None)
             first = first if items else text
             items.append((at, end, where))
-            at, is_over = self._go_on(end, "]")
+            at, is_over = self._next_item(end, "]")
         # A pair in a list of pairs; two names in a list, as in `required` of a schema, are none.
         if mode is not _Mode.SECRET and is_item and len(items) == 2 and is_secret_name(first or ""):
             self._secret.append(items[1])
@@ -558,7 +558,7 @@ class _Reader:
                 values.append((at, end, where))
             elif text is not None and name in _LABELS:
                 labels.append(text)
-            at, is_over = self._go_on(end, "}")
+            at, is_over = self._next_item(end, "}")
         if mode is not _Mode.SECRET and any(map(names_secret, labels)):
             self._secret += values
         return at
@@ -574,7 +574,7 @@ class _Reader:
         at = self._next(at + 1)
         return (at + 1, True) if self._text[at : at + 1] == end else (at, False)
 
-    def _go_on(self, at: int, end: str) -> tuple[int, bool]:
+    def _next_item(self, at: int, end: str) -> tuple[int, bool]:
         """Return the position behind a comma or the end of a bracket, and whether it is the end."""
         at = self._next(at)
         char = self._text[at : at + 1]

@@ -116,7 +116,7 @@ class TurnInput:
         # The members of a team that continues execute or report the calls that they have left open.
         is_of_team = not prompts and (has_journal(conversation.state) or _is_of_served_team(conversation, unanswered))
         brought = Brought(
-            goes_on=bool(prompts) or not results,
+            continues=bool(prompts) or not results,
             resumes=bool(entries or (self._asks and conversation.pending_interrupts)),
             is_of_team=is_of_team,
             is_nothing=is_nothing and not is_of_team,

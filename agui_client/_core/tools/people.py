@@ -109,13 +109,13 @@ class WorkingTime:
         reset = _CLOCKS.set((*_CLOCKS.get(), self))
         try:
             with self._scope:
-                self._go_on()
+                self._start()
                 yield
         finally:
             self._stop()
             _CLOCKS.reset(reset)
 
-    def _go_on(self) -> None:
+    def _start(self) -> None:
         self._began_at = anyio.current_time()
         self._scope.deadline = self._began_at + self._seconds - self._spent
 
@@ -133,7 +133,7 @@ class WorkingTime:
         """Let the clock continue when nobody is asked any more."""
         self._asked -= 1
         if not self._asked:
-            self._go_on()
+            self._start()
 
 
 class PeopleTime:

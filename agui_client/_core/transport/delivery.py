@@ -115,7 +115,7 @@ class Delivery:
                 # refusal to take up a run says nothing about the run.
                 is_certain = not (error.may_have_started or self._request.is_reconnect)
                 self.may_have_started = self.may_have_started and not is_certain
-                following = await self._reason_to_go_on(error)
+                following = await self._reason_to_repeat(error)
                 if following is None:
                     raise
                 reason = following
@@ -239,7 +239,7 @@ class Delivery:
             return "the credentials are those of the run's own headers=, which on_unauthorized= does not renew"
         return "give credentials in headers= or auth=, or renew them in on_unauthorized="
 
-    async def _reason_to_go_on(self, error: TransportError) -> str | None:
+    async def _reason_to_repeat(self, error: TransportError) -> str | None:
         """Wait until another attempt is due, and return the reason for it; None if there is none."""
         if isinstance(error, HTTPStatusError):
             credentials = self._credentials

@@ -213,7 +213,7 @@ class ResumableSource(HttpSource):
                     elif not _may_pass(error):
                         break
                 else:
-                    self._go_on(clock, self._body)
+                    self._switch_to(clock, self._body)
                     return True
         except StopAsyncIteration:
             return True
@@ -221,7 +221,7 @@ class ResumableSource(HttpSource):
         _logger.warning("%s, and could not be taken up", what)
         raise ConnectError(f"{cut or what}; it could not be taken up: {why}") from cause
 
-    def _go_on(self, clock: Clock, body: Body) -> None:
+    def _switch_to(self, clock: Clock, body: Body) -> None:
         """Read another response from now on."""
         self._stack.push_async_callback(body.aclose)
         self._numbered.restart()

@@ -368,8 +368,8 @@ class _Rounds:
 def _is_cut(run: AgentRun) -> bool:
     """Return whether a run that was stopped here had no end, or would have continued with tools of this side."""
     result, own_names = run.partial, run.call.tools.own_names
-    is_going_on = any(call.function.name in own_names for call in result.pending_tool_calls)
-    return result.aborted or (run.call.state.is_stopped and is_going_on)
+    continues = any(call.function.name in own_names for call in result.pending_tool_calls)
+    return result.aborted or (run.call.state.is_stopped and continues)
 
 
 def caller_end(

@@ -129,7 +129,7 @@ class RunAttempt:
         log = self.run.log
         try:
             while await log.has_more(self._stored) and not self.is_ending:
-                if log.is_going_on:
+                if log.is_running:
                     await asyncio.sleep(_SECONDS)
                 if not self._is_carrying:
                     await self._store()

@@ -217,10 +217,10 @@ class DatabaseBackend:
                 # Reads do not wait behind writes: a row that is missing may be on its way, unless it was stored before,
                 # and the run has its journal since.
                 before = {row_id: each for row_id, each in self._own.items() if each.run.journal is not None}
-                going_on = await self._database.going_on(self._agents)
-                self._check(before, going_on.mine)
+                running = await self._database.running(self._agents)
+                self._check(before, running.mine)
                 may_take = self._database.lease.may_judge and self._leaving is None
-                if may_take and not self._own.keys() >= {*going_on.row_ids}:
+                if may_take and not self._own.keys() >= {*running.row_ids}:
                     for row in await self._database.take_over(self._agents, self._own):
                         await self._recover(row)
                 if may_take and self._on_waiting and number % _BEATS_OF_TELLING == 1:
@@ -423,7 +423,7 @@ class DatabaseBackend:
                 break
             await asyncio.sleep(0 if some else _BEAT)
         for run in self._registry:
-            if owner in (None, run.log.key.owner) and not run.log.is_going_on:
+            if owner in (None, run.log.key.owner) and not run.log.is_running:
                 self._registry.discard(run)
         return removed
 

@@ -288,7 +288,7 @@ class RunService:
             raise left
         return found
 
-    async def go_on(self, run: ServerRun, answers: Resume, *, is_expiry: bool = False) -> ServerRun:
+    async def continue_run(self, run: ServerRun, answers: Resume, *, is_expiry: bool = False) -> ServerRun:
         """Begin the run that continues with answers to the interrupts of another one.
 
         Args:
@@ -340,7 +340,7 @@ class RunService:
                         entries = [ResumeEntry(interrupt_id=each.id, **denied) for each in run.log.interrupts]
                         # Another process may do the same, or a person write something else.
                         with suppress(UsageError, RunInProgressError):
-                            await self.go_on(run, entries, is_expiry=True)
+                            await self.continue_run(run, entries, is_expiry=True)
             except Exception:
                 _logger.exception("the questions that nobody has answered in time cannot be denied now")
             await anyio.sleep(min(seconds / 10, _LONGEST_LOOK))

@@ -59,7 +59,7 @@ class MemoryBackend:
         """
         key = run.log.key
         latest = self._registry.latest(key.owner, key.thread_id)
-        if latest is not None and latest.log.is_going_on:
+        if latest is not None and latest.log.is_running:
             raise RunInProgressError(f"run {latest.log.key.run_id!r} is in progress in thread {key.thread_id!r}")
         self._registry.refuse_answered(run)
         waiting = [each.log for each in self._registry.waiting(key)]
@@ -115,17 +115,17 @@ class MemoryBackend:
 
     def stop_all(self, within: float) -> None:
         """End the runs that are in progress, as soon as no function of theirs is at work."""
-        if going_on := [each for each in self._registry if each.log.is_going_on]:
-            for run in going_on:
+        if running := [each for each in self._registry if each.log.is_running]:
+            for run in running:
                 run.shut_down()
-            spawn(partial(self._cut, going_on, within), Context())
+            spawn(partial(self._cut, running, within), Context())
 
-    async def _cut(self, going_on: Sequence[ServerRun], within: float) -> None:
+    async def _cut(self, running: Sequence[ServerRun], within: float) -> None:
         """Stop runs whose functions take too long."""
         with anyio.move_on_after(within):
-            await self._ended(going_on)
-        for run in going_on:
-            if run.log.is_going_on:
+            await self._ended(running)
+        for run in running:
+            if run.log.is_running:
                 run.stop(SHUTTING_DOWN)
 
     async def _ended(self, runs: Sequence[ServerRun]) -> None:
@@ -134,10 +134,10 @@ class MemoryBackend:
 
     async def aclose(self, within: float) -> None:
         """End the runs that are in progress, and wait for that."""
-        going_on = [each for each in self._registry if each.log.is_going_on]
+        running = [each for each in self._registry if each.log.is_running]
         self.stop_all(within)
         with anyio.CancelScope(shield=True):
-            await self._ended(going_on)
+            await self._ended(running)
 
 
 def _fits(log: RunLog, wanted: RunFilter) -> bool:

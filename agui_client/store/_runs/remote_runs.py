@@ -155,7 +155,7 @@ class OtherRuns:
                 await self._read_to_end(remote, row.row_id)
         if isinstance(run, RemoteRun) and row.status is not RunStatus.RUNNING:
             await run.log.ended()
-        if not run.log.is_going_on and row.status is not RunStatus.RUNNING:
+        if not run.log.is_running and row.status is not RunStatus.RUNNING:
             # Another process may have begun the run that answers it.
             run.log.status = row.status
             if row.left_input is not None:
@@ -191,7 +191,7 @@ class OtherRuns:
                 for group in await self._database.groups({key: run.place for key, run in followed.items()}):
                     run = followed[group.row_id]
                     # Meanwhile, its followers may have left, and others begun with a log that is empty yet.
-                    if run.log.is_going_on and self._followed.get(group.row_id) is run:
+                    if run.log.is_running and self._followed.get(group.row_id) is run:
                         run.take_in(group)
                 if number % _LOOKS == 0:
                     await self._drop_removed()
@@ -200,7 +200,7 @@ class OtherRuns:
             except Exception:
                 _logger.exception("the runs of other processes cannot be read")
             for key, run in list(self._followed.items()):
-                if not run.log.is_going_on:
+                if not run.log.is_running:
                     del self._followed[key]
             await asyncio.sleep(_POLL)
         self._is_reading = False

@@ -130,7 +130,7 @@ class RunLog:
         self._change: anyio.Event | None = None
 
     @property
-    def is_going_on(self) -> bool:
+    def is_running(self) -> bool:
         """Whether the run is about to begin, or in progress."""
         return self.phase in (LogPhase.OPENING, LogPhase.OPEN)
 
@@ -186,7 +186,7 @@ class RunLog:
 
     async def has_more(self, position: int) -> bool:
         """Wait for events behind a position, shown or not; return whether there are any, or the run is over."""
-        while self.is_going_on and position == len(self._frames):
+        while self.is_running and position == len(self._frames):
             await self._changed()
         return position < len(self._frames)
 
@@ -261,7 +261,7 @@ class RunLog:
             yield
         finally:
             self._followers -= 1
-            if not self._followers and self.is_going_on:
+            if not self._followers and self.is_running:
                 self._keeper.on_left(self)
 
     async def opened(self) -> None:
@@ -280,7 +280,7 @@ class RunLog:
         """Wait until the run has begun or was refused; return whether it is in progress."""
         while self.phase is LogPhase.OPENING:
             await self._changed()
-        return self.is_going_on
+        return self.is_running
 
     @property
     def end(self) -> Place:
@@ -301,7 +301,7 @@ class RunLog:
         self._check_here()
         if self.phase is LogPhase.DROPPED:
             raise UsageError(f"run {self.key.run_id!r} is no longer kept; Store(keep=, max_bytes=) say for how long")
-        if self._is_ahead(place) and not (self.is_remote and self.is_going_on):
+        if self._is_ahead(place) and not (self.is_remote and self.is_running):
             raise UsageError(f"run {self.key.run_id!r} has no {place.position} events; the cursor is of another run")
 
     def _check_here(self) -> None:
@@ -315,7 +315,7 @@ class RunLog:
 
     async def ended(self) -> None:
         """Wait until the run has ended."""
-        while self.is_going_on:
+        while self.is_running:
             await self._changed()
 
     async def read(self, place: Place) -> Sequence[tuple[Place, bytes]]:
@@ -337,7 +337,7 @@ class RunLog:
                     return ends
                 place = self._earlier.caught_up(place, self.attempt)
             shown = len(self._frames) if self._shown is None else self._shown
-            if self._is_ahead(place) or (place.position >= shown and self.is_going_on):
+            if self._is_ahead(place) or (place.position >= shown and self.is_running):
                 await self._changed()
                 continue
             frames = self._frames[place.position : min(place.position + _MOST_AT_ONCE, shown)]

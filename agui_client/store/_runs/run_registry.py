@@ -44,7 +44,7 @@ class ActiveRuns:
         self._runs[key] = run
         self._threads.setdefault((key.owner, key.thread_id), []).append(run)
         self._count(run, run.log.size)
-        if not run.log.is_going_on:
+        if not run.log.is_running:
             self._ended[key] = run
 
     def discard(self, run: ServerRun) -> None:

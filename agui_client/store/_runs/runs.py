@@ -199,7 +199,7 @@ class Runs:
             UsageError: No such run is kept, or several are.
         """
         run = await self._kept.find(run_id, thread_id, owner)
-        if run.log.is_going_on:
+        if run.log.is_running:
             await self._kept.keeper.stop(run)
         return run.log.info
 
@@ -228,7 +228,7 @@ class Runs:
             UsageError: No such run is kept, several are, it waits for no answer, or the answers are refused.
         """
         run = await self._kept.find(run_id, thread_id, owner)
-        next_run = await self._kept.go_on(run, answers)
+        next_run = await self._kept.continue_run(run, answers)
         return (await self._kept.opened(next_run)).log.info
 
     async def info(self, run_id: str, *, thread_id: str | None = None, owner: str | None = None) -> RunInfo:

@@ -192,7 +192,7 @@ class ServerRun:
             else:
                 self.is_given_up = True
                 self.log.drop()
-        elif self.log.is_going_on:
+        elif self.log.is_running:
             last = self.ends_with or self._last or (STOPPED if self._scope.cancel_called else SHUTTING_DOWN)
             if refusal is not None and self.ends_with is None:
                 key = self.log.key

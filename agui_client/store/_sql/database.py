@@ -156,10 +156,10 @@ class Database:
             # SQLite's memory would be gone with its connection.
             each.rest(keeps_connection=self._is_in_memory)
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """Continue after a rest."""
         for each in {self._writes, self._reads}:
-            each.go_on()
+            each.resume()
 
     def start_in_child(self) -> None:
         """Forget what the parent has."""

@@ -91,7 +91,7 @@ class Answered(NamedTuple):
     """Whether it has used no answer, so that the other one waits again."""
 
 
-class GoingOn(NamedTuple):
+class RunningRuns(NamedTuple):
     """The runs that are in progress, of this process and of none, as they are committed."""
 
     mine: Mapping[ClaimedRun, bool]
@@ -125,7 +125,7 @@ class Runs:
         # A run that is to be stopped needs no agent any more: any process ends it.
         is_for_this_one = sa.or_(RUN.c.agent.in_(sa.bindparam("of_agents")), RUN.c.is_stop_wanted)
         columns = (RUN.c.row_id, RUN.c.process_id, RUN.c.attempt, RUN.c.is_stop_wanted)
-        self._select_going_on = sa.select(*columns).where(_IS_RUNNING, is_for_this_one, self._is_of_no_other_process)
+        self._select_running = sa.select(*columns).where(_IS_RUNNING, is_for_this_one, self._is_of_no_other_process)
         self._end = _CHANGE.values(ended_at=NOW)
 
     async def open(self) -> None:
@@ -152,16 +152,16 @@ class Runs:
 
     # --- processes
 
-    async def going_on(self, agents: Collection[str]) -> GoingOn:
+    async def running(self, agents: Collection[str]) -> RunningRuns:
         """Return the runs that are in progress and that this process has, or could have.
 
         Args:
             agents: The names of the agents that this process has.
         """
         asked = {"of_process": self.lease.process_id, "of_agents": [*agents]}
-        rows = await self._read(lambda db: db.execute(self._select_going_on, asked).all())
+        rows = await self._read(lambda db: db.execute(self._select_running, asked).all())
         mine = {ClaimedRun(row[0], row[2]): bool(row[3]) for row in rows if row[1] == self.lease.process_id}
-        return GoingOn(mine, [row[0] for row in rows])
+        return RunningRuns(mine, [row[0] for row in rows])
 
     async def take_over(self, agents: Collection[str], own: Collection[str]) -> list[Row]:
         """Take the runs of dead processes, and those of this one that have no task; a new attempt begins.
@@ -175,7 +175,7 @@ class Runs:
         def take(connection: sa.Connection) -> list[tuple[str, Row]]:
             """Take each run unless another process was faster."""
             taken: list[tuple[str, Row]] = []
-            for row_id, process_id, attempt, _ in connection.execute(self._select_going_on, asked).all():
+            for row_id, process_id, attempt, _ in connection.execute(self._select_running, asked).all():
                 if row_id in own:
                     continue
                 row = _row(row_id, process_id, attempt)

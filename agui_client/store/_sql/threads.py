@@ -175,7 +175,7 @@ class SQLStore(ThreadStore):
             self._database.start_in_child()
             self._reset()
         else:
-            self._database.go_on()
+            self._database.resume()
 
     # --- leases
 

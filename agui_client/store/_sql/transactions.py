@@ -198,12 +198,12 @@ class Transactions:
     # --- forks
 
     def rest(self, *, keeps_connection: bool) -> None:
-        """Close the connection between two transactions, and begin no other one before `go_on`."""
+        """Close the connection between two transactions, and begin no other one before `resume`."""
         _ = self._at_work.acquire()
         if not keeps_connection:
             self._disconnect()
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """Continue after a rest."""
         self._at_work.release()
 

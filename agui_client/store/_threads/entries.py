@@ -151,8 +151,8 @@ def call_of(thread_id: str, entries: Sequence[str], call_id: str) -> StoredCall 
     if not place:
         return None
     beginning = add_up(entries[:first])
-    going_on = Continuation.from_checkpoint(checkpoint_of(thread_id, add_up(entries[:place])))
-    return StoredCall((beginning["messages"], beginning["state"]), going_on)
+    continuation = Continuation.from_checkpoint(checkpoint_of(thread_id, add_up(entries[:place])))
+    return StoredCall((beginning["messages"], beginning["state"]), continuation)
 
 
 def cut(entries: Sequence[str], at: str | Branch | CutPlace, *, are_questions_kept: bool = True) -> Cut:
@@ -198,7 +198,7 @@ def cut(entries: Sequence[str], at: str | Branch | CutPlace, *, are_questions_ke
         pending = ("pending_interrupts", "answered_interrupts", "asking_run_id", "kept_answers", "abandoned")
         members |= {name: empty_members()[name] for name in pending}
         members |= {"results": [], "tool_calls": []}
-    members["tool_calls"] = _as_they_went_on(members, read)
+    members["tool_calls"] = _current_records(members, read)
     # What is not pending any more is either answered or lost.
     members["results"] = _results_as_they_came(
         members, whole.members, are_pending_kept=are_questions_kept and not beyond
@@ -253,7 +253,7 @@ def _note_origins(origins: list[int], number: int, entry: Entry) -> None:
         origins[at : at + removed] = [number] * len(added)
 
 
-def _as_they_went_on(members: Members, read: Sequence[Entry]) -> list[ToolCallRecord]:
+def _current_records(members: Members, read: Sequence[Entry]) -> list[ToolCallRecord]:
     """Return the records of the calls of the messages; a function that was called since is not called again."""
     messages: Sequence[Message] = members["messages"]
     called = {call.id: each for each in messages if each.role == "assistant" for call in each.tool_calls or ()}

@@ -51,13 +51,13 @@ def _expected(record: ToolCallRecord | None, brought: Brought) -> Fate:
             or (record.status is CallStatus.CUT and record.decision is not None)
         )
     )
-    goes_on_here = brought.is_nothing and is_waiting
+    continues_here = brought.is_nothing and is_waiting
     ways = {
-        Fate.LATER: not brought.goes_on and is_ours,
-        Fate.RUN: brought.goes_on and goes_on_here,
-        Fate.UNKNOWN: brought.goes_on and is_begun and (is_ours or not brought.resumes),
-        Fate.WITHOUT: brought.goes_on
-        and not (is_begun or brought.is_of_team or goes_on_here)
+        Fate.LATER: not brought.continues and is_ours,
+        Fate.RUN: brought.continues and continues_here,
+        Fate.UNKNOWN: brought.continues and is_begun and (is_ours or not brought.resumes),
+        Fate.WITHOUT: brought.continues
+        and not (is_begun or brought.is_of_team or continues_here)
         and (is_ours or not brought.resumes),
     }
     (found,) = [each for each, holds in ways.items() if holds] or [Fate.LEFT]

@@ -615,7 +615,7 @@ async def test_a_run_that_another_process_took_over_a_moment_ago_is_left_to_it(
         change(url, f"update agui_runs set status = 'running', process_id = '{has_now[0]}', attempt = {has_now[1]}")
         # What was read: PostgreSQL shows it to two processes at once.
         seen = sa.select(*map(sa.literal, (row_id, "dead", 3, 0)))
-        monkeypatch.setattr(runs, "_select_going_on", seen)
+        monkeypatch.setattr(runs, "_select_running", seen)
         assert [each.row_id for each in await runs.take_over(["helper"], ())] == [row_id] * taken
     database.close()
 
