@@ -168,7 +168,7 @@ _ELSEWHERE = (
     "terminal",
     "testing",
 )
-"""The public modules whose names somebody may look for here."""
+"""The public modules that are searched for a name that is not here."""
 _MODULES = {
     "_core.conversation.snapshot": ("ConversationSnapshot",),
     "_core.tools.interrupts": ("Cancel", "Resolve"),

@@ -317,7 +317,7 @@ class RunFailedError(AGUIError):
     """The agent reported RUN_ERROR (LIFE-7), or raised an exception in this process, which is the `__cause__`.
 
     Args:
-        event: The RUN_ERROR as it arrived, or as others are told of the exception: without its text.
+        event: The RUN_ERROR as it arrived, or, for an exception, as others get it: without its text.
         raised: The exception.
     """
 
@@ -384,7 +384,7 @@ class ThreadStoreUnavailableError(ThreadStoreError):
     Whether the operation was carried out is unknown if the connection broke in the middle of it.
 
     Args:
-        message: What the database said.
+        message: The message of the database.
         is_locked: Whether it is a database of SQLite that another program has locked.
     """
 

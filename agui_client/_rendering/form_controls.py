@@ -226,7 +226,7 @@ def _control(asked: FormField, choices: Sequence[str], *, is_whole: bool) -> Con
 
 
 def _type(asked: FormField) -> str:
-    # What the agent wrote is to be seen by whoever approves it.
+    # The person who approves it has to see what the agent wrote.
     if is_secret_schema(asked.schema) and asked.value is MISSING:
         return "password"
     return _TYPES.get(asked.format, "text")

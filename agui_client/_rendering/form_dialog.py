@@ -53,7 +53,7 @@ class FormDialog:
         """
         wrong: list[str] = []
         while True:
-            # Who is told what is wrong with one field need not type the others again.
+            # A person who corrects one field need not type the others again.
             for name in wrong:
                 self._line(self._asked[name], name)
             if not wrong:

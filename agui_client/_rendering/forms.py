@@ -73,8 +73,8 @@ class FormError(ValueError):
     """
 
     def __init__(self, problems: Mapping[str, str], titles: Mapping[str, str]) -> None:
-        told = [f"{titles[name]}: {text}" if name in titles else text for name, text in problems.items()]
-        super().__init__("; ".join(told))
+        lines = [f"{titles[name]}: {text}" if name in titles else text for name, text in problems.items()]
+        super().__init__("; ".join(lines))
         self.problems = problems
         """The faults, in words, by the names of fields; "" is about the answer as a whole."""
 

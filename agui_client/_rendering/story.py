@@ -1,6 +1,6 @@
 """The story of a run: who wrote each part, what tools were asked for and what ran, who decided, and how it ended.
 
-It is told of the events, messages, executions and answers that a run has. Terminals, notebooks, the inspector and
+It is made of the events, messages, executions and answers of a run. Terminals, notebooks, the inspector and
 documents paint what stands here, and derive none of it themselves.
 
 To change

@@ -190,7 +190,7 @@ class _Painter:
         return f'<button type="button" class="agui-s-button{style}"{at}>{_words(label_of(node))}</button>'
 
     def _use(self, node: Drawn) -> str:
-        """Return the attributes of a field: usable where its value is bound and somebody takes it."""
+        """Return the attributes of a field: usable where its value is bound and goes to a handler."""
         about = f' aria-label="{_attribute(label_of(node))}"'
         if not self._is_live or "value" not in node.paths:
             return f"{about} disabled"

@@ -97,7 +97,7 @@ def answered_before(conversation: Conversation, interrupt_ids: Iterable[str]) ->
     records = {each.tool_call_id: each for each in conversation.ledger}
     asked = {each.interrupt.id for each in open_questions(conversation)}
     past = set[str]() if conversation.past is None else conversation.past.interrupt_ids
-    # Whoever had a run fail gives all its answers again, also those to calls which that run has carried out.
+    # A caller whose run has failed gives all answers again, also those to calls which that run has carried out.
     again = {each.id for each in (*conversation.pending_interrupts, *conversation.answered_interrupts)}
     if conversation.past is not None:
         # The thread went back to an earlier message: what it had asked since is withdrawn.

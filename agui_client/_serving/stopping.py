@@ -80,10 +80,10 @@ class Stopping:
 
     def _end_in_turn(self) -> None:
         """End the runs that are still in progress, with pauses between them; cut those that work for too long."""
-        told: set[AgentRun] = set()
-        while left := [each for each in list(self._runs.items()) if each[0] not in told]:
+        begun: set[AgentRun] = set()
+        while left := [each for each in list(self._runs.items()) if each[0] not in begun]:
             run, loop = left[-1]
-            told.add(run)
+            begun.add(run)
             loop.call(partial(run.call.leaving.begin, run.cancel))
             if len(left) > 1:
                 time.sleep(min(_TURN_SECONDS, max(0.0, self._last_at - monotonic()) / len(left)))

@@ -62,7 +62,7 @@ class Action:
 def action_in(input: RunAgentInput) -> Action | None:
     """Return what the person did on a surface, as an agent gets it; None if this run is about something else.
 
-    Whoever sends the run wrote it: check the context like any other input.
+    The sender of the run wrote it: check the context like any other input.
 
     Args:
         input: The input of the run.

@@ -103,11 +103,11 @@ def _action_messages(input: RunAgentInput) -> list[Message]:
     """Return the messages that tell of an action; they are part of this run alone."""
     if (action := action_in(input)) is None:
         return []
-    call_id, told = str(uuid4()), json.dumps(action.user_action(), ensure_ascii=False)
+    call_id, arguments = str(uuid4()), json.dumps(action.user_action(), ensure_ascii=False)
     context = json.dumps(dict(action.context), ensure_ascii=False, separators=(",", ":"))
     component = f" (component: {action.component_id})" if action.component_id else ""
     sentence = f'User performed action "{action.name}" on surface "{action.surface_id}"{component}. Context: {context}'
-    call = ToolCall(id=call_id, function=FunctionCall(name=EVENT_TOOL, arguments=told))
+    call = ToolCall(id=call_id, function=FunctionCall(name=EVENT_TOOL, arguments=arguments))
     return [
         AssistantMessage(id=str(uuid4()), content="", tool_calls=[call]),
         ToolMessage(id=str(uuid4()), tool_call_id=call_id, content=sentence),

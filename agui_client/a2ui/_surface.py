@@ -187,8 +187,8 @@ class Surface:
         evaluation = Evaluation(self._data)
         asked: dict[str, Any] = context if is_object(context) else {}
         worked_out = {key: _resolved(evaluation, each, node.at) for key, each in asked.items()}
-        told = {key: copied(each) for key, each in worked_out.items() if each is not MISSING}
-        return Action(name, self.id, component_id, told)
+        given = {key: copied(each) for key, each in worked_out.items() if each is not MISSING}
+        return Action(name, self.id, component_id, given)
 
     # --- what the agent and the conversation change
 

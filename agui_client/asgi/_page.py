@@ -1,4 +1,4 @@
-"""The chat page of a served agent: one HTML page of this package, for whoever the app lets in.
+"""The chat page of a served agent: one HTML page of this package, for the callers that the app lets in.
 
 The page needs no network but the app that serves it, and runs no script but its own. It asks the app to draw the forms
 of questions, and to read what was typed in them, so that they are those of notebooks and terminals.
@@ -94,7 +94,7 @@ class ChatPage:
             path: The path that was asked for.
         """
         if path.endswith(_FRAME):
-            # The frame has an opaque origin, whoever opens it.
+            # The frame has an opaque origin on any page.
             policy = f"{POLICY}; sandbox allow-scripts; frame-ancestors 'self'"
             return frame_document().encode(), {**_HEADERS, "content-security-policy": policy}
         return self._page()

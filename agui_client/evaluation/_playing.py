@@ -1,6 +1,6 @@
 """The agents that play the user and judge: what they are asked, and how their answers are read.
 
-A conversation reaches both as JSON, in which no text can look like a turn of somebody else.
+A conversation reaches both as JSON, in which no text can look like a turn of the other side.
 """
 
 from __future__ import annotations

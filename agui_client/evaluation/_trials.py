@@ -35,7 +35,7 @@ class Verdict(Record):
 
 @dataclass(frozen=True, slots=True)
 class CalledTool(Record):
-    """A tool call of the agent, whoever carried it out."""
+    """A tool call of the agent, whichever side executed it."""
 
     name: str
     """The name of the tool."""
@@ -188,7 +188,7 @@ def lines_of(trial: Trial) -> Iterator[str]:
 def _lines(turn: Turn) -> Iterator[str]:
     for message in turn.messages:
         if text := content_text(getattr(message, "content", None)):
-            # Indented, so that no line of a text looks like one of somebody else.
+            # Indented, so that no line of a text looks like one of another speaker.
             yield f"{message.role}: {text.strip().replace(chr(10), chr(10) + '  ')}"
         for _, call in tool_calls_in([message]):
             yield f"call: {call.function.name}({call.function.arguments})"

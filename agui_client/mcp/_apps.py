@@ -47,8 +47,8 @@ _LIMITS = ToolLimits(timeout=60.0)
 class MCPApps:
     """Middleware that answers what the pages of MCP servers ask: `agent.use(MCPApps(board))`.
 
-    Pages may call the tools that their server lets apps call, and read the pages that its tools name. Whoever may run
-    the agent may ask the same without a page, with any arguments.
+    Pages may call the tools that their server lets apps call, and read the pages that its tools name. A caller
+    that may run the agent may ask the same without a page, with any arguments.
 
     Args:
         *servers: The servers whose pages may ask, each made with `mcp_server(..., apps=True)`.

@@ -77,7 +77,7 @@ class App(Record):
         raise ToolError(f"the server has no page at {self.resource_uri}")
 
     async def request(self, agent: AbstractAgent, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Ask the server of the app something, by way of whoever sent the activity.
+        """Ask the server of the app something, through the agent that sent the activity.
 
         The request is a run of a clone of the agent, on a thread of its own, so that it may be made while the agent is
         at work, and leaves no trace in its conversation.

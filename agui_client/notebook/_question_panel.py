@@ -102,8 +102,8 @@ class Panel:
             problem: What is wrong with the answer as a whole.
             problems: What is wrong with each field, by the names of fields.
         """
-        told = {name: sentence(text) for name, text in (problems or {}).items()}
-        rejected = {"problem": sentence(problem), "problems": told}
+        shown = {name: sentence(text) for name, text in (problems or {}).items()}
+        rejected = {"problem": sentence(problem), "problems": shown}
         self._widget.update(**rejected)
         self._widget.send(rejected)
 

@@ -45,7 +45,7 @@ function adopt(key, draw) {
   return end;
 }
 
-// Leaves what a widget at the edge of the page became in the end, until somebody closes it.
+// Leaves what a widget at the edge of the page became in the end, until the user closes it.
 function leave_in_dock(el, html) {
   if (!el.closest(`#${DOCK}`)) return;
   const left = document.createElement("div"), close = document.createElement("button");

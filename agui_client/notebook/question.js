@@ -328,7 +328,7 @@ function variants(field, id, form) {
 
 const NODES = { group, rows, map: rows, variants };
 function node(field, id, form) {
-  // A definition that refers to itself is drawn as deep as somebody goes.
+  // A definition that refers to itself is drawn as deep as the user opens it.
   const whole = field.again ? { ...form.templates[field.again], name: field.name, label: field.label, is_needed: field.is_needed, is_open: field.is_open } : field;
   return (NODES[whole.control] ?? leaf)(whole, id, form);
 }
@@ -364,7 +364,7 @@ const save = (event, beside) => {
   beside.dispatchEvent(new KeyboardEvent("keydown", { key, code, keyCode: 83, which: 83, ctrlKey, metaKey, bubbles: true, cancelable: true }));
 };
 
-// Whether somebody writes elsewhere, from whom the focus is not taken; a notebook puts it into an empty cell by itself.
+// Whether the user writes elsewhere, from where the focus is not taken; a notebook puts it into an empty cell by itself.
 const is_typing = () => {
   const at = document.activeElement;
   if (at === null || !(at.isContentEditable || at.matches("input, textarea, select"))) return false;

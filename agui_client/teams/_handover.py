@@ -22,7 +22,7 @@ class Handover(Record):
     """The way in which a member of a `HandoffAgent` takes over from another."""
 
     arguments: Any = None
-    """The type of what it is told by the member that hands over: a pydantic model, a dataclass, or a JSON Schema of an
+    """The type of what the member that hands over sends to it: a pydantic model, a dataclass, or a JSON Schema of an
     object. It reads the arguments as a message, `[guide]: {"order": 5}`. None for nothing."""
     sees: Sees | None = None
     """The messages that it is shown besides its own, as for a `Member`; as its own `sees` says if left out."""

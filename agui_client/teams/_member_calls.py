@@ -330,7 +330,7 @@ class MemberCalls:
             item: An event, or a change of the member's journal.
             view: The state as the call knows it.
             end: Gets the event of the member's end.
-            is_first: Whether this is the first attempt, whose beginning is told.
+            is_first: Whether this is the first attempt, whose beginning is sent.
         """
         if isinstance(item, JournalChange):
             self._change_team(call, item)

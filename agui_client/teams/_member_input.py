@@ -95,16 +95,16 @@ class MemberInput:
         return composed.model_copy(update={"messages": messages})
 
     def correction(self, before: RunAgentInput, messages: Sequence[Message], state: Any, misfit: str) -> RunAgentInput:
-        """Return the input of the run in which the member is told that its answer does not fit.
+        """Return the input of the run in which the member is told that its reply does not fit.
 
         Args:
             before: The input of the run before.
             messages: The member's conversation.
             state: The member's state.
-            misfit: What is wrong with the answer.
+            misfit: What is wrong with the reply.
         """
-        told = UserMessage(id=self.second_prompt_id, content=misfit)
-        update = {"run_id": str(uuid4()), "messages": [*messages, told], "state": state, "resume": None}
+        correction = UserMessage(id=self.second_prompt_id, content=misfit)
+        update = {"run_id": str(uuid4()), "messages": [*messages, correction], "state": state, "resume": None}
         return before.model_copy(update=update)
 
     def prompt_events(self, owners: ItemOwners, misfit: str | None = None) -> list[Event | Whole]:
@@ -112,7 +112,7 @@ class MemberInput:
 
         Args:
             owners: The owners of the items of the outer run.
-            misfit: What it is told instead, as its answer does not fit.
+            misfit: The prompt in its place, as the reply does not fit.
         """
         prompt, prompt_id = (self._prompt, self._prompt_id) if misfit is None else (misfit, self.second_prompt_id)
         message_id, invocation = self._ids.prefix + prompt_id, self._ids.invocation

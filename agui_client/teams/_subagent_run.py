@@ -1,4 +1,4 @@
-"""SubagentRun: an agent that runs inside another agent's run, told upward as a subagent (SUB-1 … SUB-11, INT-1).
+"""SubagentRun: an agent that runs inside another agent's run, reported upward as a subagent (SUB-1 … SUB-11, INT-1).
 
 The member is run like an agent that is served: its conversation is what the input of the outer run has of it, so that
 nothing needs to be remembered, and a call of several rounds is one invocation.
@@ -274,7 +274,7 @@ class SubagentRun:
             code: A word for a reason on this side, whose text others may read; None for a failure of the agent.
 
         Returns:
-            What a team has done and not told yet, the events that end what the agent has left open, and the
+            What a team has done and not reported yet, the events that end what the agent has left open, and the
             SUBAGENT_ERROR; nothing if the invocation has ended.
         """
         if self._status != "running":
@@ -444,7 +444,7 @@ class SubagentRun:
     # --- afterwards
 
     def _misfit(self, run: AgentRun) -> str | None:
-        """Return what the agent is told if its answer is none of the type that the team wants; None if it is one.
+        """Return what the agent is told if its reply is not of the type that the team wants; None if it is one.
 
         Raises:
             ParseError: It was told before.
@@ -460,7 +460,7 @@ class SubagentRun:
                 raise
             # Many servers show their model none of the context that came with the first prompt.
             return f"That does not fit: {error}. Answer only with JSON of this schema: {answer_schema(self.member)}"
-        # An answer in the arguments of an output tool is in no text.
+        # A reply in the arguments of an output tool is in no text.
         options: Any = {"mode": "json", "by_alias": True, "round_trip": True}
         self._answer = type_adapter(shape, "answer").dump_python(parsed, **options)
         return None

@@ -132,14 +132,14 @@ class TeamTranscript:
         if key is not None:
             path = tuple(speakers(message))
             name = _name_of(path, self._names)
-            if not self._is_heard(path, at):
+            if not self._is_shown(path, at):
                 return None
         if is_partial(message):
             name += ", cut off by a failure"
         # A team has members of its own, and may not take this for a message of one of them.
         return UserMessage(id=message.id.replace("/", ":"), content=f"[{name}]: {message.content}")
 
-    def _is_heard(self, path: tuple[str, ...], at: int) -> bool:
+    def _is_shown(self, path: tuple[str, ...], at: int) -> bool:
         """Note what a member said, and return whether the others are shown it.
 
         Of a team, they are shown what the member said that speaks for it. Where none does, as in a team of members side

@@ -94,7 +94,7 @@ class ReconnectPolicy(Record, ABC):
 class LastEventId(ReconnectPolicy):
     """Continue after the last event that arrived, for servers that number their events (`id:` in SSE).
 
-    A stream is not taken up if an event behind the last `id:` has none, unless it may be told twice: snapshots, RAW and
+    A stream is not taken up if an event behind the last `id:` has none, unless it may be sent twice: snapshots, RAW and
     CUSTOM. Events that come a second time under their id are dropped.
     """
 

@@ -157,7 +157,7 @@ class ToolCallRecord(BaseModel):
 
     @property
     def is_decided(self) -> bool:
-        """Whether all is said that is needed to execute the call, which waits for nothing but its turn."""
+        """Whether the decision or the answer is known with which the call is executed in its turn."""
         if self.is_asked:
             return self.question is not None and self.question.given is not None
         return self.status in (CallStatus.WAITING, CallStatus.CUT) and self.decision is not None

@@ -1,4 +1,4 @@
-"""Text that can be shown and sent, whoever wrote it: in one line, cut, without controls; and short tracebacks."""
+"""Text of any origin that can be shown and sent: in one line, cut, without controls; and short tracebacks."""
 
 from __future__ import annotations
 

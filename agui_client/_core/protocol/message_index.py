@@ -10,7 +10,7 @@ starts when the one of its id has a result is another call, and the latest one i
 To change
 
 - the identity of a tool call: this module finds the latest call of an id, `_core/protocol/reduce.py` tells calls that
-  come again from those that are told again
+  come again from those that are sent again
 """
 
 from __future__ import annotations

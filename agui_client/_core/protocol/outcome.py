@@ -31,14 +31,14 @@ class ThreadFacts(NamedTuple):
     @classmethod
     def from_snapshot(cls, event: core.MessagesSnapshotEvent) -> ThreadFacts:
         """Return the facts that a snapshot tells."""
-        told = [extension_of(event).get(name) for name in _FACTS]
-        return cls(*([each for each in ids if isinstance(each, str)] if is_array(ids) else () for ids in told))
+        listed = [extension_of(event).get(name) for name in _FACTS]
+        return cls(*([each for each in ids if isinstance(each, str)] if is_array(ids) else () for ids in listed))
 
     @property
     def metadata(self) -> dict[str, Any] | None:
         """The metadata of the snapshot; None without facts."""
-        told = {name: list(ids) for name, ids in zip(_FACTS, self, strict=True) if ids}
-        return {EXTENSION: told} if told else None
+        stated = {name: list(ids) for name, ids in zip(_FACTS, self, strict=True) if ids}
+        return {EXTENSION: stated} if stated else None
 
 
 LEFT_BRANCH = "leftBranch"
@@ -226,9 +226,9 @@ class OutcomeTracker:
 
     def _restate(self, event: core.MessagesSnapshotEvent) -> None:
         restated = {message.id for message in event.messages}
-        told = ThreadFacts.from_snapshot(event)
-        self.cut_ids = restated.intersection(told.incomplete)
-        self.missing_ids.update(told.missing)
+        facts = ThreadFacts.from_snapshot(event)
+        self.cut_ids = restated.intersection(facts.incomplete)
+        self.missing_ids.update(facts.missing)
         self.restated_ids |= restated
         self.completed_ids |= restated
         for message in event.messages:

@@ -49,7 +49,7 @@ def members_as_json(
     Args:
         model: Any model: its fields may hold anything, and None in an optional one means absent (PROC-17).
         refusals: The list that receives the values that JSON cannot hold.
-        keeps_halves: Whether halves of characters stay, for whoever joins or replaces them.
+        keeps_halves: Whether halves of characters stay, for a caller that joins or replaces them.
 
     Returns:
         A new object with JSON values all the way down.

@@ -151,7 +151,7 @@ class Subscriber:
         """A text message, reasoning message or tool result is complete."""
 
     def on_new_tool_call(self, tool_call: ToolCall, context: HookContext) -> HookReturn:
-        """A tool call is complete; whether its arguments are valid JSON is not said."""
+        """A tool call is complete; whether its arguments are valid JSON is not checked."""
 
     def on_event(self, event: core.Event, context: HookContext) -> HookReturn:
         """Any event, before the hook of its own type."""

@@ -104,7 +104,7 @@ Step: TypeAlias = Ask | Work | Forget | Send | Stop
 class Role(Enum):
     """The part that a tool call without a result has in the next step."""
 
-    OURS = "its function is called, once somebody has decided about it"
+    OURS = "its function is called, once a person or a rule has decided about it"
     UNKNOWN = "a process that is gone has begun it"
     WAITS = "it waits for the caller, who alone can decide about it or give its result"
     NONE = "the agent gives its result, or it is set aside"
@@ -112,12 +112,12 @@ class Role(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Able:
-    """The abilities of this side, and what it was told to leave."""
+    """The abilities of this side, and what it has to leave out."""
 
     offered: Mapping[str, OfferedTool]
     """The tools that the present run was offered, by name."""
     can_answer: bool = False
-    """Whether there is somebody who answers interrupts."""
+    """Whether there is a function that answers interrupts."""
     is_due: bool = True
     """Whether a run is to be sent once nothing waits any more: the caller asked for one, or something was answered."""
     aside: Collection[str] = ()

@@ -7,8 +7,8 @@ To change
   `BY_CALL` here names it, or the agents that carry it out name it in `takes`: where none of them does, a call with it
   is refused; `_OF_ONE_RUN` in `batch/_batch.py` if a batch cannot take it; `_STORED_OPTIONS` in `store/_runs/runs.py`,
   with `input_of` in `store/_runs/program_runs.py`, if runs of an agent with a name can store it, which refuse it
-  otherwise; the table in docs/start.md. `tests/core/verbs/test_passing_on.py` wants to see it reach the agent, and in
-  that table; `tests/core/agent/test_facts_of_agents.py` wants somebody to take it
+  otherwise; the table in docs/start.md. `tests/core/verbs/test_passing_on.py` requires that it reaches the agent, and
+  is in that table; `tests/core/agent/test_facts_of_agents.py` that an agent takes it
 """
 
 from __future__ import annotations

@@ -157,7 +157,7 @@ class TurnInput:
 
     @property
     def state_of_caller(self) -> Any:
-        """The state as the caller of a stored thread knows it; `ABSENT` if nobody has to be told of another one."""
+        """The state as the caller of a stored thread knows it; `ABSENT` if the caller needs no other one."""
         return ABSENT
 
     @property
@@ -330,7 +330,7 @@ async def request_of(
 
     Args:
         options: The keywords of the call.
-        can_answer: Whether there is somebody to ask what waits for an answer, if the caller brings none.
+        can_answer: Whether a function answers what waits, if the caller brings no answer.
     """
     if isinstance(prompt, RequestSource):
         return await prompt.request(conversation, options)

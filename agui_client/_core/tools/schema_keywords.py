@@ -2,7 +2,7 @@
 
 The library tries patterns with an engine that may backtrack for ever, takes 19.99 for no multiple of 0.01, and compares
 each item of a list with each other. Here patterns are tried by an engine whose time is linear; what it does not
-understand, such as look-around, is not checked, and said once in the log.
+understand, such as look-around, is not checked, and logged once.
 """
 
 from __future__ import annotations

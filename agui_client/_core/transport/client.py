@@ -225,7 +225,7 @@ class Transport:
 
 
 class _BoundedAuth(httpx.Auth):
-    """An auth whose responses are unpacked in bounded pieces and to a bound, whoever reads them: it or httpx (SSE-12).
+    """An auth whose responses are unpacked in bounded pieces and to a bound, by it and by httpx (SSE-12).
 
     Event streams are left to the run: one that is read for an auth would bring all events at the end.
     """

@@ -29,7 +29,7 @@ class NumberedFramer(Framer):
     """
 
     cursor: str | None = None
-    """The id that stands for all frames up to the latest; None if one behind it had none, and may not be told twice."""
+    """The id that stands for all frames up to the latest; None if one behind it had none, and may not be sent twice."""
     retry_seconds: float | None = None
     """Seconds to wait before the stream is taken up, as the server asked with `retry:`; None if it did not."""
 
@@ -111,7 +111,7 @@ class NumberedFramer(Framer):
         return self._first_in.setdefault(own_id, self._stream) != self._stream
 
     def _note(self, own_id: str | None, data: str) -> None:
-        """Note how far the stream can be continued: a frame without an id may come again if it may be told twice."""
+        """Note how far the stream can be continued: a frame without an id may come again if it may be sent twice."""
         if own_id is not None:
             self.cursor = own_id if _fits_a_header(own_id) else None
         elif self.cursor is not None and str(object_in(data).get("type")) not in _REPEATABLE:

@@ -78,7 +78,7 @@ _CODES: Mapping[type[Exception], str] = {
 }
 """The codes by which callers and alerts tell failures apart, narrower classes first; see docs/serving-reference.md."""
 _STATUSES_OF_CODES = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.INTERNAL_SERVER_ERROR, HTTPStatus.SERVICE_UNAVAILABLE)
-"""The statuses of a server behind the app that a caller is told: what it does about them differs."""
+"""The statuses of a server behind the app that are passed on to a caller, which handles each in another way."""
 _logger = logging.getLogger("agui_client.sse")
 
 
@@ -236,7 +236,7 @@ def beginning_of(run: AgentRun, first: Event | None = None) -> list[Event]:
             is none, as the run asks or ends before the agent is asked.
     """
     started = first if isinstance(first, RunStartedEvent) else RunStartedEvent(thread_id="", run_id="")
-    # The version of whoever produces the events that the caller reads (VER-3).
+    # The version of the producer of the events that the caller reads (VER-3).
     ids: dict[str, Any] = {"thread_id": run.thread_id, "run_id": run.run_id, "protocol_version": PROTOCOL_VERSION}
     if (request := run.call.request) is not None and request.left_branch is not None:
         ids["metadata"] = {**(started.metadata or {}), EXTENSION: {LEFT_BRANCH: request.left_branch}}
@@ -251,7 +251,7 @@ class _Rounds:
     side has sent. Custom events that ask come at the end, without those that the application's `answer=` has answered.
     What a failed round left open is ended before the next one.
 
-    Of a stored thread, a snapshot tells the caller of state that no event has told it of: the agent sends none of what
+    Of a stored thread, a snapshot sends the caller the state that no event has sent: the agent sends none of what
     other callers have changed meanwhile, and of what functions here change. The journal of a team stays here, in the
     thread or in the memory of the app.
 

@@ -47,13 +47,13 @@ function ended(text) {
   return /[.!?]$/.test(text) ? text : `${text}.`;
 }
 
-/** Yield the events of a response as lists, as many at once as have come; `heard` is called with each piece. */
-async function* eventsOf(response, heard) {
+/** Yield the events of a response as lists, as many at once as have come; `received` is called with each piece. */
+async function* eventsOf(response, received) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let text = "";
   try {
     for (let piece = await reader.read(); !piece.done; piece = await reader.read()) {
-      heard();
+      received();
       // What was there before has no end of a frame, unless its last character is the first half of one.
       let [start, end] = [0, text.length - 1];
       text += piece.value;

@@ -131,10 +131,10 @@ class Chat {
     }
     const silence = new AbortController();
     this.stopReading = () => silence.abort();
-    this.heard = performance.now();
+    this.receivedAt = performance.now();
     const response = await post(request.path, request.input, AbortSignal.any([signal, silence.signal]));
     let [isThere, hasEnded] = [false, false];
-    for await (const events of eventsOf(response, () => { this.heard = performance.now(); })) {
+    for await (const events of eventsOf(response, () => { this.receivedAt = performance.now(); })) {
       if (signal.aborted) return false;
       if (!isThere && request.path === "connect") this.thread.reset([]);
       for (const event of events) {
@@ -243,7 +243,7 @@ class Chat {
   /** Leave a response that has been silent for longer than the app ever is: its connection is gone. */
   watch() {
     const silence = Math.max(LEAST_SILENCE, SILENT_FACTOR * this.facts.keepAlive);
-    if (this.phase === "working" && performance.now() - this.heard > silence * 1000) this.stopReading?.();
+    if (this.phase === "working" && performance.now() - this.receivedAt > silence * 1000) this.stopReading?.();
   }
 
   async stop() {

@@ -148,9 +148,9 @@ class MessagesPanel {
 
   call(call) {
     const name = call.function?.name ?? "?";
-    const told = this.recording.callAt(call.id, this.at);
-    const given = String((told?.arguments || call.function?.arguments) ?? "");
-    const facts = told ? ` → ${told.facts}` : "";
+    const noted = this.recording.callAt(call.id, this.at);
+    const given = String((noted?.arguments || call.function?.arguments) ?? "");
+    const facts = noted ? ` → ${noted.facts}` : "";
     return this.folding(`c${call.id}`, [h("b", {}, `calls ${name} `), oneLine(given, 100), facts], textBlock(prettyIfJson(given), "pre.text"));
   }
 }

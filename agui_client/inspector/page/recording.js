@@ -40,7 +40,7 @@ class Recording {
     this.inputs = new Map();
     this.lanes = [];
     this.calls = new Map();
-    this.told = new Map();
+    this.rowsOfCalls = new Map();
     this.speakers = new Map();
     this.questions = new Set();
     this.warnings = [];
@@ -111,18 +111,18 @@ class Recording {
 
   noteCall(row, request) {
     if (!row.a) return;
-    // A tool that is executed here answers between two requests of a call.
+    // A tool that is executed here returns between two requests of a call.
     const key = `${row.d.call ?? request?.line.call} ${row.a.id}`;
     const before = this.calls.get(key) ?? { first: row.i, lane: row.l };
     const isHere = before.isHere || row.k === "tool";
     this.calls.set(key, { ...before, ...row.a, last: row.i, isHere, view: row.v ?? before.view });
-    if (!this.told.has(row.a.id)) this.told.set(row.a.id, []);
-    this.told.get(row.a.id).push(row);
+    if (!this.rowsOfCalls.has(row.a.id)) this.rowsOfCalls.set(row.a.id, []);
+    this.rowsOfCalls.get(row.a.id).push(row);
   }
 
   /** Return a tool call as it was at a row; undefined if nothing of it was recorded until then. */
   callAt(id, index) {
-    return this.told.get(id)?.findLast((row) => row.i <= index)?.a;
+    return this.rowsOfCalls.get(id)?.findLast((row) => row.i <= index)?.a;
   }
 
   /** Return the surfaces right after a row by their ids, each as HTML; under "" sentences about what belongs to none. */

@@ -36,7 +36,7 @@ _logger = logging.getLogger("agui_client.runs")
 
 
 class _Phase(Enum):
-    GOING_ON = "going on"
+    RUNNING = "running"
     """The events are stored as they come."""
     ENDING = "ending"
     """The end is about to be stored, by its thread or here, and nothing else of the run."""
@@ -77,7 +77,7 @@ class RunAttempt:
         self.span = span
         """The span of the attempt; None without OpenTelemetry."""
         self._database, self._go_back, self._has_begun = database, go_back, has_begun
-        self._phase = _Phase.GOING_ON
+        self._phase = _Phase.RUNNING
         # Numbers of events: before the attempt, that are stored, and before the place where another one would continue.
         self._first = self._stored = self._position = 0
         self._sent_run_id: str | None = None
@@ -93,7 +93,7 @@ class RunAttempt:
     @property
     def is_ending(self) -> bool:
         """Whether the end of the run is stored, or about to be."""
-        return self._phase is not _Phase.GOING_ON
+        return self._phase is not _Phase.RUNNING
 
     async def withdraw(self) -> bool:
         """Remove the run, which was refused; return False if another process has taken it over, where it continues."""

@@ -2,8 +2,8 @@
 
 To change
 
-- who is told of runs that wait for a person: `notify` here; with a database, `DatabaseBackend` calls it again for runs
-  that `pop_unnotified` in `store/_sql/runs.py` finds
+- who is notified of runs that wait for a person: `notify` here; with a database, `DatabaseBackend` calls it again for
+  runs that `pop_unnotified` in `store/_sql/runs.py` finds
 """
 
 from __future__ import annotations

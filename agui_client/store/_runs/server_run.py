@@ -384,7 +384,7 @@ def _has_used_nothing(answered_ids: frozenset[str], run: AgentRun) -> bool:
     conversation, own_ids = run.call.conversation, _own_ids(answered_ids, run)
     is_stored, messages = isinstance(run.call.request, StoredThreadRequest), run.messages
     if has_journal(run.state) and not is_stored:
-        # Which of the members' calls its caller approved cannot be told: none may have been made.
+        # Which of the members' calls its caller approved is not known: none may have been made.
         results = [each for each in messages if each.role == "tool" and each.id not in run.call.known_ids]
         if results or open_calls(messages):
             return False

@@ -177,7 +177,7 @@ sa.Index(
 IS_WAITING = RUN.c.status == sa.literal_column(f"'{RunStatus.WAITING}'")
 """The condition of a run that waits for a person."""
 sa.Index("agui_runs_waiting", RUN.c.ended_at, sqlite_where=IS_WAITING, postgresql_where=IS_WAITING)
-# Few runs of an owner wait for a person, and a list of them is read each time that somebody looks.
+# Few runs of an owner wait for a person, and a list of them is read each time that a page is loaded.
 sa.Index("agui_runs_waiting_by_time", *_BY_TIME, sqlite_where=IS_WAITING, postgresql_where=IS_WAITING)
 UNNOTIFIED = sa.and_(IS_WAITING, RUN.c.is_notified.is_(False))
 """The condition of a run that waits for a person, while no function of `on_waiting` has returned."""

@@ -90,7 +90,7 @@ def remove_unused(db: sa.Connection, threads: Collection[tuple[str, str]]) -> No
     by_name = {_name(*each): {"of_owner": each[0], "of_thread_id": each[1]} for each in threads}
     if db.dialect.name == "postgresql":
         # A run that is about to refer to a segment has the lock, and is not always seen here: its thread is skipped,
-        # and cleaned up with that run. Whoever gets the lock later finds the segments gone, and stores them anew.
+        # and cleaned up with that run. A process that gets the lock later finds no segments, and stores them anew.
         free = {each for each in sorted(by_name) if db.execute(_TRY, {"thread": each}).scalar_one()}
         by_name = {each: thread for each, thread in by_name.items() if each in free}
     if by_name:

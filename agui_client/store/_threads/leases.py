@@ -2,7 +2,7 @@
 
 To change
 
-- how long a thread that is in use is waited for, and what is said then: this module; of a store without a
+- how long a thread that is in use is waited for, and the error after that: this module; of a store without a
   `process_lease`, a block renews its lease in `store/_threads/opened.py`
 """
 

@@ -465,7 +465,7 @@ class OpenThread(Generic[AgentT]):
         """Append what has changed since the last save, and give the lease back with the last entry."""
         async with self._lock:
             await self._settle_unanswered()
-            # The end of a call is told by its block from what others write behind a call that was cut.
+            # The block of a call distinguishes its end from what others write behind a call that was cut.
             self._call_id = members["call_id"] or self._call_id
             members = {**members, "ended_call_id": None if members["call_id"] else self._call_id}
             number = self._entries + 1
