@@ -18,7 +18,7 @@ from agui_client._core.run.subagents import JOURNAL
 from agui_client._core.verbs.sse import frame_of
 from agui_client.store._runs.run_log import MESSAGES, interrupts_in, status_after
 from agui_client.store._sql.run_rows import EventGroup
-from agui_client.store._sql.runs import Answered, ClaimedRun, RunLostError, Runs
+from agui_client.store._sql.runs import Answered, ClaimedRun, RunChange, RunLostError, Runs
 
 if TYPE_CHECKING:
     from ag_ui.core import Event, RunAgentInput
@@ -156,9 +156,8 @@ class RunAttempt:
             frames = [*log.frames_behind(position), frame]
             beginning = None if position else self._beginning()
             group = EventGroup(self.claim.row_id, Place(position, self.claim.attempt), frames, beginning, is_end=True)
-            write = await self._database.storing(
-                self.claim, group, values, replaces_groups=self._has_groups, answered=self._answered()
-            )
+            change = RunChange(self.claim, group, values, None, self._has_groups, self._answered())
+            write = await self._database.storing(change)
             done = partial(setattr, self, "_carried", last)
             undone = partial(asyncio.get_running_loop().call_soon_threadsafe, self.run.give_up)
             self._log_of_thread.carry(Carried(self._database.database, write, done, undone))
@@ -216,7 +215,7 @@ class RunAttempt:
             place, first = Place(self._stored, self.claim.attempt), {} if self._is_certain else {"has_begun": True}
             group = EventGroup(self.claim.row_id, place, frames, None, is_end=False) if frames else None
             answers = self.run.log.key if self.settles and not self._is_certain else None
-            work = await self._database.storing(self.claim, group, first, answers)
+            work = await self._database.storing(RunChange(self.claim, group, first, answers))
             stored, loop = self._stored + len(frames), asyncio.get_running_loop()
             # Until the thread has carried them, no events behind these are stored.
 
@@ -284,10 +283,8 @@ class RunAttempt:
             place, beginning = Place(position, self.claim.attempt), None if position else self._beginning()
             group = EventGroup(self.claim.row_id, place, frames, beginning, is_end=bool(last)) if frames else None
             had_groups, self._has_groups = self._has_groups, self._has_groups or group is not None
-            replaces_groups = bool(last) and had_groups
-            await self._database.store(
-                self.claim, group, values, answers, replaces_groups=replaces_groups, answered=answered
-            )
+            change = RunChange(self.claim, group, values, answers, bool(last) and had_groups, answered)
+            await self._database.store(change)
             self._stored = position + len(frames) - bool(last)
             if last:
                 self._phase = _Phase.ENDED

@@ -91,6 +91,24 @@ class Answered(NamedTuple):
     """Whether it has used no answer, so that the other one waits again."""
 
 
+class RunChange(NamedTuple):
+    """What a run has come to: its next events, and changes of its row."""
+
+    claim: ClaimedRun
+    """The run and the attempt."""
+    group: EventGroup | None
+    """The events."""
+    values: Mapping[str, Any]
+    """The values of the columns that change, that of `left_input` as a JSON value; the end of the run has its time
+    besides."""
+    answers: RunKey | None = None
+    """The identity of the run, if what other runs of its thread waited for is answered or abandoned now."""
+    replaces_groups: bool = False
+    """Whether the events take the place of those that the attempt has stored before."""
+    answered: Answered | None = None
+    """The end of the run, if it was to answer another one."""
+
+
 class RunningRuns(NamedTuple):
     """The runs that are in progress, of this process and of none, as they are committed."""
 
@@ -322,47 +340,21 @@ class Runs:
 
         return await self._write(delete, is_synced=False)
 
-    async def store(
-        self,
-        claim: ClaimedRun,
-        group: EventGroup | None,
-        values: Mapping[str, Any],
-        answers: RunKey | None = None,
-        *,
-        replaces_groups: bool = False,
-        answered: Answered | None = None,
-    ) -> None:
-        """Store what a run has come to: its next events, and changes of its row.
-
-        Args:
-            claim: The run and the attempt.
-            group: The events.
-            values: The values of the columns that change, that of `left_input` as a JSON value; the end of the run has
-                its time besides.
-            answers: The identity of the run, if what other runs of its thread waited for is answered or abandoned now.
-            replaces_groups: Whether the events take the place of those that the attempt has stored before.
-            answered: The end of the run, if it was to answer another one.
+    async def store(self, change: RunChange) -> None:
+        """Store what a run has come to.
 
         Raises:
             RunLostError: The run is another process's now.
             RunsUnavailableError: The database cannot be reached.
         """
-        write = await self.storing(claim, group, values, answers, replaces_groups=replaces_groups, answered=answered)
+        write, values, group = await self.storing(change), change.values, change.group
         # If the machine loses power, events without values may be lost, as others are that were not stored yet.
-        is_one = not values and group is not None and group.beginning is None and answers is None
+        is_one = not values and group is not None and group.beginning is None and change.answers is None
         await self._write(write, is_synced=bool(values), is_stepwise=is_one)
 
-    async def storing(
-        self,
-        claim: ClaimedRun,
-        group: EventGroup | None,
-        values: Mapping[str, Any],
-        answers: RunKey | None = None,
-        *,
-        replaces_groups: bool = False,
-        answered: Answered | None = None,
-    ) -> Work[None]:
+    async def storing(self, change: RunChange) -> Work[None]:
         """Return the operation of `store`, which a write to the thread of the run may carry in its transaction."""
+        claim, group, values, answers, replaces_groups, answered = change
         mine = {"of_row": claim.row_id, "of_attempt": claim.attempt, "of_process": self.lease.process_id}
         began = None if group is None or group.beginning is None else await _transcript_of(group.beginning[0])
         left: dict[str, Any] | None = values.get("left_input")

@@ -31,7 +31,7 @@ from agui_client.store._sql import database as database_module
 from agui_client.store._sql import migrations
 from agui_client.store._sql.database import Database, url_of
 from agui_client.store._sql.run_rows import EventGroup
-from agui_client.store._sql.runs import ClaimedRun, RunLostError, Runs
+from agui_client.store._sql.runs import ClaimedRun, RunChange, RunLostError, Runs
 from agui_client.store._sql.thread_statements import Taking, give_up_taking
 from agui_client.store._sql.times import StoreTimes
 from agui_client.testing import Gate, ScriptedAgent, text, tool_call, turn
@@ -484,15 +484,15 @@ async def test_who_has_lost_a_run_changes_nothing_of_its_row(tmp_path: Path) -> 
     for process_id, attempt in (("other", 1), (runs.lease.process_id, 2), (runs.lease.process_id, 1)):
         change(url, f"update agui_runs set process_id = '{process_id}', attempt = {attempt + (process_id != 'other')}")
         with pytest.raises(RunLostError):
-            await runs.store(ClaimedRun(row_id, attempt), None, {"event_count": 99})
+            await runs.store(RunChange(ClaimedRun(row_id, attempt), None, {"event_count": 99}))
         late = EventGroup(row_id, Place(99, attempt), [b"data: {}\n\n"], None, is_end=False)
         with pytest.raises(RunLostError):
-            await runs.store(ClaimedRun(row_id, attempt), late, {})
+            await runs.store(RunChange(ClaimedRun(row_id, attempt), late, {}))
         assert not await runs.withdraw(ClaimedRun(row_id, attempt))
         end = replace(late, is_end=True)
         change(url, "update agui_runs set status = 'finished'")
         with pytest.raises(RunLostError):  # an end is its own only if its process and attempt have stored it
-            await runs.store(ClaimedRun(row_id, attempt), end, {"status": "finished"})
+            await runs.store(RunChange(ClaimedRun(row_id, attempt), end, {"status": "finished"}))
         change(url, "update agui_runs set status = 'running'")
     assert 99 not in read(url, "select event_count from agui_runs")
     assert 99 not in read(url, "select position from agui_run_events")
