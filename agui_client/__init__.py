@@ -8,7 +8,7 @@ a command or a plugin that only asks for one of them does not wait for all.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -217,43 +217,16 @@ def _default_observers() -> list[RunObserver | None]:
     return observers
 
 
-def _incoming_trace(headers: Mapping[str, str]) -> AbstractContextManager[None]:
-    if "opentelemetry.trace" not in sys.modules:
-        return nullcontext()
-    from agui_client._otel import incoming_trace
+def _of_otel(name: str, otherwise: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what calls a function of `_otel` if the application has imported OpenTelemetry, and else another one."""
 
-    return incoming_trace(headers)
+    def call(*arguments: Any) -> Any:
+        """Call the function."""
+        is_imported = "opentelemetry.trace" in sys.modules
+        function = getattr(import_module("agui_client._otel"), name) if is_imported else otherwise
+        return function(*arguments)
 
-
-def _measure(name: str, value: float, attributes: Mapping[str, str] | None) -> None:
-    if "opentelemetry.trace" in sys.modules:
-        from agui_client._otel import measure
-
-        measure(name, value, attributes)
-
-
-def _trace_headers() -> Mapping[str, str]:
-    if "opentelemetry.trace" not in sys.modules:
-        return {}
-    from agui_client._otel import trace_headers
-
-    return trace_headers()
-
-
-def _sending() -> AbstractContextManager[None]:
-    if "opentelemetry.trace" not in sys.modules:
-        return nullcontext()
-    from agui_client._otel import without_inner_span
-
-    return without_inner_span()
-
-
-def _attempt_span(thread_id: str, run_id: str, number: int, stored: Mapping[str, str]) -> _plugs.AttemptSpan | None:
-    if "opentelemetry.trace" not in sys.modules:
-        return None
-    from agui_client._otel import StoredAttemptSpan
-
-    return StoredAttemptSpan(thread_id, run_id, number, stored)
+    return call
 
 
 def _displayed(shown: object) -> dict[str, Any]:
@@ -287,11 +260,11 @@ def _bar(batch: Any) -> AbstractContextManager[object] | None:
 
 
 _plugs.DEFAULT_OBSERVERS[:] = [_default_observers]
-_plugs.INCOMING_TRACES[:] = [_incoming_trace]
-_plugs.METRICS[:] = [_measure]
-_plugs.TRACE_HEADERS[:] = [_trace_headers]
-_plugs.ATTEMPT_SPANS[:] = [_attempt_span]
-_plugs.SENDING[:] = [_sending]
+_plugs.INCOMING_TRACES[:] = [_of_otel("incoming_trace", lambda headers: nullcontext())]
+_plugs.METRICS[:] = [_of_otel("measure", lambda *about: None)]
+_plugs.TRACE_HEADERS[:] = [_of_otel("trace_headers", dict)]
+_plugs.ATTEMPT_SPANS[:] = [_of_otel("StoredAttemptSpan", lambda *about: None)]
+_plugs.SENDING[:] = [_of_otel("without_inner_span", nullcontext)]
 _plugs.DISPLAYS[:] = [_displayed]
 _plugs.PAGES[:] = [_page]
 _plugs.BARS[:] = [_bar]

@@ -14,7 +14,7 @@ To change
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -85,21 +85,24 @@ def span_observer() -> RunObserver | None:
 
 
 @contextmanager
-def incoming_trace(headers: Mapping[str, str]) -> Generator[None]:
+def _attached(current: Context) -> Generator[None]:
+    """Make a context the current one, for a block."""
+    token = attach(current)
+    try:
+        yield
+    finally:
+        detach(token)
+
+
+def incoming_trace(headers: Mapping[str, str]) -> AbstractContextManager[None]:
     """Make the trace and the baggage of an incoming request the current ones, for a block.
 
     Args:
         headers: The headers of the request, with names in lower case.
     """
     # A framework that is instrumented has a span of its own for the request, whose parent is the caller's.
-    if trace.get_current_span().get_span_context().is_valid:
-        yield
-        return
-    token = attach(propagate.extract(headers))
-    try:
-        yield
-    finally:
-        detach(token)
+    has_span = trace.get_current_span().get_span_context().is_valid
+    return nullcontext() if has_span else _attached(propagate.extract(headers))
 
 
 def trace_headers() -> dict[str, str]:
@@ -110,18 +113,13 @@ def trace_headers() -> dict[str, str]:
     return headers
 
 
-@contextmanager
-def without_inner_span() -> Generator[None]:
+def without_inner_span() -> AbstractContextManager[None]:
     """Have an HTTP library that is instrumented make no span of its own for a request that has one here."""
     match get_value(_ATTEMPT):
         case (RunScope(), _Span() as span) if span.span.get_span_context().is_valid:
-            token = attach(set_value(_SUPPRESSED, True))
-            try:
-                yield
-            finally:
-                detach(token)
+            return _attached(set_value(_SUPPRESSED, True))
         case _:
-            yield
+            return nullcontext()
 
 
 class StoredAttemptSpan:

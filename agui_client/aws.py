@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import AsyncGenerator, Generator
-from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib import import_module
 from typing import Any
@@ -94,8 +93,12 @@ class AgentCoreAuth(httpx.Auth):
         headers = {name: request.headers[name] for name in _SIGNED if name in request.headers}
         signed: Any = self._requests.AWSRequest(request.method, str(request.url), headers, body)
         signer: Any = self._signing.SigV4Auth(credentials, self._service, self._region)
-        with _quiet():
+        # botocore's records of this at DEBUG have the signed headers, and so the session's token.
+        token = _IS_OURS.set(True)
+        try:
             signer.add_auth(signed)
+        finally:
+            _IS_OURS.reset(token)
         for name in _ADDED:
             request.headers.pop(name, None)
             if name in signed.headers:
@@ -108,16 +111,6 @@ def _session_id(body: bytes) -> str:
     thread_id = str(given.get("threadId") or "") if is_object(given) else ""
     is_taken = thread_id.isascii() and thread_id.isprintable() and _SHORTEST <= len(thread_id) <= _LONGEST
     return thread_id if is_taken else hashlib.sha256(thread_id.encode()).hexdigest()
-
-
-@contextmanager
-def _quiet() -> Generator[None]:
-    """Drop botocore's records of the block: at DEBUG they have the signed headers, and so the session's token."""
-    token = _IS_OURS.set(True)
-    try:
-        yield
-    finally:
-        _IS_OURS.reset(token)
 
 
 logging.getLogger("botocore.auth").addFilter(lambda _: not _IS_OURS.get())

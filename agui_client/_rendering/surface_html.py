@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from agui_client._core.protocol.schema import is_object
 from agui_client._rendering.escaping import exact, sentence
 from agui_client._rendering.markdown import prose, without_styles
-from agui_client._rendering.surface_text import chosen_of, label_of, named, options_of, shown_text
+from agui_client._rendering.surface_text import CONTAINERS, chosen_of, label_of, named, options_of, shown_text
 from agui_client.a2ui import Drawn
 from agui_client.a2ui._functions import text_of
 
@@ -101,7 +101,7 @@ class _Painter:
             return _small(f"({node.note})")
         paint = _PAINT.get(node.component, _Painter.unknown)
         shown = paint(self, node)
-        self._written += len(shown) if node.component not in _CONTAINERS else 0
+        self._written += len(shown) if node.component not in CONTAINERS else 0
         weight = node.values.get("weight")
         if isinstance(weight, int | float) and not isinstance(weight, bool) and 0 < weight <= 100:
             style = f'style="flex:{weight:g} 1 0;min-width:0"' if self._has_styles else f'data-weight="{weight:g}"'
@@ -283,7 +283,6 @@ def _link(address: str, words: str) -> str:
     return f"{link}{_words(words)}</a> {_small(address)}"
 
 
-_CONTAINERS = frozenset({"Row", "Column", "List", "Card", "Tabs", "Modal"})
 _PAINT: dict[str, Callable[[_Painter, Drawn], str]] = {
     "Text": _Painter.text,
     "Image": _Painter.media,

@@ -95,7 +95,7 @@ def _lines_of(node: Drawn, entered: Collection[str], depth: int) -> Iterator[str
         failed = node.failed if node.paths.get("value") in entered else ()
         yield from (f"{indent}  ! {sentence(each)}" for each in failed)
         return
-    if node.component not in _CONTAINERS:
+    if node.component not in CONTAINERS:
         yield f"{indent}({exact(node.component or 'a component')[:100]}: unknown here)"
     titles = node.values.get("tabs")
     for place, child in enumerate(node.children):
@@ -122,7 +122,8 @@ def _picture(node: Drawn) -> str:
     return f"{node.component.lower()}{f' of {about}' if about else ''}: {shown_text(node.values.get('url'))}"
 
 
-_CONTAINERS = frozenset({"Row", "Column", "List", "Card", "Tabs", "Modal"})
+CONTAINERS = frozenset({"Row", "Column", "List", "Card", "Tabs", "Modal"})
+"""The components that show nothing but their children."""
 _LINES: dict[str, Callable[[Drawn], str]] = {
     "Text": lambda node: shown_text(node.values.get("text", "")),
     "Icon": lambda node: f"[{shown_text(node.values.get('name', ''))}]",

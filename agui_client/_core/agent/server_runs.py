@@ -92,13 +92,10 @@ class RunsClient:
             RunNotFoundError: The server keeps no such run.
             UsageError: It keeps several, in several threads, or no runs at all.
         """
-        found, page, last = list[RunInfo](), list[RunInfo](), None
-        while last is None or len(page) == _PAGE:
-            page = await self.list(limit=_PAGE, after=last)
-            last = page[-1] if page else None
+        found, page = list[RunInfo](), await self.list(limit=_PAGE)
+        while page:
             found += [each for each in page if each.run_id == run_id and thread_id in (None, each.thread_id)]
-            if last is None:
-                break
+            page = await self.list(limit=_PAGE, after=page[-1]) if len(page) == _PAGE else []
         if not found:
             raise RunNotFoundError(f"no run {run_id!r} is kept there; runs.list() has those that are")
         if len(found) > 1:

@@ -47,17 +47,13 @@ class Turns:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._current: RunningCall | None = None
+        self.current: RunningCall | None = None
+        """The call that is in progress; None without one."""
         self._waiting: deque[_Waiting] = deque()
 
     def __reduce__(self) -> tuple[type[Turns], tuple[()]]:
         """Leave the calls behind: a conversation that is carried to another process has none there."""
         return Turns, ()
-
-    @property
-    def current(self) -> RunningCall | None:
-        """The call that is in progress; None without one."""
-        return self._current
 
     def check(self) -> None:
         """Refuse what cannot be done during a call.
@@ -65,7 +61,7 @@ class Turns:
         Raises:
             RunInProgressError: A call is in progress.
         """
-        if self._current is not None:
+        if self.current is not None:
             raise RunInProgressError(
                 "the agent's thread is in the middle of a run; wait for it, abort_run() it, give when_busy=, "
                 "or clone(thread_id=...) the agent for parallel work"
@@ -94,9 +90,9 @@ class Turns:
     def _begin(self, call: RunningCall, when_busy: WhenBusy) -> _Waiting | None:
         """Give the call its turn, or a place among those that wait."""
         with self._lock:
-            current = self._current
+            current = self.current
             if current is None:
-                self._current = call
+                self.current = call
                 return None
             if when_busy == "raise":
                 self.check()
@@ -117,7 +113,7 @@ class Turns:
     def _pass_on(self) -> None:
         with self._lock:
             following = self._waiting.popleft() if self._waiting else None
-            self._current = None if following is None else following.call
+            self.current = None if following is None else following.call
         if following is not None:
             following.thread.call(following.granted.set)
 

@@ -127,7 +127,8 @@ class RunService:
         # As long as a run of the owner has it.
         self._turns_by_owner = WeakValueDictionary[str, anyio.CapacityLimiter]()
         self._answer_within, self._is_watching = bounds.answer_within, False
-        self._is_closed = False
+        self.is_closed: bool = False
+        """Whether no run can begin any more."""
         keep = bounds.keep if bounds.keep is not None else _KEEP if database is None else _KEEP_STORED
         self._registry = ActiveRuns(keep if database is None else min(keep, _KEEP_REMOTE), bounds.max_bytes)
         self.keeper: RunKeeper
@@ -142,14 +143,9 @@ class RunService:
         self.keeper = DatabaseBackend(tables, self._registry, self.named, self._rebuilt, self.on_waiting, keep)
 
     @property
-    def is_closed(self) -> bool:
-        """Whether no run can begin any more."""
-        return self._is_closed
-
-    @property
     def is_open(self) -> bool:
         """Whether the runs are in use; those in memory are until they are closed."""
-        return not self._is_closed and self.keeper.is_open
+        return not self.is_closed and self.keeper.is_open
 
     async def open(self) -> None:
         """Begin to carry out runs, also those that ended processes have left. Idempotent.
@@ -157,7 +153,7 @@ class RunService:
         Raises:
             RunsClosedError: The runs were closed.
         """
-        if self._is_closed:
+        if self.is_closed:
             raise RunsClosedError(_CLOSED)
         await self.keeper.open()
         if self._answer_within is not None and not self._is_watching:
@@ -172,11 +168,11 @@ class RunService:
         """
         if self.keeper.is_durable and self.is_open:
             raise UsageError("the runs of this store are in use in an event loop: await store.aclose() there")
-        self._is_closed = True
+        self.is_closed = True
 
     def stop_all(self, within: float) -> None:
         """End the runs or leave them, as `aclose` does, without waiting for that; let no more begin."""
-        self._is_closed = True
+        self.is_closed = True
         self.keeper.stop_all(within)
 
     async def aclose(self, within: float = STOP_WITHIN) -> None:
@@ -185,7 +181,7 @@ class RunService:
         Args:
             within: Seconds within which functions that were begun may end.
         """
-        self._is_closed = True
+        self.is_closed = True
         await self.keeper.aclose(within)
 
     def name(self, name: str, agent: NamedAgent) -> None:
@@ -332,7 +328,7 @@ class RunService:
 
     async def _expire(self, seconds: float) -> None:
         """Deny what nobody has answered in time, as long as the runs are in use."""
-        while not self._is_closed:
+        while not self.is_closed:
             try:
                 for key in await self.keeper.overdue(seconds):
                     if (run := await self.keeper.get(key)) is not None:
