@@ -233,7 +233,7 @@ class StreamCheck:
         try:
             from_json((call and call.build().function.arguments) or "{}")
         except ValueError:
-            what = f"the arguments of tool call {quoted(event.tool_call_id)} are no JSON"
+            what = f"the arguments of tool call {quoted(event.tool_call_id)} are not JSON"
             self._faults.add("TOOL-2", what, self._place, severity="advice", path=None)
 
     def _judge_id(self, event: Event) -> None:
@@ -488,7 +488,7 @@ def _items(source: Iterable[object]) -> Iterator[EventItem | Piece]:
                 text.clear()
                 yield cast("EventItem", item)
             case _:
-                raise UsageError(f"item {index} is no event, but a {type(item).__name__}")
+                raise UsageError(f"item {index} is not an event, but of type {type(item).__name__}")
     yield from pieces(bytes(text))
 
 
@@ -503,7 +503,7 @@ def _in_text(text: bytes, path: Path | None = None) -> Iterable[Piece] | Recordi
         return Recording.parse(text, path=path or "-")
     if not is_json(text) and not is_sse(text):
         what = "the text" if path is None else path
-        raise UsageError(f"{what} is no event stream and no recording: no line of it begins as in SSE or JSON")
+        raise UsageError(f"{what} is neither an event stream nor a recording: no line of it begins as in SSE or JSON")
     return pieces(text)
 
 

@@ -219,7 +219,7 @@ def _check_url(context: click.Context, parameter: click.Parameter, value: str | 
         return value
     # The message leaves out an address that may hold a password.
     hint = "" if "@" in value or "://" in value else f"; did you mean http://{value.partition('?')[0]}?"
-    raise click.BadParameter(f"this is no HTTP address{hint}", param_hint="'URL'")
+    raise click.BadParameter(f"this is not an HTTP address{hint}", param_hint="'URL'")
 
 
 def _check_runs_url(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _EPILOG = """\b
 Exit codes:
   0    the page was written, or served until Ctrl-C
-  2    wrong usage, or FILE is no recording
+  2    wrong usage, or FILE is not a recording
   3    a failure here, such as a full disk
 """
 

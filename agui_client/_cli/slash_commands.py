@@ -172,7 +172,7 @@ def _read(path: Path) -> ConversationSnapshot:
     try:
         return ConversationSnapshot.model_validate_json(text)
     except ValidationError as error:
-        what = ANOTHER_VERSION if is_of_another_version(error) else "is no saved conversation"
+        what = ANOTHER_VERSION if is_of_another_version(error) else "is not a saved conversation"
         raise UsageError(f"{path} {what}") from error
 
 

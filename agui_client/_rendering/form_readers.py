@@ -114,7 +114,7 @@ def read_whole(typed: str) -> int:
     """
     text = _plain(typed, "1290")
     if _WHOLE.fullmatch(text) is None:
-        raise ValueError("this is no whole number")
+        raise ValueError("this is not a whole number")
     try:
         return int(text)
     except ValueError:  # more digits than Python reads
@@ -129,12 +129,12 @@ def read_number(typed: str) -> float:
     """
     text = _plain(typed, "129.90")
     if _NUMBER.fullmatch(text) is None:
-        raise ValueError("this is no number")
+        raise ValueError("this is not a number")
     if _WHOLE.fullmatch(text):
         return read_whole(text)
     value = float(text)
     if math.isinf(value):
-        raise ValueError("this is no number: it is out of range")
+        raise ValueError("this is not a number: it is out of range")
     if Decimal(text) != Decimal(repr(value)):
         raise ValueError(f"this number has too many digits: it would become {value!r}")
     return value
@@ -153,7 +153,7 @@ def read_decimal(typed: str, *, as_text: bool) -> float | str:
     text = _plain(typed, "129.90")
     if _NUMBER.fullmatch(text) is None:
         if as_text or not text or text[0] in "+-.0123456789":
-            raise ValueError("this is no number")
+            raise ValueError("this is not a number")
         return typed
     try:
         return text if as_text else read_number(text)
@@ -235,7 +235,7 @@ def read_json(typed: str) -> Any:
 
     def refuse(word: str) -> None:
         """Refuse NaN and infinity."""
-        raise ValueError(f"{word} is no number of JSON's")
+        raise ValueError(f"{word} is not a JSON number")
 
     def finite(digits: str) -> float:
         """Refuse a number that would become infinity."""
@@ -246,6 +246,6 @@ def read_json(typed: str) -> Any:
     try:
         return json.loads(typed, parse_constant=refuse, parse_float=finite)
     except RecursionError:
-        raise ValueError("this is no JSON: it is nested too deeply") from None
+        raise ValueError("this is not JSON: it is nested too deeply") from None
     except ValueError as error:
-        raise ValueError(f"this is no JSON: {error}") from None
+        raise ValueError(f"this is not JSON: {error}") from None

@@ -37,7 +37,7 @@ def messages_of(parts: Sequence[Any]) -> list[Message]:
 def _message(message: theirs.BaseMessage, new_id: str) -> Message:
     if any(not isinstance(each, str) and each.get("type") != "text" for each in message.content):
         raise UsageError(
-            f"a {message.type} message has content that is no text, which langchain_runnable() does not send"
+            f"a {message.type} message has content that is not text, which langchain_runnable() does not send"
         )
     text, its_id = str(message.text), message.id or new_id
     match message:

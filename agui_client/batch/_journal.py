@@ -108,7 +108,7 @@ class Journal:
         *lines, rest = self._raw_lines()
         damaged = {number: line for number, line in enumerate([*lines, rest], start=1) if not self._add(line)}
         if not self.lines and (foreign := [number for number, line in damaged.items() if not _is_ours(line)]):
-            what = f"line {foreign[0]} is no line of a journal of agui_client.batch; give another file"
+            what = f"line {foreign[0]} is not a line of a journal of agui_client.batch; give another file"
             raise UsageError(f"{self.path}, {what}")
         if len(lines) + 1 in damaged and _is_cut(rest):
             # The line that was being written when the program was killed.

@@ -161,7 +161,7 @@ def _read_json_lines(path: Path) -> list[dict[str, Any]]:
             except ValueError as error:
                 raise UsageError(f"{path}, line {number} is not JSON: {getattr(error, 'msg', error)}") from error
             if not isinstance(row, dict):
-                raise UsageError(f"{path}, line {number} is no JSON object")
+                raise UsageError(f"{path}, line {number} is not a JSON object")
             rows.append(cast("dict[str, Any]", row))
     return rows
 
@@ -172,7 +172,7 @@ def _read_parquet(path: Path) -> list[dict[str, Any]]:
         try:
             rows: list[dict[str, Any]] = arrow_library("pyarrow.parquet").read_table(file).to_pylist()
         except arrow.ArrowInvalid as error:
-            raise UsageError(f"{path} is no Parquet file: {error}") from error
+            raise UsageError(f"{path} is not a Parquet file: {error}") from error
     return rows
 
 

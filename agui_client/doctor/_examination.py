@@ -77,7 +77,7 @@ class Setup:
             if given not in PROMPTS:
                 raise UsageError(f"there is no prompt {given!r}; there are {', '.join(sorted(PROMPTS))}")
             if not is_a(prompt, str) or not prompt.strip():
-                raise UsageError(f"the prompt {given!r} is no text")
+                raise UsageError(f"the prompt {given!r} is not text")
         if self.tool is not None and (not is_a(self.tool, Mapping) or not is_a(self.tool.get("name"), str)):
             raise UsageError("the tool is a JSON object with a name, and maybe description, parameters and result")
         for name in ("timeout", "silence", "slow", "pause"):

@@ -276,7 +276,7 @@ def _of_arguments(exchange: ProbeExchange) -> Iterator[Symptom]:
     for name, parts in pieces.items():
         text = "".join(parts)
         if text.strip() and not object_in(text) and text.strip() != "{}":
-            problem = f"the arguments of tool call {name!r} are no JSON object: {text[:80]!r}"
+            problem = f"the arguments of tool call {name!r} are not a JSON object: {text[:80]!r}"
             yield Symptom("TOOL-2", problem, exchange=exchange, event=last[name], severity="warning", kind="arguments")
 
 

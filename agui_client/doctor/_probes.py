@@ -422,7 +422,7 @@ async def _malformed(doctor: Examination) -> None:
     exchange = seen.last
     status = exchange.status if exchange is not None else None
     if status is not None and status >= 500:
-        problem = f"the server responds with {status} to an input that is no RunAgentInput"
+        problem = f"the server responds with {status} to an input that is not a RunAgentInput"
         doctor.find(Symptom("DOC-7", problem, exchange=exchange))
     last = exchange.events[-1].get("type") if exchange is not None and exchange.frames else None
     refused = last == "RUN_ERROR" or (status is not None and 400 <= status < 500)
@@ -440,7 +440,7 @@ PROBES = (
     Probe("leave", "Does a thread continue after a client has left a run?", 2, 4, _leave, connecting=2),
     Probe("interrupt", "Does it ask, and take the answers?", 7, 8, _interrupt, "interrupt"),
     Probe("error", "Does it report errors?", 1, 1, _error, "error"),
-    Probe("malformed", "Does it refuse what is no input?", 0, 0, _malformed),
+    Probe("malformed", "Does it refuse what is not an input?", 0, 0, _malformed),
 )
 """All probes, in order."""
 

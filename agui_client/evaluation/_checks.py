@@ -208,7 +208,7 @@ def _valid_arguments(expected: bool, trial: Trial) -> str | None:
     for call in trial.calls:
         try:
             if not is_object(call.arguments):
-                raise ToolError("they are no JSON object")
+                raise ToolError("they are not a JSON object")
             if (schema := trial.tools.get(call.name)) is not None:
                 bound_by_schema(schema, call.arguments)
         except ToolError as error:

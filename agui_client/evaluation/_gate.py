@@ -70,7 +70,7 @@ def _outcomes(path: Path, plan: Plan) -> Iterator[Outcome]:
         try:
             trial = None if done.parsed is None else TRIAL.validate_python(done.parsed)
         except ValidationError as error:
-            raise UsageError(f"{path} is no journal of an evaluation: row {done.key}") from error
+            raise UsageError(f"{path} is not a journal of an evaluation: row {done.key}") from error
         found = True
         verdicts = {} if trial is None else verdicts_of(scenario, trial)
         repetition = 1 if trial is None else trial.repetition

@@ -96,13 +96,13 @@ def _pattern(text: str, info: ValidationInfo) -> str:
     try:
         re.compile(text)
     except re.error as error:
-        raise PydanticCustomError("pattern", "is no regular expression: {why}", {"why": str(error)}) from error
+        raise PydanticCustomError("pattern", "is not a regular expression: {why}", {"why": str(error)}) from error
     context: Any = info.context
     if context is None or not context.get("is_data"):
         return text
     if linear_pattern(text) is None:
         why = "it may take for ever, as one with look-around or a reference to a group: give a function as checks=[...]"
-        raise PydanticCustomError("pattern", "is no regular expression for a file that is data: {why}", {"why": why})
+        raise PydanticCustomError("pattern", "is not a regular expression for a file that is data: {why}", {"why": why})
     return LinearPattern(text)
 
 

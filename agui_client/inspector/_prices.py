@@ -44,7 +44,7 @@ def read_prices(given: Iterable[str]) -> dict[str, tuple[float, float]] | None:
         except ValueError:
             first = second = math.nan
         if not model or not (math.isfinite(first + second) and first >= 0 and second >= 0):
-            raise UsageError(f"{text!r} is no price: write model=in/out, as in gpt-5=1.25/10, per million tokens")
+            raise UsageError(f"{text!r} is not a price: write model=in/out, as in gpt-5=1.25/10, per million tokens")
         prices[model] = first, second
     return prices if texts else None
 

@@ -128,7 +128,7 @@ class Recording:
         except FILE_ERRORS as error:
             raise RecordingError(f"the recording {path} cannot be read: {file_reason(error)}") from None
         if not any(isinstance(line, HeaderLine) for line in lines):
-            raise RecordingError(f"{path} is no recording: it has no header; see agui_client.recording.record")
+            raise RecordingError(f"{path} is not a recording: it has no header; see agui_client.recording.record")
         return cls(path, lines, is_cut=is_cut)
 
     @classmethod
@@ -241,4 +241,4 @@ def read_line(text: bytes) -> Line | str | None:
         return "it is nested too deeply"
     if is_object(data) and isinstance(data.get("kind"), str) and data["kind"] not in KINDS:
         return None
-    return f"it is no line of a recording: {problem}"
+    return f"it is not a line of a recording: {problem}"

@@ -401,7 +401,7 @@ def _check_writable(path: Path) -> None:
                 begins = file.readline(200).removeprefix(BOM_UTF8).replace(b" ", b"").strip()
             # A header may have been cut off.
             if not _BEGINNING.startswith(begins[: len(_BEGINNING)]):
-                raise UsageError(f"{str(path)!r} is no recording, and is left as it is: name another file")
+                raise UsageError(f"{str(path)!r} is not a recording, and is left as it is: name another file")
         elif path.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         elif not path.exists():

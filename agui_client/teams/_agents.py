@@ -52,7 +52,7 @@ class _TeamBase(AbstractAgent[StateT]):
                 f"a team needs members with different names, not {names!r}; use agent_id= or Member(agent, name)"
             )
         if JOURNAL in names:
-            raise UsageError(f"{JOURNAL!r} is no name for a member: the state has the team's own notes there")
+            raise UsageError(f"{JOURNAL!r} is not a name for a member: the state has the team's own notes there")
         if cast("str", on_error) not in ("raise", "continue"):
             raise UsageError(f"on_error is 'raise' or 'continue', not {on_error!r}")
         self._on_error: OnError = on_error

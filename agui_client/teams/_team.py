@@ -398,7 +398,7 @@ class Team:
         if (found := self._found.get(given if isinstance(given, str) else id(given))) is not None:
             return found
         known = ", ".join(member.name for member in self._members)
-        raise UsageError(f"{given!r} is no member of this team; there are: {known}")
+        raise UsageError(f"{given!r} is not a member of this team; there are: {known}")
 
     # --- the run
 

@@ -210,7 +210,7 @@ def _question(interrupt: Interrupt, call: ToolCall | None, console: Console, ask
     if call is not None:
         lines.append(_aside(f"about its call of {call.function.name}"))
         if _arguments(call) is None:
-            lines.append(_aside(f"with arguments that are no JSON object: {call.function.arguments}"))
+            lines.append(_aside(f"with arguments that are not a JSON object: {call.function.arguments}"))
     elif interrupt.tool_call_id is not None:
         lines.append(_aside(f"about its tool call {interrupt.tool_call_id}"))
     if interrupt.expires_at is not None:

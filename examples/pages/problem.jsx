@@ -39,7 +39,7 @@ export function Approval({ interrupt, answer }) {
       const edited = JSON.parse(text);
       answer({ approved: true, ...(text !== call?.function.arguments && { editedArgs: edited }) });
     } catch (error) {
-      setFault(`The arguments are no JSON: ${error.message}`);
+      setFault(`The arguments are not JSON: ${error.message}`);
     }
   };
   return (

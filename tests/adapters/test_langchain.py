@@ -100,7 +100,7 @@ async def test_messages_and_prompts_of_the_framework_reach_the_agent() -> None:
     assert (called.id, called.function.name, json.loads(called.function.arguments)) == ("c", "look", {"at": 1})
     picture: Any = [{"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}]
     for messages in ([HumanMessage(picture)], [SystemMessage("x"), ChatMessage(content="y", role="critic")]):
-        with pytest.raises(UsageError, match=r"content that is no text|sends no chat message"):
+        with pytest.raises(UsageError, match=r"content that is not text|sends no chat message"):
             await agent.ainvoke(messages)
 
 

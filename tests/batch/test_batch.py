@@ -160,7 +160,7 @@ def test_a_journal_is_refused_that_is_none_or_belongs_to_others(tmp_path: Path) 
 
     for content in ('{"id": 1}\n', "id,question\n", "id,question", "\0\0\0\0"):
         journal.write_text(content)
-        assert "line 1 is no line of a journal" in refusal()
+        assert "line 1 is not a line of a journal" in refusal()
         assert journal.read_text() == content
     journal.unlink()
     assert len(list(run_many(agent, QUESTIONS, prompt="question", key="id", journal=journal))) == 6
@@ -616,8 +616,8 @@ def test_rows_come_from_a_data_frame() -> None:
         ("in.jsonl", b'{"id": 1, "question": "\\ud800"}\n', r"row 1 has half a character in its prompt"),
         ("in.jsonl", b'{"id": "\\ud800", "question": "a"}\n', r"row 1 has half a character in its key"),
         ("in.jsonl", b'{"id": 1, "question": ["\\ud800"]}\n', r"row 1 has half a character in its prompt"),
-        ("in.jsonl", b"[1]\n", r"line 1 is no JSON object"),
-        ("in.parquet", b"PAR1", r"is no Parquet file"),
+        ("in.jsonl", b"[1]\n", r"line 1 is not a JSON object"),
+        ("in.parquet", b"PAR1", r"is not a Parquet file"),
     ],
 )
 def test_rows_that_cannot_be_used_are_refused_before_anything_is_sent(

@@ -403,8 +403,8 @@ def test_the_last_prompt_is_edited_and_answered_again(agui: Agui, *, is_stored: 
         (f"/save {'x' * 300}", "cannot write xxx"),
         ("/load a\0b", "cannot read a\\x00b: embedded null byte"),
         ("/save a\0b", "cannot write a\\x00b: embedded null byte"),
-        ("/load /dev/zero", "/dev/zero is no saved conversation"),
-        ("/save /dev/zero", "/dev/zero is no saved conversation"),
+        ("/load /dev/zero", "/dev/zero is not a saved conversation"),
+        ("/save /dev/zero", "/dev/zero is not a saved conversation"),
     ],
 )
 def test_a_file_that_cannot_be_is_told_in_a_sentence(agui: Agui, line: str, told: str) -> None:
@@ -445,7 +445,7 @@ def test_files_are_attached_to_the_next_prompt_and_to_no_other(agui: Agui, tmp_p
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        ("my notes", "is no saved conversation"),
+        ("my notes", "is not a saved conversation"),
         ('{"version": 1, "thread_id": "t"}', "has another version than 2, the only one that this agui_client reads"),
     ],
 )

@@ -98,4 +98,4 @@ def test_a_file_that_is_no_stream_is_wrong_usage(agui: Agui, good: str, tmp_path
     path.write_bytes(content)
     done = agui("check", good, str(path))
     assert done.returncode == 2
-    assert f"{path} is no event stream and no recording" in done.stderr
+    assert f"{path} is neither an event stream nor a recording" in done.stderr

@@ -59,7 +59,7 @@ def test_reports_go_to_files_and_one_of_them_to_stdout(agui: Agui, ill: Server, 
         (("URL", "--only", "heart"), "there is no probe 'heart'"),
         (("URL", "-H", "Bearer sesame"), "a header reads 'Name: value', in ASCII"),
         (("URL", "--json", "-", "--html", "-"), "only one of --json, --junit and --html can be written to stdout"),
-        (("URL", "--prompt", "error= "), "the prompt 'error' is no text"),
+        (("URL", "--prompt", "error= "), "the prompt 'error' is not text"),
         (("URL", "--html", "/no/such/place.html"), "/no/such/place.html cannot be written: "),
     ],
 )

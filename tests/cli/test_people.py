@@ -213,7 +213,7 @@ async def test_an_edit_of_1_into_true_is_an_edit() -> None:
     ("edited", "told"),
     [
         ('{"path": 1}', "not changed: path: must be text"),
-        ("{path}", "not changed: this is no JSON"),
+        ("{path}", "not changed: this is not JSON"),
         ("[]", "not changed: arguments are a JSON object"),
         (ESC, "not changed"),
     ],
@@ -362,10 +362,10 @@ async def test_what_does_not_fit_is_asked_again() -> None:
     assert await answered(seat, ferry()) == Resolve({"line": "B1", "tickets": 1, "return_trip": True, "seats": [1]})
     for told in (
         "this is none of the 2 choices",
-        "this is no whole number",
+        "this is not a whole number",
         "must be at least 1",
         "say yes or no",
-        "entry 1: this is no whole number",
+        "entry 1: this is not a whole number",
     ):
         assert told in seat.shown
 
@@ -469,7 +469,7 @@ async def test_arguments_without_an_end_are_shown_as_text() -> None:
     seat = Seat(["y\n"])
     asked = ferry(reason="tool_call", message="Pay?", tool_call_id="c1", response_schema=RESUME)
     assert await answered(seat, asked, [AssistantMessage(id="m", tool_calls=[call])]) == Approve()
-    assert "with arguments that are no JSON object" in seat.shown
+    assert "with arguments that are not a JSON object" in seat.shown
 
 
 @pytest.mark.anyio

@@ -60,7 +60,7 @@ def test_a_file_that_is_no_recording_is_wrong_usage(agui: Agui, tmp_path: Path) 
     path.write_text("{}\n", "utf-8")
     done = agui("replay", str(path))
     assert (done.returncode, done.stdout) == (2, "")
-    assert "is no recording" in done.stderr
+    assert "is not a recording" in done.stderr
 
 
 @pytest.mark.parametrize("name", ["recording.jsonl", "packed.jsonl.gz"])

@@ -318,7 +318,8 @@ def test_the_address_comes_from_the_environment_unless_one_is_given(
         assert agui("chat", stdin="Hi\n").stdout == "here\n"
         assert agui("run").stderr == "agui: Missing argument 'PROMPT'; see agui run --help\n"
     monkeypatch.setenv("AGUI_URL", "user:secret@localhost")
-    assert agui("run", "Hi").stderr == "agui: Invalid value for 'URL': this is no HTTP address; see agui run --help\n"
+    said = "agui: Invalid value for 'URL': this is not an HTTP address; see agui run --help\n"
+    assert agui("run", "Hi").stderr == said
 
 
 def test_the_state_can_come_from_stdin(agui: Agui) -> None:
@@ -335,8 +336,8 @@ def test_the_state_can_come_from_stdin(agui: Agui) -> None:
         (["run"], "Missing argument 'URL'; give one, or set AGUI_URL; see agui run --help"),
         (["run", "localhost:8000", "Hi"], "did you mean http://localhost:8000?"),
         (["run", "localhost:8000/?token=secret", "Hi"], "did you mean http://localhost:8000/?;"),
-        (["run", "user:secret@localhost:8000", "Hi"], "this is no HTTP address;"),
-        (["run", "ftp://user:secret@localhost/", "Hi"], "this is no HTTP address;"),
+        (["run", "user:secret@localhost:8000", "Hi"], "this is not an HTTP address;"),
+        (["run", "ftp://user:secret@localhost/", "Hi"], "this is not an HTTP address;"),
         (["run", "http://h", "Hi", "-H", "Bearer secret"], "a header reads 'Name: value', in ASCII"),
         (["run", "http://h", "Hi", "-H", "X: ø"], "a header reads 'Name: value', in ASCII"),
         (["run", "http://h", "Hi", "-H", "@nowhere"], "the headers of @nowhere cannot be read: nowhere: No such file"),

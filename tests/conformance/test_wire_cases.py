@@ -188,7 +188,8 @@ def null_is_dropped(ended: Ended) -> None:
 
 
 @case(
-    "an `outcome` without its `type`, or with one that is no text", body(START, *SAID, FINISH[:-1] + ', "outcome": {}}')
+    "an `outcome` without its `type`, or with one that is not text",
+    body(START, *SAID, FINISH[:-1] + ', "outcome": {}}'),
 )
 def union_without_its_discriminator(ended: Ended) -> None:
     kept(ended, InvalidEventError)
@@ -288,7 +289,7 @@ def interrupted(ended: Ended) -> None:
     assert ended.agent.pending_interrupts == ended.result.interrupts
 
 
-# --- what is no event stream
+# --- what is not an event stream
 
 PAGE = "<!doctype html><title>Sign in</title>" + " " * 600
 

@@ -431,7 +431,7 @@ async def test_a_server_that_never_answers_is_given_up() -> None:
     [
         ({"only": ["heart"]}, "there is no probe 'heart'; there are again, "),
         ({"prompts": {"heart": "beat"}}, "there is no prompt 'heart'; there are "),
-        ({"prompts": {"hello": " "}}, "the prompt 'hello' is no text"),
+        ({"prompts": {"hello": " "}}, "the prompt 'hello' is not text"),
         ({"timeout": 0}, "timeout= is a number of seconds above zero, not 0"),
     ],
 )

@@ -87,7 +87,7 @@ def test_arguments_are_valid_if_they_are_json_and_fit_the_schema_of_the_tool() -
         found = failed(agent, {"valid_arguments": True}, says=["Hi"], tools=tools)
         assert [problem in each for each in found if problem] == [True] * (problem is not None) == [True] * len(found)
     agent = ScriptedAgent(turn(tool_call("own", '{"cut": '), tool_result("?"), text("ok")))
-    assert "they are no JSON object" in failed(agent, {"valid_arguments": True}, says=["Hi"])[0]
+    assert "they are not a JSON object" in failed(agent, {"valid_arguments": True}, says=["Hi"])[0]
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_who_judges_is_known_before_anything_is_sent() -> None:
 @pytest.mark.parametrize(
     ("check", "problem"),
     [
-        ({"said": {"matches": "("}}, "is no regular expression"),
+        ({"said": {"matches": "("}}, "is not a regular expression"),
         ({"said": []}, "at least 1 item"),
         ({"state": {"/a": 1}, "turn": 2}, "turn: is not for state:"),
         ({"called_in_order": ["a"]}, "at least 2 items"),

@@ -373,7 +373,7 @@ async def test_without_widgets_a_form_is_filled_in_line_by_line(
     assert await answerer(ASKED) is None
     assert await answerer(DECISION) == Approve()
     told = capsys.readouterr().out
-    assert "this is no whole number" in told
+    assert "this is not a whole number" in told
     assert "left without an answer: nothing was typed where something is needed" in told
 
 

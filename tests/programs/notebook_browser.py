@@ -306,7 +306,7 @@ def type_and_click(page: Page, address: str, pictures: Path) -> str:
     page.get_by_role("button", name="Approve").wait_for()
     page.get_by_label("seats").fill("two")
     page.get_by_role("button", name="Approve").click()
-    page.get_by_text("this is no whole number").wait_for()
+    page.get_by_text("this is not a whole number").wait_for()
     page.get_by_label("seats").fill("2")
     page.get_by_text("the agent asked for: 4").wait_for()
     page.screenshot(path=pictures / "edited.png")

@@ -403,7 +403,7 @@ def test_a_file_that_cannot_be_written_is_refused_before_anything_is_asked(tmp_p
 def test_what_is_no_recording_is_not_appended_to(tmp_path: Path, content: bytes) -> None:
     notes = tmp_path / "notes"
     notes.write_bytes(content)
-    with pytest.raises(UsageError, match=r"notes' is no recording, and is left as it is: name another file$"):
+    with pytest.raises(UsageError, match=r"notes' is not a recording, and is left as it is: name another file$"):
         record(notes)
     assert notes.read_bytes() == content
 

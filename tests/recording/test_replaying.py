@@ -306,7 +306,7 @@ def test_ids_in_events_become_the_callers(tmp_path: Path) -> None:
     [
         (None, "cannot be read: No such file"),
         (b"", "it has no header"),
-        (b'{"type":"RUN_STARTED"}\n{"type":"RUN_FINISHED"}\n', "line 1: it is no line of a recording"),
+        (b'{"type":"RUN_STARTED"}\n{"type":"RUN_FINISHED"}\n', "line 1: it is not a line of a recording"),
         (b'{"kind":"header","format":3,"protocol":"2","package":"9","session":"s","time":0}\n', "upgrade agui_client"),
         (b'{"kind":"header","protocol":"1.0","package":"","session":"s","time":0}\n{"ki\n{"kind":"end"}\n', "line 2: "),
         (b'{"kind":"event","event":' + 100_000 * b"[" + b"\n{}\n", "line 1: it is nested too deeply"),

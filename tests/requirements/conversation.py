@@ -12,7 +12,7 @@ CONVERSATION = (
     ),
     Requirement(
         "TOOL-2",
-        "Arguments that are no JSON break no stream; they are kept as text for the side that executes the call.",
+        "Arguments that are not JSON break no stream; they are kept as text for the side that executes the call.",
         "events/tool-calls, events/lifecycle",
     ),
     Requirement(

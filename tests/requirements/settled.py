@@ -142,7 +142,7 @@ SETTLED = (
     ),
     Requirement(
         "SET-28",
-        "A number that is no JSON number after parsing is a decoding error.",
+        "A number that is not a JSON number after parsing is a decoding error.",
         "design",
     ),
     Requirement(

@@ -116,7 +116,7 @@ WIRE = (
     ),
     Requirement(
         "SSE-12",
-        "A frame that is no JSON object with a string type ends the stream as a DecodeError; frames have a size limit.",
+        "A frame that is not a JSON object with a string type ends the stream as a DecodeError; frames are limited.",
         "basic/transports/http-sse",
     ),
     Requirement(

@@ -275,7 +275,7 @@ FORMS: dict[str, FilledForm] = {
             ("labels 1 > Name in labels", "team/one"),
             ("labels 1 > labels 1", "sea"),
         ],
-        ("ports 2 > ports 2", "https", "this is no whole number"),
+        ("ports 2 > ports 2", "https", "this is not a whole number"),
         {"ports": {"HTTP": 80, "HTTPS": 443}, "labels": {"team/one": "sea"}},
     ),
     "lists": FilledForm(
@@ -410,7 +410,7 @@ FORMS: dict[str, FilledForm] = {
             ("Add to corners", ""),
             ("corners 1 > corners 1 (one per line, 2 entries)", "1.5\n2"),
         ],
-        ("centre > North", "south", "this is no number"),
+        ("centre > North", "south", "this is not a number"),
         {"centre": [10.7, -59.9], "corners": [[1.5, 2]]},
     ),
     "meeting": FilledForm(

@@ -303,7 +303,7 @@ def test_options_that_mean_nothing_are_refused() -> None:
 @pytest.mark.parametrize(
     ("member", "prompt", "message"),
     [
-        ("three", None, "^'three' is no member of this team; there are: one, two$"),
+        ("three", None, "^'three' is not a member of this team; there are: one, two$"),
         ("one", 5, "^a member is asked with text, or a list of texts, paths and content parts, not 5$"),
     ],
 )

@@ -330,7 +330,7 @@ async def test_an_answer_to_what_no_member_asks_is_refused_and_runs_nobody(forge
     with pytest.raises(UsageError, match="which no member of this team asks"):
         _ = [event async for event in team.run(given)]
     assert len(one.inputs) == 1
-    with pytest.raises(UsageError, match="no name for a member"):
+    with pytest.raises(UsageError, match="not a name for a member"):
         SequentialAgent(Member(one, "_team"))
 
 

@@ -253,7 +253,7 @@ def read_cursor(cursor: str) -> tuple[str, Place]:
     found = [Place(int(each[1]), int(each[2] or 1), ends=int(each[3] or 0)) for each in places if each]
     is_in_order = all(one.attempt < following.attempt for one, following in pairwise(found))
     if not run_id or len(found) < len(places) or not is_in_order:
-        raise UsageError(f"{cursor[:80]!r} is no cursor of a run; take it from an event as it came")
+        raise UsageError(f"{cursor[:80]!r} is not a cursor of a run; take it from an event as it came")
     return unquote(run_id), found[-1]._replace(earlier=tuple(found[:-1]))
 
 

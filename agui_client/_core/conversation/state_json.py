@@ -27,7 +27,7 @@ def state_as_json(state: Any) -> Any:
     if nests_deeper(own, DEEPEST_TEXT - 1):
         raise UsageError(f"the state contains itself, or nests deeper than {DEEPEST_TEXT - 1} levels; it was not taken")
     if (number := _not_of_json(own)) is not None:
-        raise UsageError(f"the state has {number}, which is no JSON number; it was not taken")
+        raise UsageError(f"the state has {number}, which is not a JSON number; it was not taken")
     return own
 
 

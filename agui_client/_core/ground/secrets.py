@@ -129,7 +129,7 @@ _SCHEMA_WORDS = frozenset(
 )
 """The members that hold no value of a secret, in the JSON schema of one."""
 _NOTHING: Mapping[str, str] = MappingProxyType({})
-_NO_JSON = "the text is no JSON"
+_NO_JSON = "the text is not JSON"
 _SPACES = frozenset(" \t\r\n")
 _SPACE = re.compile(r"[ \t\r\n]*")
 _NUMBER = re.compile(r"-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?|Infinity)")

@@ -88,7 +88,7 @@ def _as_json(value: Any, path: str, refusals: list[Refusal], *, keeps_halves: bo
             return _text(value, path, refusals, keeps_halves=keeps_halves)
         case float():
             if not math.isfinite(value):
-                refusals.append(Refusal(path, f"is {value}, which is no JSON number"))
+                refusals.append(Refusal(path, f"is {value}, which is not a JSON number"))
             return value
         case ConfiguredBaseModel():
             return _object(_members(value), path, refusals, keeps_halves=keeps_halves)
@@ -114,7 +114,7 @@ def _object(
         if isinstance(name, str) and (keeps_halves or is_text(name)):
             plain[name] = _as_json(value, pointer(path, name), refusals, keeps_halves=keeps_halves)
         else:
-            refusals.append(Refusal(path, f"has a name of type {type(name).__name__} that is no text"))
+            refusals.append(Refusal(path, f"has a name of type {type(name).__name__} that is not text"))
     return plain
 
 

@@ -121,7 +121,7 @@ def _as_message(message: object) -> core.Message:
         return _MESSAGE.validate_python(upgraded["messages"][0], strict=True, by_alias=True, by_name=False)
     except ValidationError as error:
         refused = "; ".join(f"{'.'.join(map(str, each['loc'])) or 'role'}: {each['msg']}" for each in error.errors())
-        raise UsageError(f"this is no message of the protocol: {refused}") from None
+        raise UsageError(f"this is not a message of the protocol: {refused}") from None
 
 
 def prompt_messages(prompt: Prompt) -> list[core.Message]:

@@ -358,7 +358,7 @@ def activity_snapshot(thread: Thread, event: core.ActivitySnapshotEvent) -> Chan
         # Content, type and owner stay as they are (ACT-4).
         if isinstance(slot.model, core.ActivityMessage):
             return thread.merge(slot, event)
-        return thread.warn("ACT-4", event, f"skipped: {quoted(event.message_id)} is no activity message")
+        return thread.warn("ACT-4", event, f"skipped: {quoted(event.message_id)} is not an activity message")
     content = copied(event.content)
     message = core.ActivityMessage(id=event.message_id, activity_type=event.activity_type, content=content)
     if slot is None:

@@ -53,7 +53,7 @@ _RULES: dict[str, Rule] = {
     "DOC-4": Rule("note", "give RUN_ERROR a `code` that programs can act on; `message` is for people"),
     "DOC-5": Rule("warning", "stop the run when the connection is closed, or let the next run of the thread take over"),
     "DOC-6": Rule("note", "leave out deltas without text: they carry nothing, and clients before 1.0 refuse them"),
-    "DOC-7": Rule("note", "refuse an input that is no RunAgentInput with 400 or 422, not with an error of the server"),
+    "DOC-7": Rule("note", "refuse an input that is not a RunAgentInput with 400 or 422, not with a server error"),
     "DOC-8": Rule("error", "send less: a short run that brings megabytes is given up"),
     "DOC-9": Rule("note", "send timestamps as milliseconds since the epoch, as is the convention"),
     "DOC-10": Rule("warning", "serve inputs with `tools`; an agent need not call them"),

@@ -326,7 +326,7 @@ class Validator:
         """Validate a typed event by its JSON: models do not check what is assigned to them or to the models inside."""
         kind = type(event).__name__
         if not isinstance(event, ConfiguredBaseModel):
-            self._refuse(kind, [Refusal("", "it is no event; yield the event classes of ag_ui.core")])
+            self._refuse(kind, [Refusal("", "it is not an event; yield the event classes of ag_ui.core")])
         refusals: list[Refusal] = []
         data = members_as_json(event, refusals, keeps_halves=True)
         if refusals:

@@ -118,7 +118,7 @@ def check_hooks(kind: type) -> None:
 
             hooks = [each for base in kind.__bases__ for each in dir(base) if each.startswith("on_")]
             near = get_close_matches(name, hooks, n=1)
-            raise TypeError(f"{kind.__name__}.{name} is no hook" + (f"; did you mean {near[0]}?" if near else ""))
+            raise TypeError(f"{kind.__name__}.{name} is not a hook" + (f"; did you mean {near[0]}?" if near else ""))
 
 
 class Subscriber:

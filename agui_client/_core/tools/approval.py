@@ -190,7 +190,7 @@ def check_question(name: str, question: object, parameters: Collection[str]) -> 
         raise UsageError(f"ask of {name!r} cannot be read: {error}; write {{{{ for a brace") from None
     if unknown := [each for each in named if each not in parameters]:
         takes = ", ".join(parameters) or "no arguments"
-        raise UsageError(f"ask of {name!r} names {unknown[0]!r}, which is no argument; the tool takes {takes}")
+        raise UsageError(f"ask of {name!r} names {unknown[0]!r}, which is not an argument; the tool takes {takes}")
 
 
 def question_text(question: ApprovalQuestion, arguments: Mapping[str, Any]) -> str:

@@ -61,7 +61,7 @@ class DocumentFramer(Framer):
         except (ValueError, RecursionError) as error:
             raise DecodeError(f"the thread that was sent again is not JSON: {error}", rule="PROC-12") from None
         if not is_object(thread) or not is_array(messages := thread.get("messages")):
-            what = "the JSON that was sent has no list of `messages`, so it is no thread"
+            what = "the JSON that was sent has no list of `messages`, so it is not a thread"
             raise DecodeError(f"{what}; is connect_url= the address that sends threads?", rule="PROC-12")
         if thread.get("threadExists") is False:
             return []

@@ -201,7 +201,7 @@ def unpacked(interrupt_id: str) -> tuple[ToolQuestion, str]:
         tool = str(value.pop("tool", "")) if is_object(value) else ""
         return ToolQuestion.model_validate(value), tool
     except ValueError:
-        raise UsageError(f"resume answers {quoted(interrupt_id)}, which is no question of a tool") from None
+        raise UsageError(f"resume answers {quoted(interrupt_id)}, which is not a question of a tool") from None
 
 
 class ResumeAnswers:

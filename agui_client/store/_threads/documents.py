@@ -75,7 +75,7 @@ def imported(text: str) -> ThreadDocument:
     except (AttributeError, ValueError, TypeError, KeyError) as error:
         if isinstance(error, ValidationError):
             _check_version(error)
-        raise UsageError("this is no exported thread: import_() takes what export() gives as json or jsonl") from error
+        raise UsageError("this is not an exported thread: import_() takes json or jsonl of export()") from error
 
 
 def _check_version(error: ValidationError) -> None:

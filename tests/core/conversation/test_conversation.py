@@ -428,7 +428,7 @@ def test_a_conversation_goes_back_to_a_message_and_on_from_there() -> None:
 def test_a_state_with_a_number_that_json_does_not_have_is_refused_when_it_is_set(value: Any) -> None:
     agent = ScriptedAgent(turn())
     agent.set_state({"a": 1.5})
-    with pytest.raises(UsageError, match="which is no JSON number; it was not taken"):
+    with pytest.raises(UsageError, match="which is not a JSON number; it was not taken"):
         agent.set_state(value)
     assert agent.state == {"a": 1.5}
 

@@ -486,7 +486,7 @@ def with_a_mistake(messages: list[Message]) -> list[Message]:
         (with_a_call_of_its_own, "returned tool call 'made up' without its result"),
         (returning(None), "the function of history= failed: TypeError"),
         (returning("Hi"), "the function of history= failed: a message is one of ag_ui.core's"),
-        (returning([{"role": "user"}]), "the function of history= failed: this is no message"),
+        (returning([{"role": "user"}]), "the function of history= failed: this is not a message"),
         (with_a_mistake, "the function of history= failed: IndexError: list index out of range"),
         (Window(tokens=9, count=returning(None)), "the function of history= failed: TypeError"),
     ],

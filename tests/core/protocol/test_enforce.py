@@ -658,7 +658,7 @@ def test_what_json_cannot_hold_inside_the_models_of_a_typed_event_is_fatal() -> 
     assert caught.value.errors == [
         "/metadata contains itself, or is nested too deeply",
         "/messages/0/metadata/seen is of type set, which JSON cannot hold",
-        "/messages/0/metadata/score is nan, which is no JSON number",
+        "/messages/0/metadata/score is nan, which is not a JSON number",
     ]
 
 

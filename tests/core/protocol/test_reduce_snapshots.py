@@ -315,4 +315,4 @@ class TestActivities:
     def test_a_snapshot_with_replace_false_under_the_id_of_another_message_is_skipped_with_a_warning(self) -> None:
         reducer = reduced(start("x"), activity("x", {"n": 1}, replace=False, metadata={"k": 1}))
         assert reducer.messages == [AssistantMessage(id="x", content="")]
-        assert warned(reducer) == [("ACT-4", "ACTIVITY_SNAPSHOT skipped: 'x' is no activity message")]
+        assert warned(reducer) == [("ACT-4", "ACTIVITY_SNAPSHOT skipped: 'x' is not an activity message")]

@@ -406,16 +406,16 @@ class _Grade(StrEnum):
 @pytest.mark.parametrize(
     ("value", "error"),
     [
-        (float("nan"), " is nan, which is no JSON number"),
-        (float("-inf"), " is -inf, which is no JSON number"),
+        (float("nan"), " is nan, which is not a JSON number"),
+        (float("-inf"), " is -inf, which is not a JSON number"),
         ({1, 2}, " is of type set, which JSON cannot hold"),
         (datetime(2026, 1, 1, tzinfo=UTC), " is of type datetime, which JSON cannot hold"),
         (Decimal(1), " is of type Decimal, which JSON cannot hold"),
         (b"x", " is of type bytes, which JSON cannot hold"),
         (_Colour.RED, " is of type _Colour, which JSON cannot hold"),
         ("\ud83d", " holds half of a character (a lone surrogate)"),
-        ({1: "x"}, " has a name of type int that is no text"),
-        ({"\ud83d": "x"}, " has a name of type str that is no text"),
+        ({1: "x"}, " has a name of type int that is not text"),
+        ({"\ud83d": "x"}, " has a name of type str that is not text"),
     ],
 )
 def test_what_json_cannot_hold_is_refused_with_its_path(value: Any, error: str) -> None:

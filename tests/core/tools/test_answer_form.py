@@ -90,9 +90,9 @@ def test_a_field_that_takes_null_may_be_left_empty(schema: Schema, takes_null: b
 @pytest.mark.parametrize(
     ("typed", "why"),
     [
-        ('{"a": 1e999}', "this is no JSON: a number is out of range"),
-        ('{"a": NaN}', "this is no JSON: NaN is no number of JSON's"),
-        ('{"a":' * 50_000, "this is no JSON: it is nested too deeply"),
+        ('{"a": 1e999}', "this is not JSON: a number is out of range"),
+        ('{"a": NaN}', "this is not JSON: NaN is not a JSON number"),
+        ('{"a":' * 50_000, "this is not JSON: it is nested too deeply"),
     ],
     ids=lambda value: value[:12],
 )
@@ -104,7 +104,7 @@ def test_what_is_typed_as_json_is_json_that_can_be_sent(typed: str, why: str) ->
 
 
 def test_a_number_out_of_range_is_none() -> None:
-    with pytest.raises(ValueError, match="this is no number"):
+    with pytest.raises(ValueError, match="this is not a number"):
         AnswerForm({"type": "number"}).read({"": "1e999"})
 
 
@@ -223,7 +223,7 @@ def test_all_problems_are_told_at_once_each_at_its_field_in_words() -> None:
         "/code": "needs at least 3 characters",
         "/day": "this is no date, such as 2026-11-24",
         "/meals": "entry 2: this is none of the 2 choices",
-        "/stops": "entry 2: this is no whole number",
+        "/stops": "entry 2: this is not a whole number",
         "/cabin": "this is none of the 2 choices",
         "/address/street": "this cannot be left out",
         "/address/zip": "may have at most 5 characters",
@@ -566,7 +566,7 @@ def test_a_line_that_was_refused_is_there_to_be_corrected() -> None:
         return begins.replace("x", "") if begins else "1x2"
 
     assert FormDialog(AnswerForm(of({"n": {"type": "integer"}})), read, begun.append).fill() == {"n": 12}
-    assert begun == ["", "this is no whole number", "1x2"]
+    assert begun == ["", "this is not a whole number", "1x2"]
 
 
 def test_an_empty_line_where_something_is_needed_leaves_the_form() -> None:

@@ -753,7 +753,7 @@ async def test_the_person_reads_the_question_of_the_tool(ask: Any, shown: str) -
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"ask": "Pay {sum}?"}, "ask of 'pay' names 'sum', which is no argument; the tool takes amount"),
+        ({"ask": "Pay {sum}?"}, "ask of 'pay' names 'sum', which is not an argument; the tool takes amount"),
         ({"ask": "Pay {?"}, "ask of 'pay' cannot be read: expected '}' before end of string; write {{ for a brace"),
         ({"ask": 5}, "ask of 'pay' is a text or a function of the arguments, not 5"),
         (

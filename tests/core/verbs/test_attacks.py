@@ -303,7 +303,7 @@ def test_what_cannot_work_is_refused_at_once(call: Any) -> None:
     ],
 )
 def test_a_misspelled_hook_is_refused_by_name_with_the_nearest(base: type, name: str, nearest: str) -> None:
-    with pytest.raises(TypeError, match=f"Mine.{name} is no hook; did you mean {nearest}\\?"):
+    with pytest.raises(TypeError, match=f"Mine.{name} is not a hook; did you mean {nearest}\\?"):
         type("Mine", (base,), {name: print})
 
 

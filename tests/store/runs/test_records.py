@@ -56,11 +56,11 @@ def test_a_cursor_names_the_run_and_the_place(run_id: str, place: Place, cursor:
 def test_what_is_no_cursor_is_refused(cursor: str) -> None:
     with pytest.raises(UsageError) as refused:
         read_cursor(cursor)
-    assert str(refused.value) == f"{cursor!r} is no cursor of a run; take it from an event as it came"
+    assert str(refused.value) == f"{cursor!r} is not a cursor of a run; take it from an event as it came"
 
 
 def test_the_refusal_of_a_long_cursor_shows_its_beginning() -> None:
-    with pytest.raises(UsageError, match=rf"^'{'x' * 80}' is no cursor"):
+    with pytest.raises(UsageError, match=rf"^'{'x' * 80}' is not a cursor"):
         read_cursor("x" * 1000)
 
 
