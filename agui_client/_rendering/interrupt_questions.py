@@ -24,7 +24,6 @@ from agui_client._rendering.forms import AnswerForm, decision_form
 if TYPE_CHECKING:
     from ag_ui.core import Interrupt
 
-EXPIRED = "It has expired, and cannot be answered."
 APPROVE, ALWAYS = QuestionButton("Approve", "good"), QuestionButton("Always in this thread", "quiet")
 DENY = QuestionButton("Deny", "bad", is_refusal=True)
 ANSWER, GO_ON = QuestionButton("Answer", "good"), QuestionButton("Go on without", is_refusal=True)
@@ -36,7 +35,8 @@ class InterruptQuestion:
     """The question of an interrupt: its text, its fields and its buttons.
 
     Args:
-        arguments: The arguments of the call that it is about, as the agent wrote them; None if it is about none.
+        arguments: The arguments of the call that it is about, as the agent wrote them; None if they are not known, and
+            so cannot be edited.
     """
 
     def __init__(self, interrupt: Interrupt, arguments: str | None = None) -> None:
@@ -47,13 +47,14 @@ class InterruptQuestion:
         """The fields, as the page draws them."""
         self.buttons: Sequence[QuestionButton] = [GO_ON]
         """The buttons."""
-        self._form: AnswerForm | None = None
+        self.form: AnswerForm | None = None
+        """The form of the answer; None for a decision, and for a question that has expired."""
         self._call: CallFields | None = None
         if is_expired(interrupt):
-            self.text += f"\n{EXPIRED}"
+            self.text += "\nIt has expired, and cannot be answered."
         elif (decision := decision_form(interrupt)) is None:
-            self._form = AnswerForm(interrupt.response_schema or {"type": "string"})
-            self.drawn = Drawing(self._form).as_json()
+            self.form = AnswerForm(interrupt.response_schema or {"type": "string"})
+            self.drawn = Drawing(self.form).as_json()
             self.buttons = [ANSWER, GO_ON]
         else:
             if decision.can_edit and (call := _call_fields(interrupt, arguments)) is not None:
@@ -79,8 +80,8 @@ class InterruptQuestion:
         if pressed in (APPROVE.name, ALWAYS.name):
             changed = None if self._call is None else self._call.changed(values)
             return Approve(changed, always=pressed == ALWAYS.name)
-        if pressed == ANSWER.name and self._form is not None:
-            return Resolve(self._form.read(values))
+        if pressed == ANSWER.name and self.form is not None:
+            return Resolve(self.form.read(values))
         return Cancel()
 
 
@@ -94,7 +95,7 @@ def _call_fields(interrupt: Interrupt, arguments: str | None) -> CallFields | No
 
 def _object(text: str | None) -> dict[str, Any] | None:
     try:
-        value: Any = from_json(text or "{}")
+        value: Any = from_json("null" if text is None else text or "{}")
     except ValueError:
         return None
     return value if is_object(value) else None

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -29,10 +29,10 @@ from agui_client._core.tools.people import AtScreen
 from agui_client._core.verbs.async_run import SYNC_CALLER
 from agui_client._rendering.call_fields import CallFields
 from agui_client._rendering.escaping import json_text, sentence
-from agui_client._rendering.form_controls import Drawing, Field, QuestionButton
+from agui_client._rendering.form_controls import Field
 from agui_client._rendering.form_dialog import FormDialog, LeftError
-from agui_client._rendering.forms import AnswerForm, FormError, decision_form, said
-from agui_client._rendering.interrupt_questions import ALWAYS, ANSWER, APPROVE, DENY, EXPIRED, GO_ON
+from agui_client._rendering.forms import AnswerForm, FormError, said
+from agui_client._rendering.interrupt_questions import ALWAYS, ANSWER, APPROVE, DENY, GO_ON, InterruptQuestion
 from agui_client._rendering.story import as_json
 from agui_client.errors import CannotWaitError, InterruptsNotCoveredError
 from agui_client.notebook._cell_widget import has_widgets, in_marimo
@@ -62,7 +62,6 @@ _MARIMO = (
     "marimo passes no click on while a cell runs; type the answer in the line below, or give the agent "
     "people=People(fallback='leave') without approve= and answer=, and decide in a later cell"
 )
-_NO_FIELDS: Mapping[str, Any] = {"fields": [], "templates": {}}
 
 
 class NotebookApprover(AtScreen):
@@ -165,17 +164,19 @@ class NotebookAnswerer(AtScreen):
         Raises:
             CannotWaitError: The call is blocked by a sync verb, so that no click could arrive.
         """
-        question, form, choices, drawn = await anyio.to_thread.run_sync(_question_drawn, interrupt)
+        # In a thread, as the first schema loads what checks it.
+        question = await anyio.to_thread.run_sync(InterruptQuestion, interrupt)
         if not self._uses_widgets:
-            return _typed(question, lambda: _typed_answer(interrupt, form, choices))
+            return _typed(question.text, lambda: _typed_answer(interrupt, question.form))
         _check_clicks_arrive()
-        async with Panel(question, drawn, [*choices, GO_ON]) as panel:
+        buttons = [*(each for each in question.buttons if each != GO_ON), GO_ON]
+        async with Panel(question.text, question.drawn, buttons) as panel:
             while True:
                 choice, values = await panel.pressed()
                 try:
-                    answer = _pressed_answer(choice, form, values)
+                    answer = question.answer(choice, values)
                     cover([interrupt], {interrupt.id: answer})
-                    panel.end_with(_answered(question, choice, form, values))
+                    panel.end_with(_answered(question, choice, values))
                     return answer
                 except FormError as error:
                     panel.say(said(error), error.problems)
@@ -183,34 +184,13 @@ class NotebookAnswerer(AtScreen):
                     panel.say(str(error))
 
 
-def _question_drawn(
-    interrupt: Interrupt,
-) -> tuple[str, AnswerForm | None, list[QuestionButton], Mapping[str, Any]]:
-    """Make the text, the form and the buttons of a question; in a thread, as the first schema loads what checks it."""
-    details = f"\n{json_text(interrupt.metadata)}" if interrupt.metadata else ""
-    question = f"{sentence(interrupt.message or interrupt.reason)}{details}"
-    if is_expired(interrupt):
-        return f"{question}\n{EXPIRED}", None, [], _NO_FIELDS
-    if (decision := decision_form(interrupt)) is not None:
-        return question, None, [APPROVE, DENY, *([ALWAYS] if decision.can_last else ())], _NO_FIELDS
-    form = AnswerForm(interrupt.response_schema or {"type": "string"})
-    return question, form, [ANSWER], Drawing(form).as_json()
-
-
-def _pressed_answer(choice: str, form: AnswerForm | None, values: Mapping[str, str]) -> Answer:
-    if form is not None and choice == ANSWER.name:
-        return Resolve(form.read(values))
-    decisions: Mapping[str, Answer] = {APPROVE.name: Approve(), ALWAYS.name: Approve(always=True), DENY.name: Deny()}
-    return decisions.get(choice, Cancel())
-
-
-def _answered(question: str, choice: str, form: AnswerForm | None, values: Mapping[str, str]) -> Element:
+def _answered(question: InterruptQuestion, choice: str, values: Mapping[str, str]) -> Element:
     """Describe an answer in a line, with the question below it."""
     verb, tone = _PAST[choice]
     given = list[str]()
-    if form is not None and choice == ANSWER.name:
-        given = [f"{title}: {_beginning(text)}" for title, text in form.shown(values)]
-    return Details(" · ".join([f"{verb} by you {_clock()}", *given]), [Code(question)], tone)
+    if question.form is not None and choice == ANSWER.name:
+        given = [f"{title}: {_beginning(text)}" for title, text in question.form.shown(values)]
+    return Details(" · ".join([f"{verb} by you {_clock()}", *given]), [Code(question.text)], tone)
 
 
 def _beginning(text: str) -> str:
@@ -243,8 +223,8 @@ def _typed_decision() -> Approve | Deny:
     return Deny(input("Why not? ").strip() or Deny().reason)
 
 
-def _typed_answer(interrupt: Interrupt, form: AnswerForm | None, choices: Sequence[QuestionButton]) -> Answer | None:
-    if not choices:
+def _typed_answer(interrupt: Interrupt, form: AnswerForm | None) -> Answer | None:
+    if is_expired(interrupt):
         return Cancel() if _is_yes("Let the agent continue without an answer? [y/N] ") else None
     if form is None:
         answer: Answer = _typed_decision()

@@ -219,6 +219,16 @@ async def test_fields_begin_with_the_defaults_of_the_schema(page: Page) -> None:
 
 
 @pytest.mark.anyio
+async def test_the_denial_of_an_agents_question_has_a_reason_where_the_agent_takes_one(page: Page) -> None:
+    allowed = {"approved": {"type": "boolean"}, "reason": {"type": "string"}, "editedArgs": {"type": "object"}}
+    asked = ASKED.model_copy(update={"response_schema": {"type": "object", "properties": allowed}})
+    assert await answer(page, asked, ["Deny", "too late"]) == Deny("too late")
+    assert await answer(page, asked, ["Approve", ""]) == Approve()
+    # The arguments of the call are not known here, and so cannot be edited.
+    assert [each["name"] for each in page.fields] == ["reason"]
+
+
+@pytest.mark.anyio
 async def test_what_stands_on_the_page_whose_button_is_pressed_is_sent(page: Page) -> None:
     line = ASKED.model_copy(update={"response_schema": None})
     page.open()
