@@ -36,7 +36,7 @@ class Charts:
     rows: Sequence[Sequence[Series]]
 
     @classmethod
-    def of(cls, sides: Mapping[str, tuple[Sequence[float], Sequence[float], Sequence[float]]]) -> list[Charts]:
+    def make(cls, sides: Mapping[str, tuple[Sequence[float], Sequence[float], Sequence[float]]]) -> list[Charts]:
         """Make charts of those series that have enough values; none if there is none.
 
         Args:
