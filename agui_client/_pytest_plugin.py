@@ -30,7 +30,7 @@ _MARKER = """agui_cassette(name=None, *, match=None, ignore=(), redact=None): se
 out of a recording; its name is that of the test if it is left out; match= and ignore= are as for ReplayAgent, redact= \
 as for record."""
 _ADDRESS = re.compile(r"[\d.]+|[0-9A-Fa-f:.]*:[^/]*")
-"""A host that is no name."""
+"""A host that is not a name."""
 _PASSED, _HAS_CASSETTE = pytest.StashKey[bool](), pytest.StashKey[bool]()
 _blocked: list[str] = []
 """The connections that were blocked in the present phase of a test; libraries keep that to themselves."""

@@ -3,8 +3,8 @@
     agent = HttpAgent("http://localhost:8000/", http_client=fast_client)
 
 Where a server writes one event at a time, httpx's own transport costs more than all the rest of a run. This one keeps
-what runs rely on: httpx's exceptions, time-outs, proxies and certificates. It is no subclass of httpx-aiohttp's, which
-stores cookies, has no limit for writing, and hides the connection, so that an abort could not close it.
+what runs rely on: httpx's exceptions, time-outs, proxies and certificates. It is not a subclass of httpx-aiohttp's,
+which stores cookies, has no limit for writing, and hides the connection, so that an abort could not close it.
 """
 
 from __future__ import annotations

@@ -228,7 +228,7 @@ class StreamCheck:
             self.fail(error)
 
     def _advise(self, event: ToolCallEndEvent) -> None:
-        """Note arguments that are no JSON: they break no stream, and no tool can be called with them (TOOL-2)."""
+        """Note arguments that are not JSON: they break no stream, and no tool can be called with them (TOOL-2)."""
         call = self._thread.call(event.tool_call_id)
         try:
             from_json((call and call.build().function.arguments) or "{}")

@@ -153,7 +153,7 @@ def chat(
     """Talk with the agent at URL or AGUI_URL, or with a language model, or else with the demo agent.
 
     The agent may call the tools of --tools; you are asked before a tool that wants approval is called. /help lists
-    the commands of the chat. If stdin is no terminal, each line is a prompt, and the first that fails ends the chat.
+    the commands of the chat. If stdin is not a terminal, each line is a prompt, and the first that fails ends the chat.
     """
     # Loaded here: `agui run` needs neither prompt_toolkit nor rich.
     from agui_client._cli.chat import chat_with, chat_with_demo

@@ -60,7 +60,7 @@ class TypedLines:
 
 
 class GivenLines:
-    """Lines of stdin where it is no terminal."""
+    """Lines of stdin where it is not a terminal."""
 
     is_typed = False
     """Whether a user types the lines."""

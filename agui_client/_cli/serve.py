@@ -87,8 +87,8 @@ class ServeSettings:
             loaded: The result of `load`.
 
         Raises:
-            click.UsageError: It is no agent, the agent cannot be made, the secret is too short, or there is one beside
-                an app that signs nothing; or a store or a page is asked for beside an app.
+            click.UsageError: It is not an agent, the agent cannot be made, the secret is too short, or there is one
+                beside an app that signs nothing; or a store or a page is asked for beside an app.
         """
         given: Any = await _made(loaded, self.place or "")
         secret = _secret()

@@ -31,7 +31,7 @@ def load_tools(places: Sequence[str]) -> ToolSource:
         All tools together.
 
     Raises:
-        click.UsageError: A name does not exist, cannot be loaded, or is no tool.
+        click.UsageError: A name does not exist, cannot be loaded, or is not a tool.
     """
     sources = [_source(load_object(place, "--tools"), place) for place in places]
 

@@ -218,7 +218,7 @@ class FormField:
             The value; `MISSING` for a field that is left out.
 
         Raises:
-            ValueError: The line is no value of this kind, or does not fit; the message says why.
+            ValueError: The line is not a value of this kind, or does not fit; the message says why.
         """
         if self.kind == "fixed" or self.is_read_only:
             return self.value
@@ -248,7 +248,7 @@ class FormField:
         """Read a value.
 
         Raises:
-            ValueError: The text is no value of this kind, or does not fit; the message says why.
+            ValueError: The text is not a value of this kind, or does not fit; the message says why.
         """
         value = _READERS[self.kind](self, typed)
         if faults := schema_faults(self.schema, value):

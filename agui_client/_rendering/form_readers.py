@@ -148,7 +148,7 @@ def read_decimal(typed: str, *, as_text: bool) -> float | str:
         as_text: Whether the value is always text.
 
     Raises:
-        ValueError: It is no number, or not written as one.
+        ValueError: It is not a number, or not written as one.
     """
     text = _plain(typed, "129.90")
     if _NUMBER.fullmatch(text) is None:
@@ -230,7 +230,7 @@ def read_json(typed: str) -> Any:
     """Read JSON, without the numbers that Python has and JSON does not.
 
     Raises:
-        ValueError: The text is no JSON; the message says why.
+        ValueError: The text is not JSON; the message says why.
     """
 
     def refuse(word: str) -> None:

@@ -65,7 +65,7 @@ def decision_form(interrupt: Interrupt) -> DecisionForm | None:
 
 
 class FormError(ValueError):
-    """The content of a form is no answer.
+    """The content of a form is not an answer.
 
     Args:
         problems: The faults, in words, by the names of fields; "" is about the answer as a whole.
@@ -333,7 +333,7 @@ def read_arguments(typed: str, schema: Mapping[str, Any] | None) -> Mapping[str,
         schema: The JSON Schema to check them by; None checks nothing.
 
     Raises:
-        ValueError: They are no JSON object, or do not fit; the message says why.
+        ValueError: They are not a JSON object, or do not fit; the message says why.
     """
     arguments = read_json(typed)
     if not is_object(arguments):

@@ -73,7 +73,7 @@ class InterruptQuestion:
             values: The texts in the fields, by their names.
 
         Raises:
-            FormError: What stands in the fields is no answer.
+            FormError: What stands in the fields is not an answer.
         """
         if pressed == DENY.name:
             return Deny(values.get(_REASON, "").strip() or Deny().reason)
@@ -86,7 +86,7 @@ class InterruptQuestion:
 
 
 def _call_fields(interrupt: Interrupt, arguments: str | None) -> CallFields | None:
-    """Make the fields of the arguments of a call; None for a call whose arguments are no object."""
+    """Make the fields of the arguments of a call; None for a call whose arguments are not an object."""
     properties = (interrupt.response_schema or {}).get("properties", {})
     schema = next((properties[word] for word in EDITED if word in properties), None)
     values = _object(arguments)

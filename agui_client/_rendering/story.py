@@ -102,7 +102,7 @@ class Speakers:
         return name or ("agent" if message.role == "assistant" else message.role)
 
     def ending(self, event: SubagentFinishedEvent | SubagentErrorEvent) -> str | None:
-        """Return a sentence about the end of a subagent that is no success."""
+        """Return a sentence about the end of a subagent that is not a success."""
         name = self.name(event.subagent_run_id)
         if isinstance(event, SubagentErrorEvent):
             return f"{name} failed: {event.message}"

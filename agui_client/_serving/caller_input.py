@@ -162,7 +162,7 @@ class CallerInput(RequestSource):
 
 
 def _last_id(messages: Sequence[Message]) -> str | None:
-    """Return the id of the last message that is no result, which the log of a thread may have in another place."""
+    """Return the id of the last message that is not a result, which the log of a thread may have in another place."""
     return next((each.id for each in reversed(messages) if each.role != "tool"), None)
 
 
@@ -398,7 +398,7 @@ def _unknown_messages(messages: Sequence[Message], conversation: Conversation) -
 def _results_and_others(
     messages: Sequence[Message], open_ids: AbstractSet[str]
 ) -> tuple[dict[str, ToolMessage], list[Message]]:
-    """Return the first result of each call that may get one, by call id, and all messages that are no results."""
+    """Return the first result of each call that may get one, by call id, and all messages that are not results."""
     results: dict[str, ToolMessage] = {}
     others: list[Message] = []
     for message in messages:

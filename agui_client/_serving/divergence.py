@@ -108,7 +108,7 @@ def _keyed(messages: Sequence[Message]) -> list[_Keyed]:
 def _ordered(messages: Sequence[_Keyed], others: Sequence[_Keyed]) -> list[_Keyed]:
     """Return messages with results side by side in one order: first those that both sides have."""
     there = {key for key, _ in others}
-    # A message that is no result is a group by itself.
+    # A message that is not a result is a group by itself.
     groups = groupby(messages, lambda keyed: keyed[1].role == "tool" or keyed[1].id)
     return [each for _, group in groups for each in sorted(group, key=lambda keyed: (keyed[0] not in there, keyed[0]))]
 

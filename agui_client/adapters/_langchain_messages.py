@@ -23,7 +23,7 @@ def messages_of(parts: Sequence[Any]) -> list[Message]:
         parts: The input, which comes in parts behind a runnable that streams.
 
     Raises:
-        UsageError: A message has content that is no text, or a role that agents do not know.
+        UsageError: A message has content that is not text, or a role that agents do not know.
     """
     given = parts[0]
     for each in parts[1:]:

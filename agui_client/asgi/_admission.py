@@ -42,7 +42,7 @@ class Admission:
         max_body_bytes: The size of the largest request body that is accepted, in bytes.
 
     Raises:
-        UsageError: An argument is no function.
+        UsageError: An argument is not a function.
     """
 
     def __init__(
@@ -137,7 +137,7 @@ class Admission:
         """Return the owner of a caller's threads and runs, for whom interrupts are signed, too.
 
         Raises:
-            TypeError: It is no text.
+            TypeError: It is not text.
         """
         owner = caller if self._owner_of is None else self._owner_of(caller)
         if isinstance(owner, str):

@@ -14,7 +14,7 @@ class AppLimits(Record):
     """Limits of a served agent: `agent_app(agent, limits=AppLimits(max_body_bytes=32 * 1024 * 1024))`.
 
     Raises:
-        UsageError: A limit is no number of bytes or seconds.
+        UsageError: A limit is not a number of bytes or seconds.
     """
 
     max_body_bytes: int = 4 * 1024 * 1024

@@ -135,7 +135,7 @@ async def parsed(body: bytes, validate: Callable[[Any], T], *, max_bytes: int) -
         max_bytes: The size of the largest body that is accepted.
 
     Raises:
-        RequestRefusedError: It is no JSON, or not valid, or has too many values for any body.
+        RequestRefusedError: It is not JSON, or not valid, or has too many values for any body.
     """
     most_values = max_bytes // _BYTES_OF_VALUE
     if len(body) <= _MOST_AT_ONCE:
@@ -164,7 +164,7 @@ def _parsed(body: bytes, validate: Callable[[Any], T], most_values: int) -> T:
 
 
 def _mended(body: bytes) -> Any:
-    """Return the JSON of a body with U+FFFD in place of halves of characters; None if it is no JSON."""
+    """Return the JSON of a body with U+FFFD in place of halves of characters; None if it is not JSON."""
     if not _HALF.search(body):
         return None
     try:

@@ -75,7 +75,7 @@ class ServedAgent:
         stopping: Returns the runs of the app that are in progress.
 
     Raises:
-        UsageError: It is no agent, or an argument has a wrong value.
+        UsageError: It is not an agent, or an argument has a wrong value.
     """
 
     def __init__(
@@ -145,7 +145,7 @@ class ServedAgent:
             RequestRefusedError: The run cannot be begun.
         """
         answer = connected_run if request.is_connect else partial(answering_run, on_divergence=self._on_divergence)
-        # Tools of one name may differ from agent to agent: what one agent asked is no approval of another one's call.
+        # Tools of one name may differ from agent to agent: what one agent asked approves no call of another one.
         path = request.path.rstrip("/") if callable(self._agent) else ""
         signing = replace(self._signing, path=path, owner=request.owner)
         try:

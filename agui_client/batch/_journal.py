@@ -50,7 +50,7 @@ class Journal:
         hides_secrets: Whether lines are written without secrets, as those of recordings are.
 
     Raises:
-        UsageError: The file cannot be read or written, is no journal, or another program has it.
+        UsageError: The file cannot be read or written, is not a journal, or another program has it.
     """
 
     def __init__(self, path: Path, *, rerun_failed: bool = False, hides_secrets: bool = False) -> None:

@@ -132,7 +132,7 @@ class Pace:
         per_minute: The most attempts in a minute, evenly spread; None for no limit.
 
     Raises:
-        UsageError: It is no number above 0.
+        UsageError: It is not a number above 0.
     """
 
     def __init__(self, per_minute: float | None) -> None:

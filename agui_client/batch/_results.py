@@ -204,11 +204,11 @@ def error_of(error: Exception) -> RowError:
 
 
 def unfinished(result: RunResult, *, is_parsed: bool, is_kept: bool) -> RowError | None:
-    """Return why a run that did not fail is no answer; None if it is one.
+    """Return why a run that did not fail has no reply; None if it has one.
 
     Args:
         result: The result of the run.
-        is_parsed: Whether the answer is parsed.
+        is_parsed: Whether the reply is parsed.
         is_kept: Whether the run is kept, so that it can be answered later.
     """
     if result.interrupts:

@@ -218,7 +218,7 @@ def _row(number: int, key: str, data: Mapping[str, Any], prompt: Any) -> Row:
     """Make a row.
 
     Raises:
-        UsageError: Its key or its prompt is no text that can be sent or written.
+        UsageError: Its key or its prompt is not text that can be sent or written.
     """
     for text, name in ((key, "key"), (prompt, "prompt")):
         try:

@@ -43,7 +43,7 @@ def write_table(results: Iterable[RowResult], path: str | Path) -> None:
     """Write results as a table to a file, which is replaced as a whole.
 
     In a .csv, a text that a spreadsheet would run as a formula has an apostrophe in front of it: one that begins with
-    `=`, `+`, `-`, `@`, a tab or a line break, and is no number. `run_many` takes it off when it reads the file.
+    `=`, `+`, `-`, `@`, a tab or a line break, and is not a number. `run_many` takes it off when it reads the file.
 
     Args:
         path: The file, which ends with .csv, .jsonl or .parquet.

@@ -262,7 +262,7 @@ def _of_events(exchange: ProbeExchange) -> Iterator[Symptom]:
 
 
 def _of_arguments(exchange: ProbeExchange) -> Iterator[Symptom]:
-    """Yield a fault for tool calls whose arguments are no JSON object."""
+    """Yield a fault for tool calls whose arguments are not a JSON object."""
     pieces: dict[str, list[str]] = {}
     last: dict[str, int] = {}
     current = ""

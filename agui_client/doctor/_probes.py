@@ -417,7 +417,7 @@ async def _error(doctor: Examination) -> None:
 
 
 async def _malformed(doctor: Examination) -> None:
-    """Send what is no input."""
+    """Send what is not an input."""
     seen = await doctor.post(b'{"threadId": 1, "messages": "none"}')
     exchange = seen.last
     status = exchange.status if exchange is not None else None

@@ -51,7 +51,7 @@ _SECONDS = 300.0
 
 
 class _EndedError(Exception):
-    """A conversation ends too early, for a reason that is no exception of the agent."""
+    """A conversation ends too early, for a reason that is not an exception of the agent."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,7 @@ def read_baseline(path: str | os.PathLike[str], plan: Plan) -> Evaluation:
         plan: The conversations of today; those of scenarios with another name or another text are left out.
 
     Raises:
-        UsageError: The file is no journal of an evaluation, or has none of these conversations.
+        UsageError: The file is not a journal of an evaluation, or has none of these conversations.
     """
     return Evaluation(_outcomes(Path(path), plan))
 

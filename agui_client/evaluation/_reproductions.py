@@ -54,7 +54,7 @@ class Reproduction:
             checks: The functions among which those are found that the file names as checks; it may name fewer.
 
         Raises:
-            UsageError: It cannot be read, or a check is no function.
+            UsageError: It cannot be read, or a check is not a function.
         """
         functions = tuple(checks)
         if not all(map(callable, functions)):

@@ -31,7 +31,7 @@ def read_prices(given: Iterable[str]) -> dict[str, tuple[float, float]] | None:
         The prices; None if none are given, and so no money is counted.
 
     Raises:
-        UsageError: A text is no price.
+        UsageError: A text is not a price.
     """
     prices: dict[str, tuple[float, float]] = {}
     texts = list(given)

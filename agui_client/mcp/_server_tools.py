@@ -78,7 +78,7 @@ class MCPToolset(Toolset):
             and a call of such a tool adds an `mcp-apps` activity to the conversation. `MCPApps` answers the pages.
 
     Raises:
-        UsageError: The URL is none, a time is no number above zero, or auth= is of another library or for no URL.
+        UsageError: The URL is none, a time is not a number above zero, or auth= is of another library or for no URL.
     """
 
     def __init__(

@@ -101,7 +101,7 @@ function hostedPage(page, setDocument, host) {
   const receive = ({ source, data }) => {
     if (!root.isConnected) return removeEventListener("message", receive);
     if (source !== frame.contentWindow || data?.jsonrpc !== "2.0" || typeof data.method !== "string") return undefined;
-    // What cannot be JSON, or is too long, is no message.
+    // What cannot be JSON, or is too long, is not a message.
     const text = JSON.stringify(data);
     if (text.length > LONGEST) return undefined;
     const { id, method, params } = JSON.parse(text);

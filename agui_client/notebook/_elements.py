@@ -127,7 +127,7 @@ class Image:
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """A text that is no prose, such as a tool's result."""
+    """A text that is not prose, such as a tool's result."""
 
     text: str
 

@@ -40,7 +40,7 @@ _MOST_BYTES = 250_000_000
 
 
 class RecordingError(UsageError):
-    """A file is no recording that can be read."""
+    """A file is not a recording that can be read."""
 
 
 @dataclass
@@ -118,7 +118,7 @@ class Recording:
                 gigabytes; and of the references from inputs to earlier messages, eight for each message.
 
         Raises:
-            RecordingError: It cannot be read, is no recording, is of a newer format, or passes `max_bytes`.
+            RecordingError: It cannot be read, is not a recording, is of a newer format, or passes `max_bytes`.
         """
         path = Path(path)
         is_packed = path.suffix == ".gz"
@@ -140,7 +140,7 @@ class Recording:
             path: The name of the file, for messages.
 
         Raises:
-            RecordingError: It is no recording, or of a newer format.
+            RecordingError: It is not a recording, or of a newer format.
         """
         lines, is_cut = read_lines(Path(path), content.splitlines())
         return cls(Path(path), lines, is_cut=is_cut)

@@ -377,8 +377,8 @@ def record(path: str | os.PathLike[str], *, redact: Redact | None = None) -> Rec
         The observer to give to `agent.use(...)`, or to `observers=[...]`.
 
     Raises:
-        UsageError: The name of the file ends in .gz; the file cannot be written, or is no recording; or `redact` is no
-            plain function.
+        UsageError: The name of the file ends in .gz; the file cannot be written, or is not a recording; or `redact` is
+            not a plain function.
     """
     given: Any = redact
     if given is not None and (not callable(given) or iscoroutinefunction(given)):

@@ -199,7 +199,7 @@ class EventForwarder:
         Args:
             reason: A sentence for those who asked: the result of calls that have none.
             begun: The ids of those whose functions were called: what became of them is unknown.
-            partial: The messages that are no answer, as the member failed, with a mark for those who are shown them.
+            partial: The messages that are not a reply, as the member failed, with a mark for those who see them.
             awaited: The ids of those that stay open, as a member of this member waits for them.
         """
         reopened: list[Event] = []
@@ -421,13 +421,13 @@ def journal_operations(event: core.StateSnapshotEvent | core.StateDeltaEvent) ->
 
 
 def as_partial(message: Message) -> Message:
-    """Return a message with the mark that it is no answer, as the member that wrote it failed."""
+    """Return a message with the mark that it is not a reply, as the member that wrote it failed."""
     more = {**extension_of(message), _PARTIAL: True}
     return changed(message, metadata={**(message.metadata or {}), EXTENSION: more})
 
 
 def is_partial(message: Message) -> bool:
-    """Return whether a message is no answer, as the member that wrote it failed."""
+    """Return whether a message is not a reply, as the member that wrote it failed."""
     return extension_of(message).get(_PARTIAL) is True
 
 

@@ -195,7 +195,7 @@ class Team:
 
         Raises:
             Exception: A call failed; the others were cancelled.
-            UsageError: `at_once` is no whole number above zero.
+            UsageError: `at_once` is not a whole number above zero.
         """
         check_number("team.map(at_once=...)", at_once, least=1, is_whole=True, may_be_none=True)
         made = [self.called(member, item, on_error=on_error, is_apart=True) for item in items]
@@ -216,7 +216,7 @@ class Team:
                 # The others continue: what they do now need not be done when this one is answered.
                 failures.append(waiting)
             except Exception as error:
-                # A call that may not begin is no reason for those that failed before it.
+                # A call that may not begin is not a reason for those that failed before it.
                 place_among = len(failed) if _is_own_limit(error) else 0
                 failures.insert(place_among, error)
                 failed.insert(place_among, call)
@@ -489,7 +489,7 @@ def _content_of(prompt: MemberPrompt | None) -> str | list[Part] | None:
     """Return a prompt as the content of a message.
 
     Raises:
-        UsageError: It is no prompt.
+        UsageError: It is not a prompt.
     """
     if prompt is None or isinstance(prompt, str):
         return prompt

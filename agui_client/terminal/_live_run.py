@@ -202,7 +202,7 @@ class LiveView:
                 pass
 
     def _subagent(self, event: SubagentStartedEvent | SubagentFinishedEvent | SubagentErrorEvent) -> None:
-        """Show the begin of a subagent in the status, and keep its end if that is no success."""
+        """Show the begin of a subagent in the status, and keep its end if that is not a success."""
         if isinstance(event, SubagentStartedEvent):
             self._status.doing = f"{one_line(self.story.speakers.name(event.subagent_run_id))} is at work"
         elif (sentence := self.story.speakers.ending(event)) is not None:

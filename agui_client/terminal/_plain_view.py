@@ -1,4 +1,4 @@
-"""Views that write plain lines, for output that is no terminal: no control codes, and no questions."""
+"""Views that write plain lines, for output that is not a terminal: no control codes, and no questions."""
 
 from __future__ import annotations
 

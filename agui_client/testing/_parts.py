@@ -229,7 +229,7 @@ def patch(*operations: Mapping[str, Any]) -> Part:
     """Make a STATE_DELTA of JSON Patch operations: `patch({"op": "add", "path": "/city", "value": "Oslo"})`.
 
     Raises:
-        UsageError: One is no JSON Patch operation.
+        UsageError: One is not a JSON Patch operation.
     """
     delta = _made("patch()", StateDeltaEvent, delta=operations)
     return Part(lambda _: (delta,))

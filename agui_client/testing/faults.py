@@ -186,7 +186,7 @@ def double_terminal(body: bytes) -> Reply:
 
 
 def broken_chunk(body: bytes, *, events: int | None = None, size: int | None = None) -> Reply:
-    """Send a line in the middle of the body that is no number where HTTP wants the size of the next chunk."""
+    """Send a line in the middle of the body that is not a number where HTTP wants the size of the next chunk."""
     return Reply([_before(events_of(body), events, size), Raw(b"not a size\r\n")], end="cut")
 
 

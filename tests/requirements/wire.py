@@ -116,7 +116,8 @@ WIRE = (
     ),
     Requirement(
         "SSE-12",
-        "A frame that is not a JSON object with a string type ends the stream as a DecodeError; frames are limited.",
+        "A frame that is not a JSON object with a string type ends the stream as a DecodeError; the size of frames is "
+        "limited.",
         "basic/transports/http-sse",
     ),
     Requirement(

@@ -233,7 +233,7 @@ class AbstractAgent(Observables[StateT]):
             The agent itself.
 
         Raises:
-            UsageError: One of them is no function.
+            UsageError: One of them is not a function.
         """
         given = {"approve": approve, "answer": answer}
         for name, function in given.items():

@@ -106,7 +106,7 @@ class _Answer(AsyncIterator[Any]):
 
 
 async def _pieces(answer: object) -> AsyncGenerator[object]:
-    """Yield the pieces of a reply that is no async generator."""
+    """Yield the pieces of a reply that is not an async generator."""
     if isinstance(answer, Generator):
         pieces = cast("Generator[object]", answer)
         try:

@@ -189,7 +189,7 @@ class HttpAgent(AbstractAgent[StateT]):
             The declaration; None if the agent was made with neither.
 
         Raises:
-            DecodeError: The document is no JSON, or a member that the protocol describes has another form (CAP-3).
+            DecodeError: The document is not JSON, or a member that the protocol describes has another form (CAP-3).
             TransportError: No document arrived.
         """
         if self._capabilities_url is None:
@@ -232,7 +232,7 @@ class HttpAgent(AbstractAgent[StateT]):
             plan = partial(self._plan_if_kept, request, input, is_replay)
         elif policy is not None:
             if is_replay and policy.can_connect:
-                # A message that was cut is no reply yet.
+                # A message that was cut is not a reply yet.
                 whole = [each for each in input.messages if each.id not in self._conversation.incomplete_ids]
                 input = input.model_copy(update={"messages": whole})
                 request = policy.connecting(request, input)
@@ -333,7 +333,7 @@ class HttpAgent(AbstractAgent[StateT]):
 
 
 def _check_policy(policy: object, connect_url: Address | None) -> None:
-    """Refuse what is no policy, and a policy that lacks the agent's `connect_url`.
+    """Refuse what is not a policy, and a policy that lacks the agent's `connect_url`.
 
     Raises:
         UsageError: The policy cannot be used.

@@ -59,7 +59,7 @@ class Observables(Verbs[StateT]):
                 `/legs/*/price`. The value of a place that was removed is `agui_client.state.ABSENT`.
 
         Raises:
-            UsageError: The path is no JSON pointer.
+            UsageError: The path is not a JSON pointer.
         """
         if path:
             from agui_client._core.agent.state_watching import observe_places
@@ -80,7 +80,7 @@ class Observables(Verbs[StateT]):
             value of a place that was removed is `agui_client.state.ABSENT`. An exception in the function is logged.
 
         Raises:
-            UsageError: The path is no JSON pointer, or the function is async.
+            UsageError: The path is not a JSON pointer, or the function is async.
         """
         from agui_client._core.agent.state_watching import Places, watch_with
 

@@ -246,7 +246,7 @@ def read_cursor(cursor: str) -> tuple[str, Place]:
     """Return the id of the run that a cursor is about, and the place in its log.
 
     Raises:
-        UsageError: It is no cursor.
+        UsageError: It is not a cursor.
     """
     written, _, run_id = cursor.partition("-")
     places = [_PLACE.fullmatch(each) for each in written.split("_")]

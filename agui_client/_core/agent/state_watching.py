@@ -41,7 +41,7 @@ class Places:
         path: A JSON pointer, in which `*` stands for every member of an object or element of an array.
 
     Raises:
-        UsageError: It is no JSON pointer.
+        UsageError: It is not a JSON pointer.
     """
 
     def __init__(self, path: str) -> None:
@@ -145,7 +145,7 @@ def observe_places(conversation: Conversation, path: str) -> Observable[Any]:
         The present values at once, then every new value; it never completes.
 
     Raises:
-        UsageError: The path is no JSON pointer.
+        UsageError: The path is not a JSON pointer.
     """
     from agui_client._core.verbs.observable import observe_values
 

@@ -2,8 +2,8 @@
 
 To change
 
-- a change of messages, results or state that is no event: a class here, which `Conversation.apply` carries out with all
-  that depends on it: the verbs, hooks, results of tools, edits of the state and the end of a replay make such changes.
+- a change of messages, results or state that is not an event: a class here, which `Conversation.apply` carries out with
+  all that depends on it: verbs, hooks, results of tools, edits of the state and the end of a replay make such changes.
   `Conversation.begin_run` gives the reducer to the pipeline of a run, and to nobody else
 """
 

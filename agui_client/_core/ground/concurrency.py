@@ -297,7 +297,7 @@ def unasked(error: asyncio.CancelledError) -> RuntimeError:
 
 
 async def whole(step: Awaitable[T]) -> T:
-    """Await a step that is no iteration: a StopAsyncIteration of it is no end of one, as in generators (PEP 479).
+    """Await a step that is not an iteration: its StopAsyncIteration does not end one, as in generators (PEP 479).
 
     Args:
         step: The step, which may call functions of the application.

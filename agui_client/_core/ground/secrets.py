@@ -102,7 +102,7 @@ _IN_PLACE = re.compile(
     rf"|{_SHAPES}",
     _FLAGS,
 )
-"""A secret in a text that is no JSON, and that can be told from the rest."""
+"""A secret in a text that is not JSON, and that can be told from the rest."""
 _LEFT = re.compile(
     rf"""{_NAME}\s*{_QUOTES}[\s"'`*\])]*[:=](?!\s*\\*["']?\[redacted\])"""
     rf"""|[\[(]\s*b?["'][^"']*{_NAME}\s*["']\s*,"""
@@ -110,7 +110,7 @@ _LEFT = re.compile(
     rf"""|{_NAME}\s*=\s*(?!\[redacted\])[^\s&]|{_NAME}[ \t]*:[ \t]*(?!\[redacted\])\S|{_USERINFO}|{_SHAPES}""",
     _FLAGS,
 )
-"""A secret in a text that is no JSON, which was not replaced in place."""
+"""A secret in a text that is not JSON, which was not replaced in place."""
 
 Redact: TypeAlias = Callable[[str, str], str]
 """Takes a text of a line and its JSON pointer, such as "/input/state/user"; returns the text to write."""
@@ -246,7 +246,7 @@ def levels(text: str) -> Iterator[str]:
 
 
 def edits_in_place(text: str) -> list[Replacement] | None:
-    """Return the edits that take the secrets out of a text that is no JSON; None if that is not possible."""
+    """Return the edits that take the secrets out of a text that is not JSON; None if that is not possible."""
     edits = [Replacement(match.end(match.lastindex or 0), match.end(), REDACTED) for match in _IN_PLACE.finditer(text)]
     return None if any(map(_LEFT.search, levels(edited(text, edits)))) else edits
 
@@ -340,7 +340,7 @@ def quotes_in(text: str, sent: Collection[str]) -> list[Replacement]:
 
 
 def _quotes_of(word: str, text: str) -> Iterator[re.Match[str]]:
-    # With the backslash of an escape that the word begins inside of: half of one is no JSON.
+    # With the backslash of an escape that the word begins inside of: half of one is not JSON.
     return re.finditer(rf"(?:(?<!\\)(?:\\\\)*\\)?{re.escape(word)}", text) if word in text else iter(())
 
 
@@ -368,7 +368,7 @@ def hidden_line(
 
     Raises:
         UsageError: The function returned no text.
-        ValueError: The line is no JSON.
+        ValueError: The line is not JSON.
         RecursionError: The line nests too deeply.
     """
     if redact is None and not given and not has_quote(line, sent) and not mentions_secret(line):
@@ -430,7 +430,7 @@ class _Reader:
 
         Raises:
             UsageError: The function of the user returned no text.
-            ValueError: The text is no JSON.
+            ValueError: The text is not JSON.
             RecursionError: It nests too deeply.
         """
         at = self._next(0)

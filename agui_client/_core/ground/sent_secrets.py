@@ -23,13 +23,13 @@ from agui_client._core.ground.secrets import MARKS_OF_ADDRESSES, SHAPE_HINTS, is
 _COMMON_HEADER = re.compile(
     "accept|accept-encoding|cache-control|connection|content-(length|type)|host|user-agent", re.IGNORECASE
 )
-"""Headers of requests that are no secrets."""
+"""Headers of requests that are not secrets."""
 _SHORTEST = 4
 """The characters of the shortest text that is taken for a secret that was sent: a shorter one is in many words."""
 _SHORTEST_UNNAMED = 8
 """The same for headers whose names say nothing of a secret: in "X-Role: agent" is a word of every other sentence."""
 _CREDENTIAL = re.compile(r"(?=.*[a-zA-Z])(?=.*[0-9]).{6,}|.{16,}")
-"""A secret that is no word: anything else that reads the same is a quotation of it."""
+"""A secret that is not a word: anything else that reads the same is a quotation of it."""
 _QUERY = re.compile("access|code$|^sig$", re.IGNORECASE)
 """Members of queries that are credentials beside those whose names are secret in headers, too."""
 
@@ -48,7 +48,7 @@ class SentSecrets(set[str]):
         self.credentials: frozenset[str] = frozenset()
         """Those that are taken out of content, too, as they are and as JSON and addresses write them."""
         self.ids: tuple[str, ...] = ()
-        """Ids of the client, which are no credentials, even if a cookie has them."""
+        """Ids of the client, which are not credentials, even if a cookie has them."""
         self._latest: object = None
 
     def add_request(self, url: str, headers: Iterable[tuple[str, str]]) -> None:

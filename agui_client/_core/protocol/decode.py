@@ -78,7 +78,7 @@ class Decoder:
             A conforming typed event, or the JSON object as an `UnrecognizedEvent`.
 
         Raises:
-            DecodeError: The data is no JSON object with a `type`.
+            DecodeError: The data is not a JSON object with a `type`.
         """
         beginning = self._beginning
         # To validate the frame as well would take half as much time again.
@@ -121,7 +121,7 @@ class Decoder:
             frames: The data of the frames.
 
         Raises:
-            DecodeError: The data of a frame is no JSON object with a `type`.
+            DecodeError: The data of a frame is not a JSON object with a `type`.
         """
         # Few streams have escapes of halves, and others need no generator.
         events = map(self.feed, frames)

@@ -210,7 +210,7 @@ _KINDS: dict[Subject, _Kind] = {"text": _TEXT, "call": _TOOL_CALL, "reasoning": 
 KIND_OF_CHUNK: dict[type, _Kind] = {each: _KINDS[TRAITS[each].about] for each in types_about(part="chunk")}
 """The kind of item that each chunk stands for; every other event leaves as it came while nothing is assembled."""
 _KIND_OF_EXPLICIT = {
-    # A RESULT is no part of its call, which may be open in another lane (SET-20).
+    # A RESULT is not part of its call, which may be open in another lane (SET-20).
     each: _KINDS[TRAITS[each].about]
     for each in types_about(*_KINDS)
     if TRAITS[each].part not in ("chunk", "result")

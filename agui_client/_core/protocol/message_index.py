@@ -77,7 +77,7 @@ class MessageIndex:
         """The messages that have changed since the last look."""
         # The results of the calls that are not the latest ones of their ids any more.
         self._answers_earlier = set[MessageSlot]()
-        # Each slot knows the next one; the first comes behind this, which is no message of the thread.
+        # Each slot knows the next one; the first comes behind this, which is not a message of the thread.
         self._head = self._last = MessageSlot(core.UserMessage(id="", content=""), -1, 0)
         self._begin(messages)
 

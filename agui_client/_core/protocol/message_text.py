@@ -36,7 +36,7 @@ def content_text(
     Args:
         content: The content; of an activity, an object.
         between: The text between two parts.
-        names_media: Whether a part that is no text is named by its type, or left out.
+        names_media: Whether a part that is not text is named by its type, or left out.
     """
     if content is None or isinstance(content, str):
         return content or ""

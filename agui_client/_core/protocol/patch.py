@@ -283,7 +283,7 @@ def copied(value: Any, levels: int = sys.maxsize) -> Any:
     """Copy a JSON value and all containers in it, so that changes of the one do not reach the other.
 
     Args:
-        value: Any value; one that is no list or dict is returned as it is.
+        value: Any value; one that is not a list or dict is returned as it is.
         levels: The number of levels of containers that it may have.
 
     Raises:
@@ -302,7 +302,7 @@ def parse_json(text: str | bytes) -> Any:
     """Parse JSON to the depth of an event: how deep Python itself reads differs from one version to the next.
 
     Raises:
-        ValueError: The text is no JSON, or nests deeper than `DEEPEST_TEXT` levels.
+        ValueError: The text is not JSON, or nests deeper than `DEEPEST_TEXT` levels.
     """
     with suppress(RecursionError):
         value = json.loads(text)

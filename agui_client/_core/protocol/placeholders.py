@@ -59,7 +59,7 @@ def is_placeholder(result: ToolMessage | ToolCallResultEvent) -> bool:
 
 
 def without_mark(result: ResultT) -> ResultT:
-    """Return a result of a tool call as one that is no placeholder."""
+    """Return a result of a tool call as one that is not a placeholder."""
     if not is_placeholder(result):
         return result
     return result.model_copy(update={"metadata": unmarked(result.metadata)})

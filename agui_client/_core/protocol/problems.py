@@ -65,7 +65,7 @@ def shortened(value: object, limit: int = _LONGEST_VALUE) -> str:
 
 
 def words_in(data: str) -> str:
-    """Return the words that stand in place of an event, quoted and cut: what is no JSON, or the error in an object.
+    """Return the words that stand in place of an event, quoted and cut: what is not JSON, or the error in an object.
 
     Args:
         data: The data of a frame, or the beginning of a response.

@@ -100,7 +100,7 @@ def as_messages(messages: Iterable[MessageLike]) -> list[core.Message]:
         The models, in order.
 
     Raises:
-        UsageError: An object is no message.
+        UsageError: An object is not a message.
     """
     return [_as_message(message) for message in messages]
 
@@ -128,7 +128,7 @@ def prompt_messages(prompt: Prompt) -> list[core.Message]:
     """Make the messages that a prompt adds: one, or none for None.
 
     Raises:
-        UsageError: It is no prompt.
+        UsageError: It is not a prompt.
     """
     if prompt is None:
         return []

@@ -559,7 +559,7 @@ class Reducer:
         """Store these messages instead of the present ones. They are neither copied nor changed.
 
         Raises:
-            UsageError: One of them is no message; the present ones stay.
+            UsageError: One of them is not a message; the present ones stay.
         """
         self.thread.reset(_checked(messages))
 
@@ -567,7 +567,7 @@ class Reducer:
         """Append messages. The caller keeps their ids unique: of two messages with one id, events find the first.
 
         Raises:
-            UsageError: One of them is no message; none is appended.
+            UsageError: One of them is not a message; none is appended.
         """
         for message in _checked(messages):
             self.thread.append(message)

@@ -67,7 +67,7 @@ class Sanitizer:
     Args:
         warnings: The log that receives a warning for each removal.
         subject: The name of the value in messages.
-        event_type: The event's type; empty for a value that is no event.
+        event_type: The event's type; empty for a value that is not an event.
         rule: The rule of every warning; empty for the rule of each kind.
         nulls: The treatment of a null for a whole optional field; "omit" removes it in silence.
     """

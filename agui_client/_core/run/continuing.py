@@ -103,7 +103,7 @@ class StoredBranch(NamedTuple):
     messages: Sequence[Message]
     """All of its messages."""
     find_beginning: Callable[[str], Awaitable[StoredBeginning]]
-    """Returns this thread up to the message of an id, which is no result, without what was asked in it."""
+    """Returns this thread up to the message of an id, which is not a result, without what was asked in it."""
 
 
 class Carried(NamedTuple):

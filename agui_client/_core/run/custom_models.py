@@ -31,7 +31,7 @@ class CustomModels:
         models: The types, by the names of the events.
 
     Raises:
-        UsageError: This is no mapping of names to types that pydantic can read.
+        UsageError: This is not a mapping of names to types that pydantic can read.
     """
 
     def __init__(self, models: object) -> None:

@@ -80,7 +80,7 @@ def verdict_on_break(run: Run, error: Exception, *, is_aborted: bool) -> Excepti
     """Return the failure of a run whose stream ended in an exception; None if the run had finished before.
 
     A connection that breaks or falls silent after a terminal event has lost nothing, and an exception of an agent that
-    was stopped is no failure.
+    was stopped is not a failure.
 
     Args:
         error: The exception.

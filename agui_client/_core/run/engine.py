@@ -306,7 +306,7 @@ class Engine:
         if messages or self._state.is_stopped:
             # One save for the results and the run that is sent next. It is too early for answers of people: those of
             # a run that was sent are not known to have arrived. What a call that was stopped leaves is saved here, as
-            # the save at its end is no place to continue from.
+            # the save at its end is not a place to continue from.
             is_left = self._state.is_stopped or self.call.leaving.has_begun
             is_sent_next = self._state.phase is Phase.ANSWERING and self._between.is_sent
             is_sent_next = is_sent_next and not self._between.answered and not is_left

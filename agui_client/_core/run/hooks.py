@@ -125,7 +125,7 @@ class Subscriber:
     """Watches and changes runs: override the hooks of interest, the others cost nothing.
 
     A hook of an event is called after the event was verified and before it is applied. An exception in a hook ends the
-    run with that exception. A method named `on_...` that is no hook is refused when the class is made.
+    run with that exception. A method named `on_...` that is not a hook is refused when the class is made.
     """
 
     def __init_subclass__(cls, **options: Any) -> None:

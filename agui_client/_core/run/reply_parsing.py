@@ -76,7 +76,7 @@ def result_replies(result: RunContent, executed: Collection[str], called: Collec
     yield from written_replies(result.result, result.text)
     for arguments in _last_arguments(result, executed, called):
         yield arguments
-        # pydantic-ai wraps what is no object.
+        # pydantic-ai wraps what is not an object.
         with suppress(ValueError):
             wrapped = from_json(arguments)
             if is_object(wrapped) and wrapped.keys() == {"response"}:
@@ -120,7 +120,7 @@ def read_reply(replies: Iterable[str], shape: Any) -> Any:
     wanted = shape.__name__ if isinstance(shape, type) else shape
     if not misfits:
         raise ParseError(f"there is no {wanted}: the run has no result, no text, and no call of an output tool")
-    # JSON that does not fit says more than text that is no JSON.
+    # JSON that does not fit says more than text that is not JSON.
     reply, misfit = next((each for each in misfits if each[1].errors()[0]["type"] != "json_invalid"), misfits[-1])
     why = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}".lstrip(": ") for each in misfit.errors()[:_FEW])
     raise ParseError(f"the reply does not fit {wanted}: {why}; this arrived: {cut_short(reply, _QUOTED)!r}") from misfit

@@ -51,7 +51,7 @@ class Steering:
         """Add the messages of a prompt.
 
         Raises:
-            UsageError: The call takes no message any more, or it is no prompt.
+            UsageError: The call takes no message any more, or it is not a prompt.
         """
         messages = prompt_messages(prompt)
         if not messages:

@@ -46,7 +46,7 @@ JOURNAL = "_team"
 NO_JOURNAL = "the state has nothing of the run that asked: restore the conversation as it was saved"
 """The problem with answers to a team without a journal."""
 _WRAPPED = "outer_state"
-"""The member of a journal with the state of a team that is no object."""
+"""The member of a journal with the state of a team that is not an object."""
 _USAGE = TypeAdapter(list[TokenUsage])
 T = TypeVar("T")
 
@@ -112,7 +112,7 @@ class SubagentResult(_Caused, Record, Displayed):
 
     @property
     def is_partial(self) -> bool:
-        """Whether the text is no reply, as the subagent failed or was stopped before its end."""
+        """Whether the text is not a reply, as the subagent failed or was stopped before its end."""
         return self.status in ("error", "abandoned") and bool(self.text)
 
     @overload
@@ -157,7 +157,7 @@ def without_journal(state: Any) -> Any:
 
 
 def with_journal(state: Any, journal: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a state with the notes of a team; one that is no object is in them."""
+    """Return a state with the notes of a team; one that is not an object is in them."""
     plain = {name: value for name, value in journal.items() if name != _WRAPPED}
     if is_object(state):
         return {**state, JOURNAL: plain}
@@ -165,7 +165,7 @@ def with_journal(state: Any, journal: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_wrapped(state: Any) -> bool:
-    """Return whether a state is no object, and is in the notes therefore.
+    """Return whether a state is not an object, and is in the notes therefore.
 
     A caller could write an object there, with notes in it that would become the team's.
     """

@@ -29,7 +29,7 @@ def check_metadata(metadata: object) -> None:
     """Check the metadata of an answer.
 
     Raises:
-        UsageError: It is no dict with keys of text.
+        UsageError: It is not a dict with keys of text.
     """
     if metadata is not None and not (is_object(metadata) and _has_names(metadata)):
         raise UsageError(f"the metadata of an answer is a dict with keys of text, not this {type(metadata).__name__}")
@@ -178,7 +178,7 @@ def check_question(name: str, question: object, parameters: Collection[str]) -> 
         parameters: The names of the tool's parameters for the agent.
 
     Raises:
-        UsageError: It is neither a text nor a function, or names something that is no argument.
+        UsageError: It is neither a text nor a function, or names something that is not an argument.
     """
     if not isinstance(question, str):
         if not callable(question):

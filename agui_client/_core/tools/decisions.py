@@ -64,7 +64,7 @@ def decision_in(entry: ResumeEntry) -> Approve | Deny:
     """Read the decision in an answer; only the literal `{"approved": true}` approves.
 
     Raises:
-        UsageError: The edited arguments are no object.
+        UsageError: The edited arguments are not an object.
     """
     given: dict[str, Any] = entry.payload if is_object(entry.payload) else {}
     if entry.status == "resolved" and given.get("approved") is True:
@@ -106,7 +106,7 @@ def in_agents_words(interrupt: Interrupt, entry: ResumeEntry) -> ResumeEntry:
 
     Raises:
         InterruptsNotCoveredError: The decision is not allowed, or edits several actions at once.
-        UsageError: The edited arguments are no object.
+        UsageError: The edited arguments are not an object.
     """
     is_decision = is_object(entry.payload) and "approved" in entry.payload
     if entry.status == "resolved" and not is_decision:

@@ -404,7 +404,7 @@ async def _decision(approve: Approver | None, request: ApprovalRequest, people: 
         except Exception as error:
             log_failure(_logger, error, "the approval of call %s failed, so it is denied", call)
             return Deny("The approval of this tool call failed, so it was not carried out."), "nobody"
-        # What a program returns by mistake is no person's word, neither a yes nor a no.
+        # What a program returns by mistake is not a person's word, neither a yes nor a no.
         if not isinstance(answer, bool | Approve | Deny):
             what = f"approve= returned {kind_of(answer)} for call {call}"
             raise UsageError(f"{what}; it returns {_DECISIONS}; the call was not decided about, and stays pending")
@@ -417,7 +417,7 @@ async def _decision(approve: Approver | None, request: ApprovalRequest, people: 
 
 
 def _is_same(edited: object, shown: object) -> bool:
-    """Return whether an edited argument is as it was shown; one that is no JSON is not."""
+    """Return whether an edited argument is as it was shown; one that is not JSON is not."""
     try:
         return bool(is_same_json(edited, shown))
     except (TypeError, ValueError):

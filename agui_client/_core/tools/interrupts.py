@@ -286,7 +286,7 @@ def answers_for_tools(
 
 
 def is_expired(interrupt: Interrupt, now: datetime | None = None) -> bool:
-    """Whether `expiresAt` is a date that has come (INT-6); a text that is no ISO 8601 date never expires here.
+    """Whether `expiresAt` is a date that has come (INT-6); a text that is not an ISO 8601 date never expires here.
 
     Args:
         now: The time; None for that of this machine.

@@ -76,7 +76,7 @@ def bound_by_schema(schema: Mapping[str, Any], arguments: str | Mapping[str, Any
         The arguments as JSON, completed by those defaults of the schema that fit.
 
     Raises:
-        ToolError: They are no JSON object, or do not fit.
+        ToolError: They are not a JSON object, or do not fit.
     """
     sent = as_object(arguments)
     if problems := schema_problems(schema, sent):
@@ -88,11 +88,11 @@ def as_object(arguments: str | Mapping[str, Any]) -> dict[str, Any]:
     """Return arguments as JSON; agents send nothing at all for a tool without arguments.
 
     Raises:
-        ToolError: They are no JSON object.
+        ToolError: They are not a JSON object.
     """
     try:
         given = from_json(arguments.strip().encode() or b"{}") if isinstance(arguments, str) else dict(arguments)
-        # Written and read again, since NaN, infinity and edits of a person's are no JSON yet.
+        # Written and read again, since NaN, infinity and edits of a person's are not JSON yet.
         plain = from_json(to_json(given, by_alias=True, inf_nan_mode="constants"), allow_inf_nan=False)
     except (ValueError, TypeError) as error:
         raise ToolError(cut_short(f"the arguments are not JSON: {error}; send one JSON object", _LONGEST)) from None
@@ -145,8 +145,8 @@ def schema_faults(schema: Mapping[str, Any], value: Any, most: int | None = _MOS
         faults = map(_fault, islice(validator.iter_errors(value), most))
         return [*{str(each): each for each in faults}.values()]
     except Exception:
-        # Besides the library's own errors: endless references (RecursionError), a `$ref` that is no string, and the end
-        # of the steps.
+        # Besides the library's own errors: endless references (RecursionError), a `$ref` that is not a string, and the
+        # end of the steps.
         return []
 
 

@@ -94,7 +94,7 @@ class Parameters:
             The function's keyword arguments as JSON, by the names that the agent uses; and these arguments themselves.
 
         Raises:
-            ToolError: They are no JSON object, or do not fit; each that is wrong is named.
+            ToolError: They are not a JSON object, or do not fit; each that is wrong is named.
         """
         sent = as_object(arguments)
         try:

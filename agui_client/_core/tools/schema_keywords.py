@@ -169,7 +169,7 @@ def _unique_items(validator: Any, is_wanted: Any, instance: Any, schema: dict[st
 
 
 def _multiple_of(validator: Any, step: Any, instance: Any, schema: dict[str, Any]) -> Iterator[Fault]:
-    """Check a number as it is written: 19.99 is no multiple of 0.01 in binary."""
+    """Check a number as it is written: 19.99 is not a multiple of 0.01 in binary."""
     if isinstance(instance, int | float) and not isinstance(instance, bool):
         value, unit = (Fraction(each if isinstance(each, int) else repr(each)) for each in (instance, step))
         if value % unit:

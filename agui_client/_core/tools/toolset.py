@@ -236,7 +236,7 @@ class CallTools:
         further: Definitions of tools that are executed elsewhere, to be offered before these.
 
     Raises:
-        UsageError: The tools are no list and no function.
+        UsageError: The tools are neither a list nor a function.
     """
 
     def __init__(self, source: ToolSource, further: Sequence[Tool] = ()) -> None:
@@ -294,7 +294,7 @@ class CallTools:
             The definitions, in order.
 
         Raises:
-            UsageError: One is no tool, or cannot be called; two have one name; or there is no list of them.
+            UsageError: One is not a tool, or cannot be called; two have one name; or there is no list of them.
             ToolsetError: A toolset could not list its tools.
         """
         try:
@@ -341,7 +341,7 @@ def check_tool(item: object, *, is_chosen: bool = False) -> None:
         is_chosen: Whether a function chose it for one run.
 
     Raises:
-        UsageError: It is no tool, or cannot be called.
+        UsageError: It is not a tool, or cannot be called.
     """
     if isinstance(item, FunctionTool) and item.is_method:
         raise UsageError(f"{item.name!r} is a method; offer it with its instance, as shop.order and not Shop.order")
@@ -406,7 +406,7 @@ def tool_list(source: object) -> list[Any]:
         source: The entries.
 
     Raises:
-        UsageError: They are no list.
+        UsageError: They are not a list.
     """
     if isinstance(source, Iterable) and not isinstance(source, str | bytes | Mapping):
         return list(cast("Iterable[object]", source))

@@ -34,7 +34,7 @@ from agui_client.errors import ConnectError, ConnectTimeoutError, UsageError
 _HAS_HTTP2 = find_spec("h2") is not None
 """Whether the extra `http2` is installed; runs then use HTTP/2 with servers that offer it."""
 _ADDRESS = re.compile(r"[\d.]+|.*:.*")
-"""A host that is no name."""
+"""A host that is not a name."""
 PROXIES = frozenset({"http", "https", "all"})
 """The kinds of proxies that the environment may name for us."""
 CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "SSLKEYLOGFILE")
@@ -70,7 +70,7 @@ def as_client(given: object) -> httpx.AsyncClient:
         given: The client; another library's is put behind a transport, and keeps its headers, auth and cookies.
 
     Raises:
-        UsageError: It is no asynchronous client.
+        UsageError: It is not an asynchronous client.
     """
     if isinstance(given, httpx.AsyncClient):
         return given

@@ -150,7 +150,7 @@ def _check_texts(headers: object) -> None:
     """Check that headers are text; the error shows no value, and no name that may be one.
 
     Raises:
-        UsageError: They are no mapping, or one of them is something else.
+        UsageError: They are not a mapping, or one of them is something else.
     """
     what = "headers are a mapping from names to ASCII text"
     if headers is None:

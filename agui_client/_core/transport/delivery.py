@@ -193,7 +193,7 @@ class Delivery:
             await body.aclose()
 
     def _refusal(self, response: httpx.Response, body: str) -> TransportError:
-        """Return the error for a response that is no event stream: the run never started (SSE-3, SSE-8)."""
+        """Return the error for a response that is not an event stream: the run never started (SSE-3, SSE-8)."""
         sent = self._clock.secrets
         body, said = hidden_text(body, sent), hidden_text(response.reason_phrase, sent)
         where = f"{address_of(response.url)} responded with {response.status_code} {said}".rstrip()
@@ -309,7 +309,7 @@ async def fetch(
         client = await transport.clients.lend(stack)
         body = await Delivery(transport, request).deliver(client, clock)
         stack.push_async_callback(body.aclose)
-        clock.latest_frame = ""  # the response has begun: what is late from here on is no first event
+        clock.latest_frame = ""  # the response has begun: what is late from here on is not a first event
         try:
             await body.read_into(content, most + 1, clock, clock.idle_seconds)
         except AGUIError:

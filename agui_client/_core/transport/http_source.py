@@ -190,7 +190,7 @@ class HttpSource(Source):
         return self._reading
 
     def _without_secrets(self, event: WireEvent) -> WireEvent:
-        """Hide the secrets that were sent, if the server quotes them in what is no content."""
+        """Hide the secrets that were sent, if the server quotes them in what is not content."""
         return without_quotes(event, self.secrets) if type(event) in (UnrecognizedEvent, RunErrorEvent) else event
 
     def _shut(self) -> None:

@@ -92,7 +92,7 @@ def client_of(app: ASGIApp, http_client: object) -> Callable[[], httpx.AsyncClie
     """Return a function that makes clients whose requests go to an app.
 
     Raises:
-        UsageError: It is no app, or there is a client besides.
+        UsageError: It is not an app, or there is a client besides.
     """
     if http_client is not None:
         raise UsageError("give app= or http_client=, not both")

@@ -79,7 +79,7 @@ class NumberedFramer(Framer):
     def _any(self, frames: bytes) -> Iterator[tuple[str | None, str]]:
         """Yield ids and data of frames of any form, one by one; the id is None if a frame has none of its own.
 
-        Of several ids the last one counts, and one with a NUL is none; a `retry:` that is no number is left out.
+        Of several ids the last one counts, and one with a NUL is none; a `retry:` that is not a number is left out.
         """
         has_found = False
         if frames and self._is_at_start:

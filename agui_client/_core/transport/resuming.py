@@ -114,7 +114,7 @@ class ResumableSource(HttpSource):
             else:
                 if not self._is_continued:
                     return batch
-                # What cannot be joined is no cut: it would come again with each response.
+                # What cannot be joined is not a cut: it would come again with each response.
                 if (events := self._joining.new(batch)) is not None:
                     if isinstance(events, Sequence) and not events:
                         continue

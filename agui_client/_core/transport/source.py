@@ -142,7 +142,7 @@ class SourceLimits:
 
     @property
     def _last_type(self) -> str | None:
-        # What is no event is refused later.
+        # What is not an event is refused later.
         kind = getattr(self._last, "type", None)
         return None if kind is None else str(getattr(kind, "value", kind))
 

@@ -135,7 +135,7 @@ class Framer:
             if may_be_too_large and (size := len(event.data.encode())) > self._max_event_bytes:
                 self._fault = self._too_large(size)
                 break
-            # An empty `data:` is dispatched by no reader of SSE, and is no JSON (SSE-5).
+            # An empty `data:` is dispatched by no reader of SSE, and is not JSON (SSE-5).
             if event.data:
                 found.append(event.data)
         if self._fault is not None and not found:

@@ -53,7 +53,7 @@ class DocumentFramer(Framer):
         """Return the events; none if the server has no such thread.
 
         Raises:
-            DecodeError: The document is no thread.
+            DecodeError: The document is not a thread.
         """
         thread: Any = None
         try:

@@ -85,7 +85,7 @@ def check_seconds(option: str, seconds: object, *, may_be_none: bool = False) ->
         may_be_none: Whether None is accepted, which means no limit.
 
     Raises:
-        UsageError: It is no number above zero.
+        UsageError: It is not a number above zero.
     """
     if not (is_duration(seconds) or (may_be_none and seconds is None)):
         meaning = "a number of seconds above zero" + (", or None" if may_be_none else "")

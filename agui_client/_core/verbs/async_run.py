@@ -324,7 +324,7 @@ class AgentRun(RunView[StateT]):
             Chunks of whole frames; closing the iterator stops the run.
 
         Raises:
-            UsageError: The keep-alive is no number of seconds above zero.
+            UsageError: The keep-alive is not a number of seconds above zero.
         """
         from agui_client._core.verbs.sse import sse_body
 

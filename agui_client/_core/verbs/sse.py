@@ -75,7 +75,7 @@ def sse_body(run: AgentRun, keep_alive: float, *, expose_errors: bool) -> AsyncG
         Chunks of whole frames, or a comment; closing the iterator stops the run.
 
     Raises:
-        UsageError: The keep-alive is no number of seconds above zero.
+        UsageError: The keep-alive is not a number of seconds above zero.
     """
     check_seconds("keep_alive=", keep_alive)
     return _chunks(caller_events(run, expose_errors=expose_errors), keep_alive)

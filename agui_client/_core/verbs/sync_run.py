@@ -143,7 +143,7 @@ class SyncAgentRun(RunView[StateT]):
             Chunks of whole frames; closing the iterator stops the run.
 
         Raises:
-            UsageError: The run's block was entered, or the keep-alive is no number of seconds above zero.
+            UsageError: The run's block was entered, or the keep-alive is not a number of seconds above zero.
         """
         if self._entered is not None:
             raise UsageError("sse() enters the run itself: call it on a new run, outside a block")

@@ -11,7 +11,7 @@ class RefusedError extends Error {
   }
 }
 
-/** Post JSON; a response that is no success is a RefusedError, and a server that is not there a TypeError. */
+/** Post JSON; a response that is not a success is a RefusedError, and a server that is not there a TypeError. */
 async function post(path, body, signal) {
   const response = await fetch(`${BASE}/${path}`, {
     method: "POST",

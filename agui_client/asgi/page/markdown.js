@@ -1,4 +1,4 @@
-/* Markdown of agents as elements: what is no Markdown here stays text, pictures are links, and nothing is read as HTML. */
+/* Markdown of agents as elements: what is not Markdown here stays text, pictures are links, and nothing is read as HTML. */
 
 const LINK = /^(?:https?:\/\/|mailto:)/i;
 const INLINE = [

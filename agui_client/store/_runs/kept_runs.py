@@ -188,7 +188,7 @@ class RunService:
         """Name what enters runs, so that another process can continue with them.
 
         Raises:
-            UsageError: The name is no text, or an empty one. In a database, another agent has it, or it comes too late.
+            UsageError: The name is not text, or empty. In a database, another agent has it, or it comes too late.
         """
         if not is_a(name, str) or not name:
             raise UsageError(f"the name of an agent of runs is a text that is not empty, not {name!r}")
@@ -352,7 +352,7 @@ class RunService:
         """Return the description of the run of an id; None stands for any thread or owner.
 
         Raises:
-            UsageError: There is none, there are several, or the id is no text.
+            UsageError: There is none, there are several, or the id is not text.
         """
         if not is_a(run_id, str):
             what = f"run_id= is the id of a run, such as info.run_id, not a {type(run_id).__name__}"

@@ -222,7 +222,7 @@ def _make_private(url: sa.URL, *_: object) -> None:
 
 def _set_up_sqlite(connection: Any, _: object) -> None:
     connection.isolation_level = "IMMEDIATE"
-    # So damaged characters harm their own row; as surrogates they are no text for those who read it.
+    # So damaged characters harm their own row; as surrogates they are not text for those who read it.
     connection.text_factory = partial(str, encoding="utf-8", errors="surrogateescape")
     with closing(connection.cursor()) as cursor:
         cursor.execute(f"PRAGMA busy_timeout={_BUSY_MILLISECONDS}")

@@ -69,7 +69,7 @@ def imported(text: str) -> ThreadDocument:
             _check_version(error)
             plain, *messages = [parse_json(line) for line in text.split("\n") if line.strip()]
             if "messages" in plain["conversation"]:
-                raise  # JSON in one line, which is no JSON lines without any message
+                raise  # JSON in one line, which is not JSON lines without any message
             plain["conversation"]["messages"] = messages
             return ThreadDocument.model_validate(plain)
     except (AttributeError, ValueError, TypeError, KeyError) as error:

@@ -53,7 +53,7 @@ class PageEnd(NamedTuple):
         """Return the place that a cursor names.
 
         Raises:
-            UsageError: It is no cursor.
+            UsageError: It is not a cursor.
         """
         found = _CURSOR.fullmatch(cursor) if isinstance(cursor, str) else None
         if found is None:

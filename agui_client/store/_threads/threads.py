@@ -72,7 +72,7 @@ class Threads:
             the database fails.
 
         Raises:
-            UsageError: The id or the owner is no text, or longer than 1000 bytes in UTF-8, or the id is empty.
+            UsageError: The id or the owner is not text, or longer than 1000 bytes in UTF-8, or the id is empty.
         """
         new_id = str(uuid4()) if thread_id is None else _checked_new("thread_id", thread_id)
         return OpenThread(self._service, new_id, agent, _checked("owner", owner), wait)
@@ -87,7 +87,7 @@ class Threads:
             after: The last thread of the page before; None for the first page.
 
         Raises:
-            UsageError: The limit is no number of threads.
+            UsageError: The limit is not a number of threads.
         """
         return self._call(self._store.list, owner, _checked_limit("threads", limit), after)
 
@@ -109,7 +109,7 @@ class Threads:
                 long as the thread is there, and for the messages as they were when that page was read.
 
         Raises:
-            UsageError: There is no such thread, the limit is no number of messages, or `before=` is of no page of it.
+            UsageError: There is no such thread, the limit is not a number, or `before=` is not of a page of it.
         """
         end = None if before is None else PageEnd.from_cursor(before)
         return self._call(
@@ -220,7 +220,7 @@ class Threads:
             The id of the new thread.
 
         Raises:
-            UsageError: The text is no exported thread, or there is a thread with that id.
+            UsageError: The text is not an exported thread, or there is a thread with that id.
         """
         new_id = None if thread_id is None else _checked_new("thread_id", thread_id)
         return self._call(self._import, owner, document, new_id)

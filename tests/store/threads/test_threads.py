@@ -744,7 +744,7 @@ async def test_an_exported_thread_can_be_imported(new_threads: NewThreads, form:
 
 @pytest.mark.parametrize("document", ["", "{}", "[1]", "no", '{"agui_thread": 2, "conversation": {}}', "1\n2"])
 async def test_what_is_no_exported_thread_is_not_imported(new_threads: NewThreads, document: str) -> None:
-    with pytest.raises(UsageError, match="no exported thread"):
+    with pytest.raises(UsageError, match="not an exported thread"):
         await new_threads().import_(document)
 
 
@@ -756,7 +756,7 @@ async def test_a_document_in_one_line_with_a_message_that_cannot_be_read_is_not_
         await agent.run_agent("hi")
     document = json.loads(await threads.export("t"))
     document["conversation"]["messages"][1]["role"] = "nobody"
-    with pytest.raises(UsageError, match="no exported thread"):
+    with pytest.raises(UsageError, match="not an exported thread"):
         await threads.import_(json.dumps(document), thread_id="copy")
     assert await threads.get("copy") is None
 
