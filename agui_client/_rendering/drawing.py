@@ -2,7 +2,7 @@
 
 To change
 
-- where views draw: this module calls them, in a thread with little patience; `notebook/_content.py`,
+- where views draw: this module calls them, in a thread with a time limit; `notebook/_content.py`,
   `notebook/_live_cell.py` (a live run), `terminal/_blocks.py` and `terminal/_output.py` show what they made.
   Pages that show finished calls take `call_html(call)` from this module: the HTML of the call's view, or else escaped
   text

@@ -38,7 +38,7 @@ class SurfaceRows:
         self._surfaces = Surfaces(messages)
         self._painted: dict[str, object] = {}
         self._left = _MOST_PAINTED
-        self.beginning: Painted = self._news()
+        self.beginning: Painted = self._repainted()
         """The surfaces of the messages that the request begins with."""
 
     def changed(self, event: dict[str, Any], changes: AnswerChanges) -> Painted:
@@ -51,24 +51,24 @@ class SurfaceRows:
         if not _carries(event, changes):
             return []
         self._surfaces.update(changes.messages)
-        return self._news() if self._left > 0 else []
+        return self._repainted() if self._left > 0 else []
 
     def at_end(self) -> Painted:
         """Return the surfaces that were not painted when they changed."""
-        return self._news()
+        return self._repainted()
 
-    def _news(self) -> Painted:
+    def _repainted(self) -> Painted:
         now: dict[str, object] = {
             surface_id: (each.revision, each.status) for surface_id, each in self._surfaces.items()
         }
         if loose := loose_lines(self._surfaces):
             now[_LOOSE] = loose
         before, self._painted = self._painted, now
-        news: Painted = [[surface_id, None] for surface_id in before if surface_id not in now]
+        repainted: Painted = [[surface_id, None] for surface_id in before if surface_id not in now]
         for surface_id, state in now.items():
             if before.get(surface_id) != state:
-                news.append([surface_id, loose if surface_id == _LOOSE else self._html(surface_id)])
-        return news
+                repainted.append([surface_id, loose if surface_id == _LOOSE else self._html(surface_id)])
+        return repainted
 
     def _html(self, surface_id: str) -> str:
         # The page's policy allows no styles in elements.

@@ -1,4 +1,4 @@
-"""Facts of a server's tool about its page: whom it is for, and where the page is (MCP Apps, SEP-1865)."""
+"""Facts of a server's tool about its page: who may call it, and where the page is (MCP Apps, SEP-1865)."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def is_for_app(tool: mcp_types.Tool) -> bool:
 
 
 def _visibility(tool: mcp_types.Tool) -> set[str]:
-    """Return whom a tool is for.
+    """Return the sides that a tool is for.
 
     A server that says nothing means both; one that says something which is not understood has named nobody.
     """

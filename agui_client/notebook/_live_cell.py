@@ -94,9 +94,9 @@ class LiveCell:
         self._events = self._arrived = 0
         self._moment = self._look()
         self._began = time.perf_counter()
-        self._is_over, self._news = threading.Event(), threading.Event()
+        self._is_over, self._due = threading.Event(), threading.Event()
         # A sync run blocks the thread in which the script's answer, and a press of Stop, would arrive.
-        self._output = _WidgetOutput(run, self._news.set) if isinstance(run, AgentRun) and has_widgets() else _Output()
+        self._output = _WidgetOutput(run, self._due.set) if isinstance(run, AgentRun) and has_widgets() else _Output()
         self._output.draw(self._blocks(), self._line())
 
     @contextmanager
@@ -117,7 +117,7 @@ class LiveCell:
             raise
         finally:
             self._is_over.set()
-            self._news.set()
+            self._due.set()
             wait_for_end(drawing)
             partial = self._run.partial
             elements = of_result(partial, self._changed(partial.messages))
@@ -140,7 +140,7 @@ class LiveCell:
 
     def _renew(self) -> None:
         self._moment = self._look()
-        self._news.set()
+        self._due.set()
 
     def _look(self) -> _Moment:
         run = self._run
@@ -148,8 +148,8 @@ class LiveCell:
         return _Moment(run.messages, run.tool_executions, answered, run.custom, run.state, self._events, now)
 
     def _draw(self) -> None:
-        while self._news.wait() and not self._is_over.is_set():
-            self._news.clear()
+        while self._due.wait() and not self._is_over.is_set():
+            self._due.clear()
             began = time.perf_counter()
             pause = self._output.draw(self._blocks(), self._line())
             took = time.perf_counter() - began
@@ -193,7 +193,7 @@ class _Output:
 
         Args:
             blocks: Its parts, by their names.
-            line: How far it has come.
+            line: Its progress.
 
         Returns:
             The time until the next drawing, in seconds.

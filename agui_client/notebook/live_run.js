@@ -43,8 +43,8 @@ function morph(old, fresh, touched, changes) {
   }
   if (fresh.className !== old.className && !old.classList.contains("agui-flash")) old.className = fresh.className;
   if (old.tagName === "DETAILS" && !touched.has(old) && !fresh.hasAttribute("open")) old.removeAttribute("open");
-  const olds = [...old.childNodes], news = [...fresh.childNodes];
-  news.forEach((node, place) => {
+  const olds = [...old.childNodes], newOnes = [...fresh.childNodes];
+  newOnes.forEach((node, place) => {
     const known = olds[place];
     if (!known) {
       old.append(node);
@@ -59,7 +59,7 @@ function morph(old, fresh, touched, changes) {
       morph(known, node, touched, changes);
     } else known.replaceWith(node);
   });
-  for (const left of olds.slice(news.length)) left.remove();
+  for (const left of olds.slice(newOnes.length)) left.remove();
 }
 
 function draw_run({ model, el }) {

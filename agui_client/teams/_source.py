@@ -45,7 +45,7 @@ class TeamSource(Source):
         self._batch: Iterator[Event] = iter(())
         self.is_full: bool = False
         """Whether so many events are unread that a member that adds one has to wait for space."""
-        self._news: anyio.Event | None = None
+        self._arrival: anyio.Event | None = None
         # The members that wait for space: each gets its turn to add what it has, so that few tasks are woken.
         self._waiting = deque[anyio.Event]()
         # The events that were put, that the reader took, and that it had done with when it came for more.
@@ -65,8 +65,8 @@ class TeamSource(Source):
         """Give an event to the reader, however many are unread."""
         self._items.append(item)
         self._put += 1
-        if self._news is not None:
-            self._news.set()
+        if self._arrival is not None:
+            self._arrival.set()
         self.is_full = len(self._items) >= _AHEAD
 
     async def space(self) -> None:
@@ -101,9 +101,9 @@ class TeamSource(Source):
         while not self._items and self._ended is not None and not self._ended.is_set() and not self.is_interrupted:
             # The member whose turn it was may wait for its server, and was perhaps cancelled.
             if not self._give_turn():
-                self._news = anyio.Event()
-                await self._news.wait()
-                self._news = None
+                self._arrival = anyio.Event()
+                await self._arrival.wait()
+                self._arrival = None
             # Members whose events have come at the same time get their turn: many events are read as one.
             await anyio.lowlevel.checkpoint()
         if self.is_interrupted:
@@ -134,9 +134,9 @@ class TeamSource(Source):
     def interrupt(self) -> bool:
         """End the stream now, even in the middle of a wait."""
         self.is_interrupted: bool = True
-        if self._news is None:
+        if self._arrival is None:
             return False
-        self._news.set()
+        self._arrival.set()
         return True
 
     async def aclose(self) -> None:
@@ -171,5 +171,5 @@ class TeamSource(Source):
             self._failure = error
         finally:
             self._ended.set()
-            if self._news is not None:
-                self._news.set()
+            if self._arrival is not None:
+                self._arrival.set()

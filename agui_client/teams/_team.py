@@ -104,7 +104,7 @@ class Team:
         self._said = self._noted = 0
         self._waiting: dict[str, CallRecord] = {}
         self._at_work: set[anyio.CancelScope] = set()
-        self._news = anyio.Event()
+        self._arrival = anyio.Event()
         self._is_over = False
         check_depth(limits.depth)
 
@@ -337,7 +337,7 @@ class Team:
             finally:
                 self._busy[key] -= 1
                 self._at_work.discard(scope)
-                self._news.set()
+                self._arrival.set()
         raise AGUIError(f"{call.member.name} was cancelled with the run of its team")
 
     async def _earlier_end(self, call: MemberCall) -> SubagentResult:
@@ -467,8 +467,8 @@ class Team:
             if failures is not None:
                 raise failures from None
         while self._at_work:
-            self._news = anyio.Event()
-            await self._news.wait()
+            self._arrival = anyio.Event()
+            await self._arrival.wait()
         return result
 
 

@@ -91,7 +91,7 @@ class LiveView:
         self._is_apart = True
         # Questions pause the drawing from their own threads, and tools may report from others.
         self._lock = threading.RLock()
-        self._news, self._is_over = threading.Event(), threading.Event()
+        self._due, self._is_over = threading.Event(), threading.Event()
 
     @contextmanager
     def running(self) -> Generator[None]:
@@ -106,7 +106,7 @@ class LiveView:
                 yield
         finally:
             self._is_over.set()
-            self._news.set()
+            self._due.set()
             wait_for_end(drawing)
             with self._lock:
                 self._is_running = False
@@ -148,7 +148,7 @@ class LiveView:
             elif (line := app_line(event)) is not None:
                 self.note(line)
             self._take(event)
-            self._news.set()
+            self._due.set()
             self._redraw()
 
     def execution(self, execution: ToolExecution) -> None:
@@ -210,8 +210,8 @@ class LiveView:
 
     def _draw_views(self) -> None:
         """Have views draw what has changed, while the run lasts: the run does not wait for them."""
-        while self._news.wait() and not self._is_over.is_set():
-            self._news.clear()
+        while self._due.wait() and not self._is_over.is_set():
+            self._due.clear()
             for block in list(self._blocks.values()):
                 block.draw(self._console)
             with self._lock:
@@ -242,7 +242,7 @@ class LiveView:
     def _answer(self, call: ToolCallStory) -> None:
         """Draw a call whose tool has a view; with its result it scrolls up."""
         if call.result is None:
-            self._news.set()
+            self._due.set()
             self._redraw()
         else:
             self._end(("call", call.tool_call_id))

@@ -47,7 +47,7 @@ _logger = logging.getLogger("agui_client")
 
 @dataclass(frozen=True, slots=True)
 class Timings(Record):
-    """When things happened, in seconds since the run was started; None for what did not happen."""
+    """The moments of a run, in seconds since it was started; None for what did not happen."""
 
     connect: float | None = None
     """Until the response's headers were there; None for agents in this process."""

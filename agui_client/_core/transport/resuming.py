@@ -197,7 +197,7 @@ class ResumableSource(HttpSource):
         try:
             await self._close_body()
             self._note_pending(clock)
-            while self._has_patience(clock) and self._failures < self._plan.attempts:
+            while self._may_wait(clock) and self._failures < self._plan.attempts:
                 seconds = self._seconds_before_next(cause)
                 if seconds >= clock.remaining:
                     break
@@ -238,7 +238,7 @@ class ResumableSource(HttpSource):
         self._body = None
 
     def _reason_to_give_up(self, clock: Clock) -> str:
-        if self._has_patience(clock):
+        if self._may_wait(clock):
             requests = "1 request" if self._failures == 1 else f"{self._failures} requests in a row"
             return f"{requests} brought no event"
         return f"the server had no end of the run for {clock.now() - self._pending_since:.0f} s"
@@ -250,7 +250,7 @@ class ResumableSource(HttpSource):
             self._failures, self._waits = 0, self._waits + 1
             self._pending_since = min(self._pending_since, clock.now())
 
-    def _has_patience(self, clock: Clock) -> bool:
+    def _may_wait(self, clock: Clock) -> bool:
         """Return whether a server that may still work on the run is asked again.
 
         Where nothing of the run has arrived, the server may never have got it, and responds in the same way: it has

@@ -83,7 +83,7 @@ class Chat {
   /** Begin a run of messages, with a prompt or with answers. */
   run({ messages = this.shown, prompt = "", ...more } = {}) {
     const added = prompt ? [{ id: crypto.randomUUID(), role: "user", content: prompt }] : [];
-    // What this page has shown before it went back is no news of another page.
+    // What this page has shown before it went back was not written by another page.
     const seen = new Set([this.thread.messages, ...this.branches.map((each) => each.messages)].flat().map(({ id }) => id));
     return this.perform({ path: "", input: this.input([...messages, ...added], more), prompt, seen });
   }

@@ -67,7 +67,7 @@ class Recording {
     }
     this.extendSpan(row);
     this.noteCall(row, request);
-    if (row.f && request) request.surfaces.push({ at: row.i, news: row.f });
+    if (row.f && request) request.surfaces.push({ at: row.i, repainted: row.f });
     if (row.n) this.speakers.set(...row.n);
     for (const [text, html] of row.m ?? []) this.drawn.set(text, html);
     this.usage.push(...(row.u ?? []).map((each) => ({ ...each, row: row.i })));
@@ -128,9 +128,9 @@ class Recording {
   /** Return the surfaces right after a row by their ids, each as HTML; under "" sentences about what belongs to none. */
   surfacesAt(index) {
     const shown = new Map();
-    for (const { at, news } of this.requests[this.rows[index]?.r]?.surfaces ?? []) {
+    for (const { at, repainted } of this.requests[this.rows[index]?.r]?.surfaces ?? []) {
       if (at > index) break;
-      for (const [id, html] of news) html === null ? shown.delete(id) : shown.set(id, html);
+      for (const [id, html] of repainted) html === null ? shown.delete(id) : shown.set(id, html);
     }
     return shown;
   }

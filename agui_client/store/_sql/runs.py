@@ -92,7 +92,7 @@ class Answered(NamedTuple):
 
 
 class RunChange(NamedTuple):
-    """What a run has come to: its next events, and changes of its row."""
+    """The progress of a run: its next events, and changes of its row."""
 
     claim: ClaimedRun
     """The run and the attempt."""
