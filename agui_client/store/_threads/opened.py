@@ -341,11 +341,8 @@ class OpenThread(Generic[AgentT]):
         """Find the beginning of the thread as it is stored, up to a message."""
         if (found := await self._stored()) is None:
             raise UsageError(f"there is no thread {self.thread_id!r}")
-        info, entries = found
         at = CutPlace.BEGINNING if message_id is None else message_id
-        with reading(self.thread_id):
-            members = (await anyio.to_thread.run_sync(cut, entries, at)).members
-            return StoredBeginning(document_of(self.thread_id, members), info.updated_at)
+        return await self._cut(*found, at)
 
     async def _find_branches(self) -> Sequence[StoredBranch]:
         """Find what the thread was each time that it went back to an earlier message."""
@@ -355,14 +352,17 @@ class OpenThread(Generic[AgentT]):
 
         async def find_beginning(branch: Branch, message_id: str) -> StoredBeginning:
             """Find the thread as it was then, up to a message, without questions: those of a branch are withdrawn."""
-            cut_off = partial(cut, entries[: branch.entries], message_id, are_questions_kept=False)
-            with reading(self.thread_id):
-                members = (await anyio.to_thread.run_sync(cut_off)).members
-                return StoredBeginning(document_of(self.thread_id, members), info.updated_at)
+            return await self._cut(info, entries[: branch.entries], message_id, are_questions_kept=False)
 
         with reading(self.thread_id):
             branches = await anyio.to_thread.run_sync(branches_with_beginnings, entries)
         return [StoredBranch(messages, partial(find_beginning, branch)) for branch, messages in branches]
+
+    async def _cut(self, info: ThreadInfo, entries: Sequence[str], at: str | CutPlace, **how: bool) -> StoredBeginning:
+        """Return what a thread with some entries was up to a message."""
+        with reading(self.thread_id):
+            members = (await anyio.to_thread.run_sync(partial(cut, entries, at, **how))).members
+            return StoredBeginning(document_of(self.thread_id, members), info.updated_at)
 
     async def _stored(self) -> tuple[ThreadInfo, Sequence[str]] | None:
         return await self._loop.call(partial(self._store.read, self.owner, self.thread_id))
