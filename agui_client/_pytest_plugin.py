@@ -3,7 +3,7 @@
     def test_weather(agui_cassette):
         assert "Oslo" in my_program("How is the weather?")
 
-The fixture, or the marker of the same name, answers for every `HttpAgent` of the test out of a recording in the folder
+The fixture, or the marker of the same name, replays a recording for every `HttpAgent` of the test, from the folder
 `cassettes` beside the test. `pytest --agui-record=once` makes the recordings that are missing, `all` makes all anew.
 
 Every pytest session of an environment imports this module, and with it the package, which loads next to nothing: what
@@ -91,7 +91,7 @@ def _shorten(failure: pytest.ExceptionInfo[BaseException]) -> None:
 
 @pytest.fixture
 def agui_cassette(request: pytest.FixtureRequest) -> Generator[CassetteFixture]:
-    """Answer for every `HttpAgent` of the test out of its recording, or make the recording."""
+    """Replay the recording of the test for every `HttpAgent` in it, or make the recording."""
     from agui_client.recording._cassettes import CassetteFixture
 
     marker = request.node.get_closest_marker("agui_cassette")

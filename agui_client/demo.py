@@ -34,20 +34,20 @@ _WORD_SECONDS = 0.018
 
 
 def demo_agent(*, pace: float = 1.0) -> ScriptedAgent:
-    """Make the agent of `agui demo`: it answers every prompt with the same day in Oslo, and asks before it books.
+    """Make the agent of `agui demo`: it replies to every prompt with the same day in Oslo, and asks before it books.
 
     Only a prompt with "book" in it leads to the question. An application that offers tools named `get_weather` or
     `buy_tickets` has its own called instead of the agent's.
 
     Args:
-        pace: The factor of all pauses: 1 is lively, 0 answers at once.
+        pace: The factor of all pauses: 1 is lively, 0 leaves them out.
 
     Returns:
         The agent, to run in process or to `serve`.
     """
 
     async def answer(input: RunAgentInput) -> AsyncIterator[Step]:
-        """Answer one run."""
+        """Yield the events of one run."""
         answered = _answered_call(input)
         if input.resume:
             yield _booking(input, pace, approved=_object(input.resume[0].payload).get("approved") is True)
@@ -126,7 +126,7 @@ def _bought(input: RunAgentInput, pace: float) -> Step:
 
 
 def _answered_call(input: RunAgentInput) -> ToolCall | None:
-    """Return the call that the application has just answered; None if the run is not for that."""
+    """Return the call that the application has just given the result of; None if the run is not for that."""
     last = input.messages[-1] if input.messages else None
     if not isinstance(last, ToolMessage):
         return None

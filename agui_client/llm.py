@@ -57,7 +57,7 @@ class LLMAgent(AbstractAgent[StateT]):
             on this machine (`OLLAMA_BASE_URL` names another server), or a model of pydantic-ai. An `Agent` of
             pydantic-ai is used as it is, its own tools included. Models and Agents belong to one event loop at a time.
         instructions: The instructions of every run.
-        output_type: The type of the answer, such as a pydantic model; read the answer with `result.parse(output_type)`.
+        output_type: The type of the reply, such as a pydantic model; read the reply with `result.parse(output_type)`.
         model_settings: Settings of the model, such as `{"temperature": 0}`.
         options: See `AgentOptions`.
 

@@ -88,7 +88,7 @@ class StreamCheck:
 
     Args:
         faults: The list of faults.
-        input: The input that the stream answers; None if it is not known.
+        input: The input of the run; None if it is not known.
         request: The key of the request in a recording.
         is_replay: Whether the stream sends a thread again, whose runs have ids of their own.
         strict: Whether ids that do not match are errors (LIFE-12).
@@ -353,7 +353,7 @@ def validate(
         events: Events as objects (classes of `ag_ui.core`, dicts), as JSON or SSE (a text, its lines or frames, bytes
             cut anywhere), the `Path` of a file, or a recording of `agui_client.recording`. An async iterable, such as
             `agent.run(input)`, is awaited: `await validate(...)`.
-        input: The input that the stream answers. With it, ids are compared with those that were asked for, and patches
+        input: The input of the run. With it, ids are compared with those that were asked for, and patches
             and activities with the messages and the state from before the stream; without it, they are not judged. A
             recording has its inputs with it.
         strict: Whether ids of runs and threads that do not match are errors, not warnings (LIFE-12).
@@ -402,7 +402,7 @@ def read_stream(
     Args:
         faults: The list of faults.
         source: The events.
-        input: The input that the stream answers.
+        input: The input of the run.
         failure: The error with which the source ended.
         strict: As for `validate`.
         null_fields: As for `validate`.
@@ -429,7 +429,7 @@ def read_stream(
 def _read_exchange(
     faults: Faults, exchange: Exchange, taken: dict[str, dict[str, str]], *, strict: bool, null_fields: NullFields
 ) -> int:
-    """Take in the answer to one request of a recording; `taken` has the ids of earlier ones by their threads."""
+    """Take in the response to one request of a recording; `taken` has the ids of earlier ones by their threads."""
     try:
         input = exchange.input
     except UsageError:  # it was not written down whole

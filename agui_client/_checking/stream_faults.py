@@ -48,7 +48,7 @@ class StreamFault(Record):
     byte: int | None = None
     """The position of the event in the text, in bytes from 0; None as for `line`."""
     request: str | None = None
-    """The key of the request whose answer has the fault, in a recording."""
+    """The key of the request whose response has the fault, in a recording."""
     count: int = 1
     """The number of events with the same fault."""
 

@@ -79,7 +79,7 @@ def batch(
     timeout: float | None,
     **given: Any,
 ) -> int:
-    """Run the agent at URL on every row of FILE, and write the answers to --out.
+    """Run the agent at URL on every row of FILE, and write the replies to --out.
 
     FILE is .csv, .tsv, .jsonl, .ndjson or .parquet. Ctrl-C, or anything worse, loses no finished row: the same command
     continues. --agent old=URL --agent new=URL compares agents.

@@ -93,9 +93,9 @@ def agui(context: click.Context) -> int:
 )
 @views_option
 def run(verbose: bool, as_json: bool, record_to: str | None, **given: Any) -> int:
-    """Run the agent at URL and print its answer.
+    """Run the agent at URL and print its reply.
 
-    The answer's text goes to stdout as it arrives; tool calls and warnings go to stderr. PROMPT - reads stdin.
+    The reply's text goes to stdout as it arrives; tool calls and warnings go to stderr. PROMPT - reads stdin.
     """
     return asyncio.run(_run(read_run_settings(**given), verbose=verbose, as_json=as_json, record_to=record_to))
 

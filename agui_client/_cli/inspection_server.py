@@ -121,7 +121,7 @@ class InspectorApp:
         return b"".join(parts_of(self._rows.written, self._title, is_live=is_live, prices=self._prices))
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        """Answer one request (the ASGI interface)."""
+        """Handle one request (the ASGI interface)."""
         if scope["type"] != "http":
             await self._proxy(scope, receive, send)
         elif (scope["method"], scope["path"]) == ("GET", "/"):

@@ -1,11 +1,11 @@
-"""The guard of servers that listen on this machine alone: a page of another site gets no answer from them.
+"""The guard of servers that listen on this machine alone: a page of another site gets no response from them.
 
 A name that such a site owns may lead to 127.0.0.1 (DNS rebinding), so that a browser takes this server for a part of
 the site. The names in `Host` and `Origin` of the request tell.
 
 To change
 
-- the names under which a server of the command line answers: `TrustedHosts` here; `serve_app` in `_cli/serve.py`
+- the names by which a server of the command line may be addressed: `TrustedHosts` here; `serve_app` in `_cli/serve.py`
   puts it in front, `--allow-host` adds names
 """
 
@@ -30,7 +30,7 @@ _REFUSAL = (
 
 
 class TrustedHosts:
-    """Answers HTTP requests of an app that name this machine, or a name that is allowed, and refuses others with 403.
+    """Passes on HTTP requests to an app that name this machine, or a name that is allowed, and refuses others with 403.
 
     Args:
         allowed: Further names, as in a `Host` header without the port.
@@ -40,7 +40,7 @@ class TrustedHosts:
         self._app, self._allowed = app, frozenset(each.lower() for each in allowed)
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        """Answer one request (the ASGI interface)."""
+        """Handle one request (the ASGI interface)."""
         if scope["type"] != "http" or self._is_allowed(scope):
             await self._app(scope, receive, send)
             return

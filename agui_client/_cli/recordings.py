@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 async def replay(path: str, *, speed: float, verbose: bool) -> int:
-    """Show all answers of a recording, one after the other; return the exit code of the last.
+    """Show all replies of a recording, one after the other; return the exit code of the last.
 
     Args:
         path: The file.

@@ -63,7 +63,7 @@ class ServeSettings:
     expose_errors: bool
     """Whether callers get the text of exceptions."""
     allowed_hosts: tuple[str, ...] = ()
-    """Names in `Host` and `Origin` that a server on a loopback address answers, besides those of this machine."""
+    """Names in `Host` and `Origin` that a server on a loopback address accepts, besides those of this machine."""
     store: str | None = None
     """The place of threads and runs: "memory" or the URL of a database; None if nothing is kept."""
     has_page: bool = False

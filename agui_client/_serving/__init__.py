@@ -1,4 +1,4 @@
-"""Runs that answer the requests of callers, without ASGI; the public names are in `agui_client.asgi`.
+"""Runs for the requests of callers, without ASGI; the public names are in `agui_client.asgi`.
 
 The modules, from low to high: `_core.verbs.sse` (frames), `_core.verbs.one_run` (one run of a caller made of several
 rounds), `_core.verbs.caller_interrupts` and `_core.verbs.signer` (what callers may answer), `_core.verbs.team_journals`

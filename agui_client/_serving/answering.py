@@ -1,4 +1,4 @@
-"""The run that answers a caller's input: its agent, the conversation that it continues with, and proof of its answers.
+"""The run for a caller's input: its agent, the conversation that it continues with, and proof of its answers.
 
 The input is the whole conversation, so that a server needs to keep nothing. What a stored thread takes of it is
 `caller_input`; a clone that has the conversation of the input is made in `caller_clone`.
@@ -62,7 +62,7 @@ def served_run(
     owner: str = "",
     on_divergence: OnDivergence = "append",
 ) -> AgentRun:
-    """Return the run of an agent that answers a caller's input; send its `sse()` on.
+    """Return the run of an agent for a caller's input; send its `sse()` on.
 
     An agent whose `thread_id` is the caller's continues with its own conversation, which no other agent has: of
     the input, it takes the user messages that it does not have, results of the caller's own tools, and a state that is
@@ -77,7 +77,7 @@ def served_run(
         on_divergence: What becomes of an input that leaves a stored thread, as for `agent_app`.
 
     Returns:
-        The run, not entered yet. Entering it raises `UsageError` if the input cannot be answered, and changes nothing
+        The run, not entered yet. Entering it raises `UsageError` if the input cannot be served, and changes nothing
         then.
 
     Raises:
@@ -132,7 +132,7 @@ def _signing(secret: Secret | None, owner: str, *, is_caller_trusted: bool) -> S
 def answering_run(
     agent: AbstractAgent, input: RunAgentInput, signing: SignedInterrupts, on_divergence: OnDivergence = "append"
 ) -> AgentRun:
-    """Return the run of an agent that answers a caller's input: see `served_run`."""
+    """Return the run of an agent for a caller's input: see `served_run`."""
     answering = _answering(agent, input, signing, on_divergence)
     run = answering.agent.stream(answering.prompt, **answering.options)
     run.signer, run.journal_place = answering.signer, answering.journal_place
@@ -152,7 +152,7 @@ def _journal_place(agent: AbstractAgent, signing: SignedInterrupts, thread_id: s
 
 
 def trusted_run(agent: AbstractAgent, input: RunAgentInput, given: RunOptions | None = None) -> AgentRun:
-    """Return the run of an agent that answers an input of this program's own, which needs no proof.
+    """Return the run of an agent for an input of this program's own, which needs no proof.
 
     Args:
         agent: The agent, which has the conversation.
@@ -210,7 +210,7 @@ def continued_run(agent: AbstractAgent, input: RunAgentInput, cut: Continuation,
 
 
 class _Answering(NamedTuple):
-    """The agent that answers an input, and its run."""
+    """The agent for an input, and its run."""
 
     agent: AbstractAgent
     """The agent, or a clone with the conversation of the input."""
@@ -227,7 +227,7 @@ class _Answering(NamedTuple):
 def _answering(
     agent: AbstractAgent, input: RunAgentInput, signing: SignedInterrupts, on_divergence: OnDivergence | None
 ) -> _Answering:
-    """Return the agent that answers an input, and its run."""
+    """Return the agent for an input, and its run."""
     resume, is_owner = input.resume or [], agent.thread_id == input.thread_id
     if agent.is_team and signing is not TRUSTING:
         input = input.model_copy(update={"messages": _without_last_placeholders(input.messages)})
@@ -260,7 +260,7 @@ def _answering(
 
 
 def _without_last_placeholders(messages: Sequence[Message]) -> list[Message]:
-    """Return messages without the placeholders behind the last prompt: members of a team answer what they left open.
+    """Return messages without the placeholders behind the last prompt: members of a team continue what they left open.
 
     A client that continues without a prompt cannot tell, as it does not have the journal.
     """
@@ -298,7 +298,7 @@ def _options(agent: AbstractAgent, input: RunAgentInput, forwarded_props: Any) -
 
 
 def _with_tools(own: Any, input: RunAgentInput) -> ToolSource:
-    """Return the agent's tools and the definitions of the caller's, which the caller answers itself."""
+    """Return the agent's tools and the definitions of the caller's, which the caller executes itself."""
     theirs = input.tools or []
     if isinstance(own, Toolset):
         return [own, *theirs]

@@ -94,15 +94,15 @@ class CallerInput(RequestSource):
         self._on_divergence = on_divergence
 
     async def request(self, conversation: Conversation, options: RunOptions) -> TurnInput:
-        """Return the request of the run that answers the input.
+        """Return the request of the run for the input.
 
         Args:
             conversation: The stored conversation.
             options: The keywords of the run.
 
         Raises:
-            RequestRepeatedError: The input was answered before.
-            UsageError: The input cannot be answered.
+            RequestRepeatedError: The input was served before.
+            UsageError: The input cannot be served.
         """
         if not self.is_trusted:
             _refuse_unknown_history(conversation, self.input.messages)
@@ -167,10 +167,10 @@ def _last_id(messages: Sequence[Message]) -> str | None:
 
 
 def _refuse_unknown_history(conversation: Conversation, messages: Sequence[Message]) -> None:
-    """Refuse to answer half a conversation: that of an agent which nobody stores, and to which all of it is new.
+    """Refuse to serve half a conversation: that of an agent which nobody stores, and to which all of it is new.
 
     Raises:
-        UsageError: The conversation is empty, and the caller has got answers in it.
+        UsageError: The conversation is empty, and the caller has got replies in it.
     """
     roles = [message.role for message in messages]
     asked = roles.index("user") if "user" in roles else len(roles)
@@ -209,7 +209,7 @@ class StoredThreadRequest(AnsweringInput):
         options: The keywords of the run.
 
     Raises:
-        UsageError: The input cannot be answered.
+        UsageError: The input cannot be served.
         InterruptsNotCoveredError: The answers do not cover the pending interrupts.
     """
 
@@ -261,7 +261,7 @@ class StoredThreadRequest(AnsweringInput):
 
     @property
     def brings_nothing(self) -> bool:
-        """Whether the agent would only run on its own answer, as it would if a page sent a request again."""
+        """Whether the agent would only run on its own reply, as it would if a page sent a request again."""
         conversation = self._conversation
         is_changed = self._state is not None and not is_same_json(self._state, conversation.state)
         if self.added or self._answers or self._caller.resume or is_changed or conversation.is_abandoned:
@@ -284,13 +284,13 @@ class StoredThreadRequest(AnsweringInput):
         return {} if (state := self._caller.input.state) is None else state
 
     def check_tools(self, tools: CallTools) -> None:
-        """Check answers to tool calls against the tools that are offered; refuse those for tools of this side.
+        """Check results and approvals of calls against the tools that are offered; refuse those for tools of this side.
 
         Args:
             tools: The tools of the first run.
 
         Raises:
-            UsageError: A call cannot be executed here, or was executed, or the answer needs to be an approval.
+            UsageError: A call cannot be executed here, or was executed, or an approval is needed instead of a result.
         """
         if not self._caller.is_trusted:
             records = [each for each in open_records(self._conversation) if each.tool_call_id in self._sent_results]
@@ -326,7 +326,7 @@ class RewindingRequest(StoredThreadRequest):
         is_to_branch: Whether it is a part of one of the thread's branches, and not of the thread as it is.
 
     Raises:
-        UsageError: The input cannot be answered.
+        UsageError: The input cannot be served.
     """
 
     def __init__(
@@ -374,7 +374,7 @@ def _is_of_user(message: Message, agent: AbstractAgent) -> bool:
 
 
 def _takes_results(record: ToolCallRecord) -> bool:
-    """Return whether a caller may bring the result of a call, unless a tool of this side answers it (`check_tools`)."""
+    """Return whether a caller may bring the result of a call, unless a tool of this side gives it (`check_tools`)."""
     return record.is_ours_to_answer and record.status in (CallStatus.CUT, CallStatus.WAITING)
 
 

@@ -56,7 +56,7 @@ def check_wants_run(request: ServedRequest) -> None:
 
 
 def connected_run(agent: AbstractAgent, input: RunAgentInput, signing: SignedInterrupts) -> AgentRun:
-    """Return the replay of an agent's thread that answers a caller who connects.
+    """Return the replay of an agent's thread for a caller who connects.
 
     Args:
         agent: The agent; it is left as it is unless it has the caller's thread. One that cannot send a thread again

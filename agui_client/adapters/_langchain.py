@@ -59,7 +59,7 @@ def _begun(agent: AbstractAgent[Any], given: list[Any]) -> tuple[AbstractAgent[A
 
 
 async def _answer(agent: AbstractAgent[Any], options: RunOptions) -> AsyncGenerator[AIMessageChunk | dict[str, Any]]:
-    """Yield the answer of an agent as it comes, and then what it asks, if it does."""
+    """Yield the reply of an agent as it comes, and then what it asks, if it does."""
     text, last, has_text = ReplyText(), None, False
     async with agent.stream(**options) as run:
         async for event in run:

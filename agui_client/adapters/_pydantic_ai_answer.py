@@ -1,4 +1,4 @@
-"""The answer of an agent as pydantic-ai has it of a model."""
+"""The reply of an agent as pydantic-ai has it of a model."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class ModelAnswer(StreamedResponse):
-    """The answer of a run, as it comes."""
+    """The reply of a run, as it comes."""
 
     _run: AgentRun[Any] = field(kw_only=True)
     _name: str = field(kw_only=True)
@@ -73,12 +73,12 @@ class ModelAnswer(StreamedResponse):
 
     @property
     def timestamp(self) -> datetime:
-        """The time when the answer began, in UTC."""
+        """The time when the reply began, in UTC."""
         return self._begun
 
 
 def refuse_questions(asked: Sequence[Mapping[str, Any]]) -> None:
-    """Refuse an answer that waits for people.
+    """Refuse a reply that waits for people.
 
     Raises:
         UserError: It does.

@@ -35,7 +35,7 @@ def pydantic_ai_model(agent: AbstractAgent[Any]) -> Model:
     """Make an agent usable in the place of a language model: `Agent(pydantic_ai_model(agent))`, such as in a team.
 
     The framework sends the conversation with each request, and its tools as those of the agent's caller, which the
-    framework calls. What the agent asks people has no place in a model's answer, and is a `UserError`: use
+    framework calls. What the agent asks people has no place in a model's reply, and is a `UserError`: use
     `pydantic_ai_tool` for such agents, or give the agent handlers of its own.
 
     Args:
@@ -85,7 +85,7 @@ class _AgentModel(Model):
         model_request_parameters: ModelRequestParameters,
         run_context: RunContext[Any] | None = None,
     ) -> AsyncGenerator[StreamedResponse]:
-        """Run the agent once, as a block with its answer as it comes."""
+        """Run the agent once, as a block with its reply as it comes."""
         del run_context
         async with self._run(messages, model_settings, model_request_parameters) as run:
             yield ModelAnswer(model_request_parameters, _run=run, _name=self.model_name)

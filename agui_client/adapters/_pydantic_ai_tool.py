@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def pydantic_ai_tool(agent: AbstractAgent[Any], name: str, description: str) -> Tool[Any]:
-    """Make an agent a tool of pydantic-ai's agents, which answers a prompt with the agent's text.
+    """Make an agent a tool of pydantic-ai's agents, which replies to a prompt with the agent's text.
 
     What the agent asks becomes the framework's own question: the run ends with `DeferredToolRequests`, whose
     `metadata[tool_call_id]` has `interrupts`, and what resumes the agent, also in another process. Run again with

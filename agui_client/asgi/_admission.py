@@ -30,7 +30,7 @@ _SINGLE = (b"authorization", b"content-type", b"host", b"origin")
 
 Authorizer: TypeAlias = Callable[[str, str, Mapping[str, str]], object]
 """A function, sync or async, of the method, the path and the headers of a request; only what it returns a true value
-for is answered."""
+for is served."""
 
 
 class Admission:
@@ -58,7 +58,7 @@ class Admission:
         self._keep_caller: Callable[[Any], object] | None = None
 
     def add_commands(self, commands: Iterable[str]) -> None:
-        """Admit requests that are answered with JSON.
+        """Admit requests whose responses are JSON.
 
         Args:
             commands: The ends of their paths.
@@ -85,7 +85,7 @@ class Admission:
         """Judge a request by its headers, before its body is read.
 
         Returns:
-            The request, and the end of its path if that is one of those that are answered with JSON; else "".
+            The request, and the end of its path if that is one of those whose responses are JSON; else "".
 
         Raises:
             RequestRefusedError: It is refused.

@@ -58,7 +58,7 @@ class AgentApp:
         agent: The agent; or a function, sync or async, of the `ServedRequest` and the `RunAgentInput`, which returns
             one, or a block with one that lasts as long as its run (docs/serving.md).
         authorize: A function, sync or async, of the method, the path below the mount and the headers (names in lower
-            case) of every request. What it returns is `request.caller`; nothing true is answered with 401.
+            case) of every request. What it returns is `request.caller`; a false one leads to 401.
         owner_of: A function that returns the owner of a caller's threads and runs, a text, of what `authorize=`
             returned; by default that itself. `lambda caller: ""` has one owner for all.
         store: The `Store` of the callers' threads and runs, which adds `/connect`, `/stop`, `/answer`, `/runs` and
@@ -66,7 +66,7 @@ class AgentApp:
         keeping: What the store keeps, a `Keeping`.
         name: The name of the agent, which is the same in each process, and another one for each app of a store.
         on_divergence: What becomes of an input whose messages leave the stored thread: "append" puts what is new behind
-            it, "rewind" takes it back to the last message that both have, "refuse" answers 409.
+            it, "rewind" takes it back to the last message that both have, "refuse" responds with 409.
         secret: A key of at least 16 bytes that signs interrupts, the same in all processes of a server; or a list, of
             which the first signs, and all verify. By default one that lasts as long as the process.
         trust_caller: Whether all that callers send is taken for true, for proxies and programs of your own; a caller
@@ -147,7 +147,7 @@ class AgentApp:
         self._own_headers = {**self._own_headers, RUNS_HEADER: keeping.when_left}
 
     def _serve_page(self, title: str, *, can_rewind: bool) -> None:
-        """Answer a GET with the chat page.
+        """Respond to a GET with the chat page.
 
         Raises:
             UsageError: There is no store.
@@ -161,12 +161,12 @@ class AgentApp:
         self._add_commands(self._page.commands)
 
     def _add_commands(self, commands: Mapping[str, Command]) -> None:
-        """Answer requests with JSON, by the ends of their paths."""
+        """Respond to requests with JSON, by the ends of their paths."""
         self.admission.add_commands(commands)
         self._commands = {**self._commands, **commands}
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        """Answer one request (the ASGI interface)."""
+        """Handle one request (the ASGI interface)."""
         if scope["type"] == "lifespan":
             await self._live(receive, send)
         elif scope["type"] != "http":
@@ -218,7 +218,7 @@ class AgentApp:
             self._addresses.kept.stop_all(self.limits.stop_within)
 
     async def _live(self, receive: Receive, send: Send) -> None:
-        """Answer the server's lifespan messages."""
+        """Handle the server's lifespan messages."""
         await receive()
         async with self.lifespan():
             await send({"type": "lifespan.startup.complete"})
@@ -226,7 +226,7 @@ class AgentApp:
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _answer(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
-        """Answer one HTTP request."""
+        """Handle one HTTP request."""
         is_read = False
         try:
             if self._page is not None and scope["method"] == "GET":
@@ -247,7 +247,7 @@ class AgentApp:
             await send_refusal(send, refused, {**self._own_headers, **({"connection": "close"} if is_last else {})})
 
     async def _respond(self, request: ServedRequest, input: RunAgentInput, receive: Receive, send: Send) -> None:
-        """Answer a request with the events of a run, until the run ends or the caller leaves."""
+        """Respond to a request with the events of a run, until the run ends or the caller leaves."""
         body, failure = ResponseBody(send, self.limits.keep_alive, self._own_headers), None
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(cancel_on_disconnect, receive, tasks.cancel_scope, body.leave)

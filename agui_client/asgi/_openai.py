@@ -6,7 +6,7 @@ the frames of the response, and leaves who may ask, limits, stores, disconnectio
 To change
 
 - what a chat completion asks for and gets: `asgi/_openai_request.py` makes the input, `asgi/_openai_answer.py` the
-  answer; addresses, errors and questions to people here
+  response; addresses, errors and questions to people here
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class OpenAIApp:
     Mount it at any path, with `<path>/v1` as the clients' base URL. Members of a request that are not read here, such
     as `temperature`, reach the agent in `forwarded_props`, also `model` and `metadata`. `metadata.thread_id` names the
     thread; otherwise each request is one of its own, with the caller's messages. Tools of the caller are offered to the
-    agent, and their calls end the answer.
+    agent, and their calls end the reply.
 
     Args:
         agent: The agent or the function that chooses one, as for `agent_app`; or an `AgentApp`, for all its options,
@@ -98,7 +98,7 @@ class OpenAIApp:
         self._models, self._on_question = tuple(models), on_question
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        """Answer one request (the ASGI interface)."""
+        """Handle one request (the ASGI interface)."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -150,7 +150,7 @@ class _Exchange:
         """Return the body of the run that the request asks for; after that, what the server says.
 
         Raises:
-            RequestRefusedError: The request cannot be answered; raised in the app, which answers with the status.
+            RequestRefusedError: The request cannot be served; raised in the app, which responds with the status.
         """
         if self._asked is not None:
             return await self._receive()

@@ -1,4 +1,4 @@
-"""The events of a run as the answer of a chat completion: text, calls for the caller's tools, usage and an end."""
+"""The events of a run as the reply of a chat completion: text, calls for the caller's tools, usage and an end."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 
 class ChatAnswer:
-    """Collects the answer to a request of a run's events.
+    """Collects the reply to a request of a run's events.
 
-    Text is passed on as it comes. Text of subagents, reasoning and the server's own tools are not part of an answer,
+    Text is passed on as it comes. Text of subagents, reasoning and the server's own tools are not part of a reply,
     and calls are known at the end alone, when it is seen which of them wait for the caller.
 
     Args:
@@ -49,7 +49,7 @@ class ChatAnswer:
         return "".join(self._pieces)
 
     def feed(self, event: Event) -> str:
-        """Take in an event of the run; return the text that it adds to the answer."""
+        """Take in an event of the run; return the text that it adds to the reply."""
         before = len(self._pieces)
         self._tracker.note(event)
         self._reducer.feed(event)
@@ -137,7 +137,7 @@ class ChatAnswer:
     # --- as JSON
 
     def completion(self, text: str) -> dict[str, Any]:
-        """Return the whole answer."""
+        """Return the whole reply."""
         calls = self._calls_as_json()
         message: dict[str, Any] = {"role": "assistant", "content": text or (None if calls else ""), "refusal": None}
         if calls:
@@ -146,15 +146,15 @@ class ChatAnswer:
         return {**self._common("chat.completion"), "choices": [choice], "usage": self.usage}
 
     def beginning(self) -> dict[str, Any]:
-        """Return the first chunk of a streamed answer."""
+        """Return the first chunk of a streamed reply."""
         return self._chunk({"role": "assistant", "content": ""})
 
     def delta(self, text: str) -> dict[str, Any]:
-        """Return the chunk of a streamed answer that adds a text."""
+        """Return the chunk of a streamed reply that adds a text."""
         return self._chunk({"content": text})
 
     def ends(self, *, wants_usage: bool) -> Iterator[dict[str, Any]]:
-        """Yield the last chunks of a streamed answer.
+        """Yield the last chunks of a streamed reply.
 
         Args:
             wants_usage: Whether the caller asked for the usage.

@@ -64,7 +64,7 @@ class ChatRequest(BaseModel):
 
     @property
     def wants_usage(self) -> bool:
-        """Whether a streamed answer ends with the usage."""
+        """Whether a streamed reply ends with the usage."""
         return self.stream_options is not None and self.stream_options.include_usage
 
 
@@ -75,10 +75,10 @@ async def chat_request_of(body: bytes, *, max_bytes: int) -> tuple[ChatRequest, 
         max_bytes: The size of the largest body that is accepted.
 
     Returns:
-        The request, and the input of the run that answers it.
+        The request, and the input of the run for it.
 
     Raises:
-        RequestRefusedError: The body is not a request that can be answered.
+        RequestRefusedError: The body is not a request that can be served.
     """
     asked, members = await parsed(body, _validated, max_bytes=max_bytes)
     return asked, await input_of(to_json(_input_of(asked, members)), max_bytes=max_bytes)

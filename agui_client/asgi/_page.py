@@ -85,7 +85,7 @@ class ChatPage:
         self._facts = {"title": title, "canRewind": can_rewind, "keepAlive": keep_alive}
         self._max_body_bytes = max_body_bytes
         self.commands: Mapping[str, Command] = {"/form": self._form, "/surfaces": self._surfaces}
-        """The functions that answer requests with JSON, by the ends of their paths."""
+        """The functions that respond to requests with JSON, by the ends of their paths."""
 
     def response(self, path: str) -> tuple[bytes, Mapping[str, str]]:
         """Return the page, or the frame for a page of a tool, in UTF-8, and the headers of the response.

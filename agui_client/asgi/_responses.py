@@ -95,17 +95,17 @@ async def cancel_on_disconnect(
 
 
 async def send_refusal(send: Send, refused: RequestRefusedError, headers: Mapping[str, str]) -> None:
-    """Answer a request that is refused."""
+    """Respond to a request that is refused."""
     await send_json(send, refused.status, {"detail": refused.reason}, {**headers, **refused.headers})
 
 
 async def send_json(send: Send, status: int, value: object, headers: Mapping[str, str]) -> None:
-    """Answer a request with JSON."""
+    """Respond to a request with JSON."""
     await send_bytes(send, json.dumps(value).encode(), {"content-type": "application/json", **headers}, status)
 
 
 async def send_bytes(send: Send, body: bytes, headers: Mapping[str, str], status: int = 200) -> None:
-    """Answer a request with bytes that are there."""
+    """Respond to a request with bytes that are there."""
     await begin_response(send, status, {"content-length": str(len(body)), **headers})
     await send({"type": "http.response.body", "body": body})
 

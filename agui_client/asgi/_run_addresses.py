@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from agui_client.store._runs.server_run import Enter, ServerRun
 
 Command: TypeAlias = Callable[["ServedRequest", bytes], Awaitable[Any]]
-"""Answers a request and its body with JSON."""
+"""Responds to a request and its body with JSON."""
 
 _CANNOT_CONNECT = 405
 _LONGEST_ID = 256
@@ -103,7 +103,7 @@ _validated = command_validator(_Named)
 
 
 class RunAddresses:
-    """Answers the requests to a served agent whose runs are kept.
+    """Handles the requests to a served agent whose runs are kept.
 
     Args:
         served: The agent.
@@ -115,7 +115,7 @@ class RunAddresses:
     """
 
     PATHS = ("/stop", "/answer", "/runs")
-    """The ends of the paths of requests that are answered with JSON."""
+    """The ends of the paths of requests whose responses are JSON."""
 
     def __init__(self, runs: Runs, served: ServedAgent, how: StoredRequest, *, max_body_bytes: int) -> None:
         kept = kept_by(runs)
@@ -129,7 +129,7 @@ class RunAddresses:
         kept.name(how.agent, self)
         commands = zip(self.PATHS, (self._stop, self._answer, self._list), strict=True)
         self.commands: Mapping[str, Command] = {path: _reached(command) for path, command in commands}
-        """The functions that answer requests with JSON, by the ends of their paths."""
+        """The functions that respond to requests with JSON, by the ends of their paths."""
 
     @asynccontextmanager
     async def open(self, request: ServedRequest, input: RunAgentInput) -> AsyncGenerator[AsyncIterator[bytes]]:
@@ -388,7 +388,7 @@ def _asked(dumped: Mapping[str, Any]) -> str:
 
 @contextmanager
 def _reaching() -> Generator[None]:
-    """Answer runs that cannot be reached here now with 503, and a text that their database refuses with 422."""
+    """Respond with 503 if runs cannot be reached now, and with 422 to a text that their database refuses."""
     try:
         yield
     except TextRefusedError as error:
@@ -398,7 +398,7 @@ def _reaching() -> Generator[None]:
 
 
 def _reached(command: Command) -> Command:
-    """Return a command that is answered with 503 if the database of runs cannot be reached."""
+    """Return a command that responds with 503 if the database of runs cannot be reached."""
 
     async def reached(request: ServedRequest, body: bytes) -> Any:
         """Call the command."""
@@ -410,7 +410,7 @@ def _reached(command: Command) -> Command:
 
 @contextmanager
 def _missing(what: str) -> Generator[None]:
-    """Answer a `UsageError` about a run that is not kept with 404, as a block."""
+    """Respond with 404 to a `UsageError` about a run that is not kept, as a block."""
     try:
         yield
     except RunsClosedError:

@@ -53,7 +53,7 @@ _validated, _validated_branches = command_validator(_AskedPage), command_validat
 
 
 class ThreadAddresses:
-    """Answers the requests for stored threads.
+    """Handles the requests for stored threads.
 
     Args:
         max_body_bytes: The largest request body that is accepted, in bytes.
@@ -63,7 +63,7 @@ class ThreadAddresses:
     def __init__(self, threads: Threads, *, max_body_bytes: int, is_stopping: Callable[[], bool]) -> None:
         self._threads, self._max_body_bytes, self._is_stopping = threads, max_body_bytes, is_stopping
         self.commands: Mapping[str, Command] = {"/messages": self._messages, "/branches": self._branches}
-        """The functions that answer requests with JSON, by the ends of their paths."""
+        """The functions that respond to requests with JSON, by the ends of their paths."""
 
     async def _messages(self, request: ServedRequest, body: bytes) -> Any:
         """Return a page of the messages of one of the caller's threads."""
@@ -82,10 +82,10 @@ class ThreadAddresses:
         return [{"after": each.after, "messages": _as_json(each.messages)} for each in branches]
 
     async def _read(self, ask: Callable[[], StoreCall[T]]) -> T:
-        """Return what the threads answer.
+        """Read from the threads.
 
         Args:
-            ask: Asks them.
+            ask: Begins to read.
 
         Raises:
             RequestRefusedError: The request does not fit, there is no such thread, or the threads cannot be reached.

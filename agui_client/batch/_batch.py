@@ -125,7 +125,7 @@ def run_many(
         at_once: The number of rows that run at once, those of all agents together.
         journal: The file that has a line for each finished row. The next start with it resumes where this one ended.
         rerun_failed: Whether rows that failed in an earlier start are run again.
-        parse: A type that pydantic knows; `done.parsed` is the answer as one, and a row whose answer is none fails.
+        parse: A type that pydantic knows; `done.parsed` is the reply as one, and a row whose reply is none fails.
         per_minute: The most rows and repetitions to begin in a minute, evenly spread.
         retry: The policy for failed rows, or the number of repetitions; see `RowRetry`.
         budget: The most that this start may use.
@@ -248,7 +248,7 @@ class Batch(Displayed, Generic[ParsedT]):
         return self._results_sync()
 
     def reject(self, done: RowResult[ParsedT], why: str) -> None:
-        """Count a row as failed whose answer the caller has refused.
+        """Count a row as failed whose reply the caller has refused.
 
         Args:
             done: The row.
@@ -262,7 +262,7 @@ class Batch(Displayed, Generic[ParsedT]):
         The lines of its journal have no secrets, so that what the next start reads has none either.
 
         Args:
-            check: Raises an error if a row that the journal answers for is not one of the evaluation; called with each
+            check: Raises an error if a row of the journal is not one of the evaluation; called with each
                 of them before anything is sent.
         """
         self._tally.noun, self._check_finished = "conversations", check
@@ -385,7 +385,7 @@ class Batch(Displayed, Generic[ParsedT]):
         return any(spent.values())
 
     async def _run_row(self, job: _Job, ask: Ask) -> RowResult[ParsedT] | None:
-        """Run a row until it is answered or has failed for good; None if the time is up before that."""
+        """Run a row until it has a reply or has failed for good; None if the time is up before that."""
         attempts = _Attempts()
         while await self._pace.turn():
             attempts.count += 1

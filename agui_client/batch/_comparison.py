@@ -1,4 +1,4 @@
-"""The comparison of two batches, row by row: what passed and now fails, what changed in answers, seconds and tokens."""
+"""The comparison of two batches, row by row: what passed and now fails, what changed in replies, seconds and tokens."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from agui_client.batch._results import RowResult
 from agui_client.errors import UsageError
 
 Change: TypeAlias = Literal["broken", "fixed", "fails otherwise", "changed", "fails", "same", "added", "removed"]
-"""The change of a row: answered and now failed ("broken"), failed and now answered ("fixed"), failed in both with
-another error or an equal one, answered in both with another answer or the same, or in one batch only."""
+"""The change of a row: a reply and now a failure ("broken"), the reverse ("fixed"), failures in both with another error
+or an equal one, replies in both that differ or are the same, or in one batch only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,5 +128,5 @@ def _row(before: RowResult | None, after: RowResult | None) -> RowChange:
 
 
 def _answer(done: RowResult) -> object:
-    """Return the answer for a comparison: as JSON if it was parsed, as a journal has it, or else the text."""
+    """Return the reply for a comparison: as JSON if it was parsed, as a journal has it, or else the text."""
     return done.text if done.parsed is None else to_jsonable_python(done.parsed, by_alias=True, fallback=repr)

@@ -148,7 +148,7 @@ class Journal:
 
 
 def read_journal(path: Path) -> list[RowResult]:
-    """Read the results of a journal, in the order in which rows were finished; parsed answers stay JSON.
+    """Read the results of a journal, in the order in which rows were finished; parsed replies stay JSON.
 
     Raises:
         UsageError: The file cannot be read, or is not a journal.
@@ -168,7 +168,7 @@ def read_journal(path: Path) -> list[RowResult]:
 
 
 def _line_of(done: RowResult) -> bytes:
-    """Return the line of a row; of one whose answer could not be read back, that of a failed row with its text."""
+    """Return the line of a row; of one whose reply could not be read back, that of a failed row with its text."""
     try:
         if _entry(line := done.to_line()) is not None:
             return line

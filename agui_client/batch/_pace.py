@@ -39,7 +39,7 @@ class RowRetry(Record):
     on: Kinds | Callable[[Exception], bool] = "unsent"
     """The errors to run a row again after. "unsent": no connection was made, or the server refused the run with 429 or
     503. "transport": also broken connections, time-outs and errors 5xx, where the agent may have worked already. "any":
-    also errors that the agent reports, and answers that `parse=` cannot read. Or a function of the exception."""
+    also errors that the agent reports, and replies that `parse=` cannot read. Or a function of the exception."""
     first_wait: float = 1.0
     """Seconds before the first repetition, at most; each further one may wait twice as long."""
     max_wait: float = 300.0

@@ -36,7 +36,7 @@ class Progress(Displayed, Record):
     from_journal: int
     """The number of rows that an earlier start finished."""
     failed: int
-    """The number of finished rows without an answer."""
+    """The number of finished rows without a reply."""
     running: int
     """The number of rows that are running."""
     tokens: int
@@ -64,15 +64,15 @@ class AgentSummary(Record):
     finished: int
     """The number of finished rows."""
     failed: int
-    """The number of those without an answer."""
+    """The number of those without a reply."""
     tokens: int
     """The number of tokens."""
     cost: float | None
     """The price of the tokens of rows whose cost is known; None if no row has one."""
     median_seconds: float | None
-    """The time that half of the answers took at most; None without an answer."""
+    """The time that half of the replies took at most; None without a reply."""
     late_seconds: float | None
-    """The time that 95 in 100 answers took at most; None without an answer."""
+    """The time that 95 in 100 replies took at most; None without a reply."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class Summary(Displayed, Record):
     from_journal: int
     """The number of rows that an earlier start finished."""
     failed: int
-    """The number of finished rows without an answer."""
+    """The number of finished rows without a reply."""
     tokens: int
     """The number of tokens of all finished rows, those of the journal included."""
     seconds: float
@@ -192,7 +192,7 @@ class Counts:
         self._recent.append(time.perf_counter())
 
     def reject(self, agent: str, why: str) -> None:
-        """Count a finished row that has an answer as failed.
+        """Count a finished row that has a reply as failed.
 
         Args:
             agent: The name of the agent.

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from agui_client.batch._rows import Row
 
 ParsedT = TypeVar("ParsedT", default=Any)
-"""The type of parsed answers; any value unless `parse=` says more."""
+"""The type of parsed replies; any value unless `parse=` says more."""
 
 _OF_ONE_RUN = re.compile(r"[\w-]*\d(?:[\w.:-]*\w)?")
 """Words of messages that differ from run to run: numbers, times, and ids, of which nearly all have a digit."""
@@ -73,7 +73,7 @@ def kind_of(message: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RowError(Record):
-    """The reason why a row has no answer."""
+    """The reason why a row has no reply."""
 
     type: str
     """The class of the exception, such as "HTTPStatusError"; "Unfinished" if the agent waits for something."""
@@ -92,7 +92,7 @@ class RowError(Record):
 
 @dataclass(frozen=True, slots=True)
 class RowResult(Displayed, Record, Generic[ParsedT]):
-    """A row that is finished: answered, or given up."""
+    """A row that is finished: with a reply, or given up."""
 
     number: int
     """The number of the row in the input, from 1; results come in the order in which rows are finished."""
@@ -105,9 +105,9 @@ class RowResult(Displayed, Record, Generic[ParsedT]):
     prompt: str
     """The prompt, if it is a text; or else a digest of it."""
     text: str = ""
-    """The answer's text; of a failed row, as far as it came."""
+    """The reply's text; of a failed row, as far as it came."""
     parsed: ParsedT | None = None
-    """The answer as an object of `parse=`; None without one, and if the row failed."""
+    """The reply as an object of `parse=`; None without one, and if the row failed."""
     usage: Mapping[str, int] = field(default_factory=dict[str, int])
     """Tokens by kind, such as "input_tokens", of all attempts and models together; without those nobody reported."""
     cost: float | None = None
@@ -119,7 +119,7 @@ class RowResult(Displayed, Record, Generic[ParsedT]):
     attempts: int = 1
     """The number of times the row was run."""
     error: RowError | None = None
-    """The reason why there is no answer; None if there is one."""
+    """The reason why there is no reply; None if there is one."""
     result: RunResult | None = None
     """The whole result of the last attempt; None if the row comes from the journal, or nothing was sent."""
     from_journal: bool = False
@@ -147,7 +147,7 @@ class RowResult(Displayed, Record, Generic[ParsedT]):
         """Return the line of the journal, with its end.
 
         Raises:
-            UsageError: The parsed answer has no JSON form.
+            UsageError: The parsed reply has no JSON form.
         """
         try:
             parsed = to_jsonable_python(self.parsed, by_alias=True, fallback=repr)
@@ -171,12 +171,12 @@ def from_line(
 
     Args:
         row: The row of the input.
-        adapter: Reads the parsed answer; None if answers are not parsed.
+        adapter: Reads the parsed reply; None if replies are not parsed.
         agent_number: The place of the agent among those of the batch.
 
     Raises:
         UsageError: The row has another prompt now.
-        ParseError: Its answer is not of the type.
+        ParseError: Its reply is not of the type.
     """
     if line["prompt"] != row.asked:
         raise UsageError(

@@ -24,7 +24,7 @@ _PARSED, _USAGE = "parsed.", "usage."
 def table(results: Iterable[RowResult]) -> list[dict[str, Any]]:
     """Return results as flat rows, all with the same columns, for `pandas.DataFrame(table(results))`.
 
-    The columns of the input come first, then "text", those of the parsed answer as "parsed.NAME", "error",
+    The columns of the input come first, then "text", those of the parsed reply as "parsed.NAME", "error",
     "error_code", "attempts", "cost" where money was counted, "seconds", "first_text", and tokens as "usage.NAME". A
     column of the input with one of these names becomes "input.NAME".
 

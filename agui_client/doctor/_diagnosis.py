@@ -17,7 +17,7 @@ from agui_client._rendering.story import counted
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
 """The severities, the worst first."""
 Verdict: TypeAlias = Literal["yes", "no", "unknown"]
-"""The answer to whether a server can do something; "unknown" if no run showed it."""
+"""The verdict whether a server can do something; "unknown" if no run showed it."""
 Outcome: TypeAlias = Literal["passed", "findings", "skipped"]
 """The result of a probe."""
 
@@ -62,7 +62,7 @@ class Ability(_Part):
     name: str
     """The ability, such as "parallel tool calls"."""
     verdict: Verdict
-    """The answer to whether the server has it."""
+    """Whether the server has it."""
     detail: str = ""
     """The observation behind it."""
 
@@ -92,7 +92,7 @@ class Diagnosis(_Part):
     client: str
     """The version of this package, and of the protocol that it speaks."""
     is_reachable: bool
-    """Whether a server answered at the address, and did not send the client away: 401, 403, 404, 405 or 407."""
+    """Whether a server responded at the address, and did not send the client away: 401, 403, 404, 405 or 407."""
     is_complete: bool
     """Whether the examination came to its end, rather than being stopped."""
     requests: int

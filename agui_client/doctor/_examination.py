@@ -103,7 +103,7 @@ class Examination:
         self.setup: Setup = setup or Setup()
         """The settings."""
         self.is_reachable: bool = True
-        """Whether the server answers, and takes runs of this client."""
+        """Whether the server responds, and takes runs of this client."""
         self.obstacle: str = ""
         """The reason for which no further probe makes sense; empty if there is none."""
         self.tap: Capture = Capture()

@@ -112,7 +112,7 @@ def _weather_tool(name: str) -> FunctionTool[[str], str]:
 
 
 def _given_tool(definition: Mapping[str, Any]) -> FunctionTool[..., Any]:
-    """Make the tool that the caller describes; it answers as the weather does unless a result is given."""
+    """Make the tool that the caller describes; it returns the weather unless a result is given."""
     result: Any = definition.get("result", f"{_WEATHER} in Oslo")
     parameters = definition.get("parameters") or {"type": "object"}
     description = str(definition.get("description") or "")
@@ -234,7 +234,7 @@ async def _newer(doctor: Examination) -> None:
 
 
 async def _tools(doctor: Examination) -> None:
-    """Offer a tool, and answer its call."""
+    """Offer a tool, and give the result of its call."""
     count = await _round_trip(doctor, "tools")
     if not count:
         doctor.note("tools of the client", None, "the agent called none; try --prompt tools=TEXT")
@@ -250,7 +250,7 @@ async def _parallel(doctor: Examination) -> None:
 
 
 async def _round_trip(doctor: Examination, name: str) -> int:
-    """Offer a tool, and answer its calls; return the number of calls in the first run."""
+    """Offer a tool, and give the results of its calls; return the number of calls in the first run."""
     seen = await _offer(doctor, name)
     if seen.is_refused and len(seen.exchanges) == 1:
         refused, refused_name = seen, doctor.tool_name
@@ -340,7 +340,7 @@ async def _connect(doctor: Examination) -> None:
 
 
 def _last_text(agent: ProbeAgent) -> str:
-    """Return the latest answer in a thread, as far as it has come."""
+    """Return the latest reply in a thread, as far as it has come."""
     texts = [each.content or "" for each in agent.messages if each.role == "assistant"]
     return texts[-1] if texts else ""
 

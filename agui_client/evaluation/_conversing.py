@@ -224,7 +224,7 @@ class _Talk:
             self.trial.seconds = round(perf_counter() - start, 6)
 
     def _may_be_away(self, failure: TransportError) -> bool:
-        """Return whether an agent could not be asked, rather than crashed: it never answered, or asks to wait."""
+        """Return whether an agent could not be asked, rather than crashed: it never responded, or asks to wait."""
         return self.begun <= 1 or is_refusal(failure)
 
     def _check_next(self) -> None:

@@ -102,11 +102,11 @@ class Reproduction:
         return [next(turns[each]) if isinstance(each, str) else each for each in checks]
 
     def replay(self) -> Outcome:
-        """Hold the conversation again with the recorded answers; nothing is sent anywhere."""
+        """Hold the conversation again with the recorded responses; nothing is sent anywhere."""
         return held(self.replayed(), self.scenario)
 
     def check(self) -> None:
-        """Hold the conversation again with the recorded answers, as a test.
+        """Hold the conversation again with the recorded responses, as a test.
 
         Raises:
             AssertionError: A check fails.
@@ -114,13 +114,13 @@ class Reproduction:
         _require_passed(self.replay())
 
     def renew(self, agent: AbstractAgent[Any], *, judge: AbstractAgent[Any] | str | None = None) -> Reproduction:
-        """Hold the conversation with an agent that was mended, and take its answers in the place of the recorded ones.
+        """Hold the conversation with an agent that was mended, and take its responses instead of the recorded ones.
 
         Args:
             judge: The agent that judges, if a check needs it.
 
         Returns:
-            The reproduction with the new answers, written to its file.
+            The reproduction with the new responses, written to its file.
 
         Raises:
             AssertionError: A check still fails; then the file stays as it is.
@@ -142,7 +142,7 @@ class Reproduction:
     def replayed(self) -> ReplayAgent[Any]:
         """Return the agent of the recording; it is the judge as well."""
         recording = Recording.parse(self.content, path=self.path)
-        # What agents inside of the agent were asked is a part of its answer.
+        # What agents inside of the agent were asked is a part of its reply.
         recording.exchanges[:] = [each for each in recording.exchanges if each.request.parent is None]
         first = next((each.input for each in recording.exchanges), None)
         before: Any = {} if first is None else {"initial_messages": first.messages[:-1]}

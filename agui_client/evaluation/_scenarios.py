@@ -1,4 +1,4 @@
-"""Scenarios: what the user of a conversation says, what tools and people answer, and what is checked at the end.
+"""Scenarios: what the user of a conversation says, what tools return and people answer, and what is checked at the end.
 
 Python and files say the same: a scenario in a file has the members of `Scenario`, with the values that JSON can write.
 Agents, decorated tools and functions of one's own need Python, except that a file may name a check function by its

@@ -48,7 +48,7 @@ def recorded_scenarios(recording: Recording | str | os.PathLike[str]) -> list[Sc
     read = recording if isinstance(recording, Recording) else Recording.read(recording)
     threads: dict[str, list[Exchange]] = {}
     for each in read.exchanges:
-        # What agents inside of the agent were asked is a part of its answer.
+        # What agents inside of the agent were asked is a part of its reply.
         if each.request.parent is None and each.request.base is None and each.request.verb == "run":
             threads.setdefault(each.input.thread_id, []).append(each)
     stem = read.path.name.partition(".")[0]

@@ -1,4 +1,4 @@
-"""The answer to one recorded request, taken through the pipeline event by event: changes, warnings and errors.
+"""The response to one recorded request, taken through the pipeline event by event: changes, warnings and errors.
 
 The changes are operations of JSON Patch, and one more: `{"op": "append", "path": ..., "value": ...}` appends to a text.
 JSON Patch can only replace a text that grows, so that a streamed message would be in the page once for each delta.
@@ -71,7 +71,7 @@ class _Occurrences(WarningLog):
 
 
 class AnswerChanges:
-    """Follows the answer to a request.
+    """Follows the response to a request.
 
     Args:
         story: Follows the tool calls of the thread.
@@ -172,7 +172,7 @@ class AnswerChanges:
         return [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in self.outcome.usage]
 
     def _asked(self, request: RequestLine) -> tuple[Sequence[Message], Any]:
-        """Return the messages and the state that the answer begins with; a replay begins with none."""
+        """Return the messages and the state that the response begins with; a replay begins with none."""
         if request.verb == "connect":
             return [], {}
         try:

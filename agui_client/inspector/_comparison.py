@@ -43,7 +43,7 @@ class Comparison:
 
 
 def compare(one: Recording, other: Recording) -> Comparison:
-    """Compare the answers of two recordings, request by request in their order.
+    """Compare the responses of two recordings, request by request in their order.
 
     Args:
         one: The first recording.

@@ -65,7 +65,7 @@ class _Lane:
 
 @dataclass
 class InspectedAnswer:
-    """A request whose answer is followed."""
+    """A request whose response is followed."""
 
     number: int
     changes: AnswerChanges
@@ -100,7 +100,7 @@ class Inspection:
         self.speakers: Speakers = Speakers()
         """The names of the subagents so far."""
         self.answers: dict[str, InspectedAnswer] = {}
-        """The requests with their answers so far, by their keys."""
+        """The requests with their responses so far, by their keys."""
         self._prices = prices
         self._drawn: set[str] = set()
         self._began: float | None = None

@@ -75,7 +75,7 @@ class RowSummary:
 
 @dataclass(slots=True)
 class RequestSummary(RunStory):
-    """A request with everything that belongs to its answer."""
+    """A request with everything that belongs to its response."""
 
     agent: str = ""
     """The name or the address of the agent."""
@@ -259,7 +259,7 @@ def _end_text(line: EndLine) -> str:
 
 
 def _complete(request: RequestSummary, exchange: Exchange, answer: InspectedAnswer) -> None:
-    """Add what is known of a request when its answer is over."""
+    """Add what is known of a request when its response is over."""
     changes, request.calls, request.answered = answer.changes, answer.calls, answer.answered
     request.interrupts = changes.outcome.interrupts
     request.messages, request.state, request.result = changes.messages, changes.state, changes.result

@@ -28,7 +28,7 @@ _LOOSE = ""
 
 
 class SurfaceRows:
-    """Paints the surfaces of the answer to one request.
+    """Paints the surfaces of the response to one request.
 
     Args:
         messages: The messages that the request begins with.
@@ -46,7 +46,7 @@ class SurfaceRows:
 
         Args:
             event: The event's JSON.
-            changes: The answer, with the event in it.
+            changes: The response, with the event in it.
         """
         if not _carries(event, changes):
             return []

@@ -1,4 +1,4 @@
-"""`MCPApps`: answers what pages of MCP servers ask, as middleware of the agent whose tools the servers have.
+"""`MCPApps`: responds to the pages of MCP servers, as middleware of the agent whose tools the servers have.
 
 A page asks its host, the host the agent, by a run with the request in `forwarded_props`. A call is executed as one of
 the agent's: its arguments are checked, its approval rule is asked, its time is limited, and observers see it.
@@ -45,7 +45,7 @@ _LIMITS = ToolLimits(timeout=60.0)
 
 
 class MCPApps:
-    """Middleware that answers what the pages of MCP servers ask: `agent.use(MCPApps(board))`.
+    """Middleware that responds to the pages of MCP servers: `agent.use(MCPApps(board))`.
 
     Pages may call the tools that their server lets apps call, and read the pages that its tools name. A caller
     that may run the agent may ask the same without a page, with any arguments.
@@ -74,7 +74,7 @@ class MCPApps:
     async def __call__(
         self, input: RunAgentInput, next: Callable[[RunAgentInput], AsyncIterator[Event]]
     ) -> AsyncIterator[Event]:
-        """Answer a request of a page, or run the rest of the chain if the run is none.
+        """Respond to a request of a page, or run the rest of the chain if the run is none.
 
         Args:
             input: The input of the run.
@@ -112,7 +112,7 @@ class MCPApps:
     async def _answer(
         self, server: MCPToolset, asked: Mapping[str, Any], input: RunAgentInput, scope: RunScope
     ) -> dict[str, Any]:
-        """Answer a request.
+        """Respond to a request.
 
         Raises:
             ToolError: It is refused, or the server failed.
@@ -162,7 +162,7 @@ class _AppCall(Toolset):
 
     def __init__(self, server: MCPToolset) -> None:
         self.result: mcp_types.CallToolResult | None = None
-        """The result; None before the server answered."""
+        """The result; None before the server has responded."""
         self._server = server
 
     async def tools(self, ctx: RunAgentInput) -> Sequence[Tool]:

@@ -75,7 +75,7 @@ class MCPToolset(Toolset):
             ever. Progress and comments count.
         optional: Whether calls continue without the tools of a server that cannot be used, with a warning in the log.
         apps: Whether people are shown the pages that the server has for its tools (MCP Apps): the server is told so,
-            and a call of such a tool adds an `mcp-apps` activity to the conversation. `MCPApps` answers the pages.
+            and a call of such a tool adds an `mcp-apps` activity to the conversation. `MCPApps` responds to the pages.
 
     Raises:
         UsageError: The URL is none, a time is not a number above zero, or auth= is of another library or for no URL.
@@ -214,7 +214,7 @@ class MCPToolset(Toolset):
         return content(result)
 
     async def whole_result(self, call: BoundCall, ctx: ToolContext) -> mcp_types.CallToolResult:
-        """Have the server execute a call, and return all that it answered.
+        """Have the server execute a call, and return all that it returned.
 
         Args:
             ctx: The circumstances of the call.
@@ -341,7 +341,7 @@ class MCPToolset(Toolset):
             info = client.server_info
             if info is not None and not self._is_named:
                 self._name = quoted(info.name[:_LONGEST_NAME], ())  # for logs, in one line
-            # Before it is asked: it may announce a change while it answers.
+            # Before it is asked: it may announce a change while it responds.
             connection.is_current = True
             page = await client.list_tools()
             while True:
@@ -360,7 +360,7 @@ class MCPToolset(Toolset):
                     )
                     return found
                 cursors.add(cursor)
-                # A server in this process answers without a pause, in which time limits could end the list.
+                # A server in this process responds without a pause, in which time limits could end the list.
                 await anyio.lowlevel.checkpoint()
                 page = await client.list_tools(cursor=cursor)
 

@@ -2,7 +2,7 @@
 
 To change
 
-- how a request of a page reaches the server that the page is of: `App.request` here; `mcp/_apps.py` answers it
+- how a request of a page reaches the server that the page is of: `App.request` here; `mcp/_apps.py` responds
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class App(Record):
             ToolError: The request was refused, or got no response.
             AGUIError: The run failed.
         """
-        # Some servers answer with the id of the run as that of the thread (LIFE-12).
+        # Some servers respond with the id of the run as that of the thread (LIFE-12).
         one_id = str(uuid4())
         twin = agent.clone(thread_id=one_id)
         twin.restore(ConversationSnapshot(thread_id=one_id))

@@ -6,7 +6,7 @@ both have opaque origins, so that it reads nothing of the page around it. It has
 
 To change
 
-- what a page of an MCP server may do: `POLICY` here, and `mcp_apps/frame.html`; `mcp_apps/host.js` answers what it asks
+- what a page of an MCP server may do: `POLICY` here, and `mcp_apps/frame.html`; `mcp_apps/host.js` responds to it
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Recordings of runs: made with `agent.use(record("run.jsonl"))`, answered from by `ReplayAgent("run.jsonl")`.
+"""Recordings of runs: made with `agent.use(record("run.jsonl"))`, replayed by `ReplayAgent("run.jsonl")`.
 
 The format is documented in `_format`: one JSON object a line. `Recording.read` gives it as objects.
 """

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from agui_client.recording._matching import Match
 
 Mode: TypeAlias = Literal["record", "replay"]
-"""The use of a recording: it is made, or answered from."""
+"""The use of a recording: it is made, or replayed."""
 
 
 class CassetteFixture:
@@ -43,7 +43,7 @@ class CassetteFixture:
 
     Args:
         path: The file.
-        mode: Whether the file is made or answered from.
+        mode: Whether the file is made or replayed.
         match: See `ReplayAgent`.
         ignore: See `ReplayAgent`.
         redact: See `record`.
@@ -60,14 +60,14 @@ class CassetteFixture:
         self.path = path
         """The file."""
         self.mode: Mode = mode
-        """The use of the file: it is made, or answered from."""
+        """The use of the file: it is made, or replayed."""
         self._match, self._ignored, self._redact = match, ignore, redact
         self._player: Player | None = None
         self._calls: WeakKeyDictionary[RunScope, str] = WeakKeyDictionary()
 
     @contextmanager
     def inserted(self) -> Generator[None]:
-        """Record what every `HttpAgent` gets, or answer in its place, while the block lasts.
+        """Record what every `HttpAgent` gets, or replay it in its place, while the block lasts.
 
         A recording takes its place in the folder only when the block is left without an exception.
         """
@@ -128,10 +128,10 @@ class CassetteFixture:
 
 @contextmanager
 def _answering(answer: Any) -> Generator[None]:
-    """Let a function answer for all agents of a URL."""
+    """Let a function run in place of all agents of a URL."""
 
     def post(agent: HttpAgent, input: RunAgentInput, *, is_replay: bool = False) -> AsyncIterator[WireEvent]:
-        """Answer a request."""
+        """Respond to a request."""
         events: AsyncIterator[WireEvent] = answer(agent, input, is_replay=is_replay)
         return events
 

@@ -27,7 +27,7 @@ def error_record(error: Exception, *, is_ours: bool) -> ErrorRecord:
     Args:
         error: The exception.
         is_ours: Whether to keep the text of an exception that is not of this package: that of an agent in this process
-            belongs to its answer, any other may quote credentials.
+            belongs to its response, any other may quote credentials.
     """
     if isinstance(error, RunFailedError) and error.raised is not None:
         error = error.raised

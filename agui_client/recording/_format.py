@@ -119,7 +119,7 @@ class RequestLine(_Part):
 
 
 class ResponseLine(_Part):
-    """The answer to one attempt to post a request."""
+    """The response to one attempt to post a request."""
 
     kind: Literal["response"] = "response"
     request: str
@@ -149,7 +149,7 @@ class EventLine(_Part):
 
 
 class EndLine(_Part):
-    """The end of the answer to a request."""
+    """The end of the response to a request."""
 
     kind: Literal["end"] = "end"
     request: str
@@ -199,7 +199,7 @@ class EndingPart(_Part):
 
     call: str
     request: str | None = None
-    """The key of the latest request of the call; None if middleware answered all of it."""
+    """The key of the latest request of the call; None if middleware made all of its events."""
     at: float
     run_id: str
     ending: str | None = None

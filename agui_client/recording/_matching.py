@@ -16,7 +16,7 @@ from agui_client._core.protocol.schema import is_array, is_object
 from agui_client.errors import UsageError
 
 Match: TypeAlias = Callable[[RunAgentInput, RunAgentInput], bool]
-"""Takes a recorded input and the one that is asked now; returns whether the recorded answer fits."""
+"""Takes a recorded input and the one that is asked now; returns whether the recorded response fits."""
 
 ABSENT = object()
 """Stands for what is not there, as None is a value."""
@@ -26,7 +26,7 @@ _SHOWN = 60
 
 
 class UnrecordedRequestError(UsageError):
-    """A recording has no answer to what was asked; the note on the exception lists all differences."""
+    """A recording has no response to what was asked; the note on the exception lists all differences."""
 
 
 def question(recorded: dict[str, Any], ignore: Iterable[str] = ()) -> dict[str, Any]:
@@ -138,7 +138,7 @@ def _found(value: Any, path: str) -> Any:
 def no_answer(
     name: str, asked: dict[str, Any], candidates: Sequence[dict[str, Any]], *, is_matched: bool = False
 ) -> UnrecordedRequestError:
-    """Return the error for a request without an answer.
+    """Return the error for a request without a response.
 
     Args:
         name: The name of the recording.

@@ -1,7 +1,7 @@
 """Texts that an agent streams in pieces: secrets are found in the whole text, and taken out of the pieces.
 
 A piece is written at once, unless the text up to it names a secret, or ends where one may begin. From such a piece on,
-the lines of the answer wait until the text is complete. Each piece then gets its part of the redacted text, and the
+the lines of the response wait until the text is complete. Each piece then gets its part of the redacted text, and the
 lines are written in their order, with the times at which they came; a program that is killed loses the lines that wait.
 The obvious alternative judges each character as it comes and loses nothing, but it is a second reader of JSON beside
 the one for whole texts, and it cannot know about the `value` of a patch whose `path` comes behind it.
@@ -246,7 +246,7 @@ class _Text:
 
 
 class AnswerWriter:
-    """The events of an answer on their way to the file: all that can be written has left when a method returns."""
+    """The events of a response on their way to the file: all that can be written has left when a method returns."""
 
     def __init__(self) -> None:
         self._entries: deque[PendingEvent] = deque()
@@ -300,7 +300,7 @@ class AnswerWriter:
         return self._ready()
 
     def finish(self) -> Iterator[PendingEvent]:
-        """Yield the lines that have waited, since the answer is over."""
+        """Yield the lines that have waited, since the response is over."""
         for text in self._texts.values():
             self._end(text)
         return self._ready()

@@ -1,4 +1,4 @@
-"""Playing a recording: the answer to a request is looked for, gets the caller's ids, and is sent again in its time."""
+"""Playing a recording: the response to a request is looked for, gets the caller's ids, and is replayed in its time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Player:
-    """Answers requests out of a recording.
+    """Responds to requests out of a recording.
 
     Args:
         recording: The recording, or its file.
@@ -68,15 +68,15 @@ class Player:
     def answer(
         self, input: RunAgentInput, *, is_connecting: bool = False, url: str | None = None
     ) -> AsyncIterator[WireEvent]:
-        """Return the events that answer a request.
+        """Return the events of the response to a request.
 
         Args:
             is_connecting: Whether the thread is to be sent again.
-            url: The address of the agent that is asked; what another agent has answered counts only if the recording
+            url: The address of the agent that is asked; the response of another agent counts only if the recording
                 does not know the address, such as that of a test server with another port.
 
         Raises:
-            UnrecordedRequestError: The recording has no answer.
+            UnrecordedRequestError: The recording has no response.
         """
         body = request_body(input).decode()
         given: dict[str, Any] = json.loads(body)
@@ -86,7 +86,7 @@ class Player:
         return self._play(exchange, _renamed(exchange.request.input, given))
 
     def _find(self, input: RunAgentInput, asked: dict[str, Any], verb: str, url: str | None) -> Exchange:
-        """Return the first answer that was not given yet, or else the last one that was."""
+        """Return the first response that was not given yet, or else the last one that was."""
         own = [each for each in self.recording.exchanges if url is not None and each.request.agent.url == url]
         exchanges = [each for each in own or self.recording.exchanges if each.request.verb == verb]
         candidates = [each for each in exchanges if each.request.base is None]

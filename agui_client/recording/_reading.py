@@ -50,11 +50,11 @@ class Exchange:
     request: RequestLine
     """The request."""
     responses: list[ResponseLine] = field(default_factory=list[ResponseLine])
-    """The answers to the attempts to post it; empty for agents in the recording's process."""
+    """The responses to the attempts to post it; empty for agents in the recording's process."""
     events: list[EventLine] = field(default_factory=list[EventLine])
-    """The events of the answer, as the agent sent them."""
+    """The events of the response, as the agent sent them."""
     end: EndLine | None = None
-    """The end of the answer; None if the program was stopped before."""
+    """The end of the response; None if the program was stopped before."""
     tools: list[ToolLine] = field(default_factory=list[ToolLine])
     """The tools that were executed after it, step by step."""
     outcome: OutcomeLine | None = None
@@ -90,7 +90,7 @@ class Recording:
     headers: list[HeaderLine] = field(default_factory=list[HeaderLine])
     """The beginnings of its sessions."""
     exchanges: list[Exchange] = field(default_factory=list[Exchange])
-    """The requests with their answers, in the order in which they were made."""
+    """The requests with their responses, in the order in which they were made."""
     is_cut: bool = False
     """Whether the file ends in the middle of a line."""
 

@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 
 _BEGINNING = b'{"kind":"header"'
 _MOST_CREDENTIALS = 256
-"""The latest credentials, of any request, that are looked for in lines about what an answer led to."""
+"""The latest credentials, of any request, that are looked for in lines about what a response led to."""
 _NOTHING_SENT = SentSecrets()
 _SHOWN_HEADERS = ("content-type", "content-encoding", "date", "retry-after", "server", "via", "x-request-id")
 
@@ -125,12 +125,12 @@ class Recorder(RunKeeper):
         try:
             self.write_event(key, event)
         except Exception:
-            # An answer with a gap would be replayed as another one; without its rest and its end it counts for cut off.
+            # A response with a gap would be replayed as another one; without its rest, it is one that was cut off.
             del self._requests[run][number]
             raise
 
     def on_request_end(self, run: RunScope, number: int, error: Exception | None, *, is_whole: bool) -> None:
-        """Write the end of an answer."""
+        """Write the end of a response."""
         if (key := self._requests.get(run, {}).get(number)) is not None:
             self.end_request(key, error, is_whole=is_whole, is_in_process=run.agent.is_local)
 
@@ -243,7 +243,7 @@ class Recorder(RunKeeper):
         return key
 
     def write_event(self, request: str, event: WireEvent) -> None:
-        """Write an event of the answer to a request."""
+        """Write an event of the response to a request."""
         if (answer := self._answers.get(request)) is None:
             answer = self._answers[request] = AnswerWriter()
         # Of an agent in this process the latest, as a team's members may have sent them.
@@ -265,7 +265,7 @@ class Recorder(RunKeeper):
             raise
 
     def end_request(self, request: str, error: Exception | None, *, is_whole: bool, is_in_process: bool) -> None:
-        """Write the end of the answer to a request."""
+        """Write the end of the response to a request."""
         if (answer := self._answers.pop(request, None)) is not None:
             for entry in answer.finish():
                 self._write_bytes(entry.redacted(self._redact))
@@ -328,7 +328,7 @@ class Recorder(RunKeeper):
         self._write_bytes(self._redacted(line.model_dump_json(exclude_none=True)))
 
     def _redacted(self, line: str) -> bytes:
-        """Return a line, which may repeat what an earlier answer quoted, without secrets."""
+        """Return a line, which may repeat what an earlier response quoted, without secrets."""
         return PendingEvent(line, sent=self._credentials).redacted(self._redact)
 
     def _write_bytes(self, line: bytes) -> None:
@@ -371,7 +371,7 @@ def record(path: str | os.PathLike[str], *, redact: Redact | None = None) -> Rec
         path: The file; it is made, readable for its owner alone, or appended to.
         redact: A function that takes each text and its JSON pointer in the line, such as "/input/state/user", and
             returns the text to write. A secret that an agent streams in several deltas is not in any one of them. If it
-            fails, the line is not written, and the answer counts for cut off.
+            fails, the line is not written, and the response counts for cut off.
 
     Returns:
         The observer to give to `agent.use(...)`, or to `observers=[...]`.

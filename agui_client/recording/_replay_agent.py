@@ -1,4 +1,4 @@
-"""ReplayAgent: an agent that answers out of a recording."""
+"""ReplayAgent: an agent that replays a recording."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 
 @lists_keywords(AgentOptions)
 class ReplayAgent(AbstractAgent[StateT]):
-    """Answers each run as the recorded agent did when it was asked the same; nothing is sent anywhere.
+    """Responds to each run as the recorded agent did when it was asked the same; nothing is sent anywhere.
 
     Two inputs ask the same if they differ only in the ids of threads, runs and messages. Equal questions get the
-    recorded answers in turn, and then the last one again. Tools are executed anew, and people asked anew: give the
+    recorded responses in turn, and then the last one again. Tools are executed anew, and people asked anew: give the
     agent the same tools and handlers as the recorded one. Events get the caller's ids in the place of the recorded.
 
     Args:
         recording: The file, or a `Recording`.
         speed: The pace of the events: 1 as recorded, 10 ten times as fast; 0 or infinity without pauses.
         match: A function of a recorded input and the one that is asked now, in place of the comparison: returns whether
-            the recorded answer fits. `match=lambda recorded, asked: True` gives the answers in order.
+            the recorded response fits. `match=lambda recorded, asked: True` gives the responses in order.
         ignore: The JSON pointers of values of inputs that do not count in the comparison, as in ["/context"]; "*" is
             each member or element.
         redact: The function that the recording was made with, so that questions can be compared.
@@ -66,13 +66,13 @@ class ReplayAgent(AbstractAgent[StateT]):
         return self._player.recording
 
     def run(self, input: RunAgentInput) -> AsyncIterator[WireEvent]:
-        """Answer one run.
+        """Replay one run.
 
         Returns:
             The recorded events.
 
         Raises:
-            UnrecordedRequestError: The recording has no answer to this.
+            UnrecordedRequestError: The recording has no response to this.
         """
         return self._player.answer(as_run_input(input))
 
@@ -86,6 +86,6 @@ class ReplayAgent(AbstractAgent[StateT]):
             The recorded events.
 
         Raises:
-            UnrecordedRequestError: The recording has no answer to this.
+            UnrecordedRequestError: The recording has no response to this.
         """
         return self._player.answer(as_run_input(input), is_connecting=True)

@@ -104,10 +104,10 @@ class Store:
         self.threads, self.runs = Threads(self._service), Runs(self._kept)
 
     async def ready(self, *, within: float = 2.0) -> bool:
-        """Return whether threads can be opened and runs can begin now: the store answers, and is not closed.
+        """Return whether threads can be opened and runs can begin now: the store responds, and is not closed.
 
         Args:
-            within: The most seconds to wait for the answer.
+            within: The most seconds to wait for the response.
         """
         call, answers = self._service.loop.call, partial(self._service.answers, within)
         return not self._kept.is_closed and await call(answers)

@@ -136,7 +136,7 @@ class ParallelAgent(_ListedTeam[StateT]):
 
     Args:
         members: The agents, or `Member(agent, ...)`.
-        then: The agent that sees all answers, and speaks for the team; without one the members' answers are theirs.
+        then: The agent that sees all replies, and speaks for the team; without one the members' replies are theirs.
         on_error: "raise" cancels the others when one fails, and ends the run; "continue" leaves it out.
         limits: The limits of a run.
         options: See `AgentOptions`.
@@ -165,7 +165,7 @@ class RouterAgent(_TeamBase[StateT]):
 
     Args:
         choose: A function of the `RunAgentInput`, sync or async, that returns the name of a member.
-        on_error: "raise" ends the run when the member fails, "continue" lets it end without an answer.
+        on_error: "raise" ends the run when the member fails, "continue" lets it end without a reply.
         limits: The limits of a run.
         options: The members by their names.
     """
@@ -198,7 +198,7 @@ class HandoffAgent(_ListedTeam[StateT]):
 
     Args:
         members: The agents, or `Member(agent, ...)`; the first one begins.
-        on_error: "raise" ends the run when a member fails, "continue" lets it end without an answer.
+        on_error: "raise" ends the run when a member fails, "continue" lets it end without a reply.
         limits: The limits of a run.
         handovers: The way in which each member takes over, by its name.
         options: See `AgentOptions`.
@@ -251,7 +251,7 @@ class LoopAgent(_ListedTeam[StateT]):
 
         LoopAgent(writer, critic, until=lambda draft, verdict: "good" in verdict.text)
 
-    The first member speaks for the team, so that its last words are the answer.
+    The first member speaks for the team, so that its last words are the reply.
 
     Args:
         members: The agents, or `Member(agent, ...)`.

@@ -194,7 +194,7 @@ class EventForwarder:
         partial: Iterable[Message] = (),
         awaited: Collection[str] = (),
     ) -> list[Event]:
-        """Return events that end whatever the member left open, and answer its calls.
+        """Return events that end whatever the member left open, and give results to its calls.
 
         Args:
             reason: A sentence for those who asked: the result of calls that have none.

@@ -360,7 +360,7 @@ class MemberCalls:
         self.thread.set_messages([*kept, *new.values()])
 
     def _answer_own_calls(self, run: SubagentRun, call: MemberCall) -> None:
-        """Answer a member's calls of the team's tools."""
+        """Give the results of a member's calls of the team's tools."""
         results = {tool.name: result for tool, result in call.tools}
         for own in run.own_calls:
             call.chosen.append(own.function)
@@ -395,7 +395,7 @@ class MemberCalls:
         """Keep the answers to what members have asked: another attempt needs them again if this one fails.
 
         If the run does not take up the flow that its caller's state has, or the team has no such member any more, the
-        tools that were begun will have no result, and are answered as unknown.
+        tools that were begun will have no result, and get an unknown one.
         """
         if self._abandoned is not None:
             self._answer_all(self._abandoned, lambda record: record.begun, UNKNOWN_RESULT)
@@ -429,7 +429,7 @@ class MemberCalls:
                 self.journal.keep(invocation, record.with_used_answers())
 
     def _end_awaited(self, invocation: str, record: CallRecord, content: str) -> None:
-        """Answer the calls that a member waits for, also in inner teams, as nobody will."""
+        """Give results to the calls that a member waits for, also in inner teams, as nobody else will."""
         document = JournalDocument(flow=self.journal.flow, calls={invocation: self._with_team(invocation, record)})
         self._answer_all(document, lambda record: record.awaited_calls, content)
 
@@ -517,7 +517,7 @@ class MemberCalls:
         self._source.put_nowait(self.state.write(operations))
 
     def answer(self, calls: Iterable[str], content: str) -> None:
-        """Answer calls of a member that have no result, as nobody else will.
+        """Give results to calls of a member that have none, as nobody else will.
 
         Args:
             calls: The ids of the calls.

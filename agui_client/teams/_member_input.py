@@ -53,7 +53,7 @@ class MemberInput:
         """The ids of the member's own messages, as the team's conversation has them."""
         self._prompt_id = f"prompt-{ids.invocation.rpartition('-')[2]}"
         self.second_prompt_id: str = f"{self._prompt_id}-again"
-        """The id of the message that says what is wrong with the member's answer, as the member knows it."""
+        """The id of the message that says what is wrong with the member's reply, as the member knows it."""
         # A call that resumes, or is made again, has been asked already.
         self._prompt = None if ids.prefix + self._prompt_id in self.own_ids else prompt
 

@@ -57,8 +57,8 @@ class Member(Record):
     retries: int = 0
     """The number of further attempts if the member fails; each resumes after the last result of a tool."""
     answer: Any = None
-    """The type of its answer, any that pydantic can validate: the member is sent the schema, and asked again once if
-    its answer does not fit. `parsed` of the `SubagentResult` has the answer. None for any text."""
+    """The type of its reply, any that pydantic can validate: the member is sent the schema, and asked again once if
+    its reply does not fit. `parsed` of the `SubagentResult` has the reply. None for any text."""
 
     @property
     def key(self) -> str:
@@ -134,7 +134,7 @@ def member_state(state: Any, member: Member) -> Any:
 
 
 def member_context(member: Member, context: Sequence[Context]) -> list[Context]:
-    """Return the context of a member: the caller's, and the schema of its answer.
+    """Return the context of a member: the caller's, and the schema of its reply.
 
     Args:
         context: The context of the team's run.
@@ -145,7 +145,7 @@ def member_context(member: Member, context: Sequence[Context]) -> list[Context]:
 
 
 def answer_schema(member: Member) -> str:
-    """Return the schema of a member's answer as JSON text."""
+    """Return the schema of a member's reply as JSON text."""
     return to_json(type_adapter(member.answer, "answer", is_read_now=True).json_schema()).decode()
 
 

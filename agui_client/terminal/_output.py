@@ -80,7 +80,7 @@ class Writer:
     """Writes one run while it happens.
 
     Args:
-        answers: The stream for the text of the answer as it arrives; None to drop the text.
+        answers: The stream for the text of the reply as it arrives; None to drop the text.
         notes: The stream for tool calls and everything else, one line each.
         verbose: Whether reasoning, state, usage and timings are written, too.
     """
@@ -163,7 +163,7 @@ class Writer:
             self._activities[viewed.id] = viewed
 
     def close(self, result: RunResult, *, is_kept: bool = False) -> None:
-        """Write answers, the result, interrupts, pending calls, usage and timings of a run that has ended.
+        """Write replies, the result, interrupts, pending calls, usage and timings of a run that has ended.
 
         Args:
             result: The result of the run.
@@ -205,7 +205,7 @@ class Writer:
             self._call(call)
 
     def show_text(self, text: str) -> None:
-        """Write lines of the command itself to the stream of the answers."""
+        """Write lines of the command itself to the stream of the replies."""
         self.end_line()
         self._needs_gap = False
         self._write(f"{text if self._is_shown_raw else printable(text)}\n")
@@ -219,7 +219,7 @@ class Writer:
         self._custom.clear()
 
     def end_line(self) -> None:
-        """End the answer's last line, if it is not ended yet."""
+        """End the reply's last line, if it is not ended yet."""
         if self._is_mid_line:
             self._write("\n")
 

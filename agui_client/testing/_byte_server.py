@@ -79,7 +79,7 @@ class ByteServer:
     """A running byte server, with the requests that it received.
 
     Args:
-        answers: The answers in order; the last one answers every further request.
+        answers: The responses in order; the last one is sent to every further request.
     """
 
     url: str
@@ -131,12 +131,12 @@ class ByteServer:
 
 @contextmanager
 def serve_bytes(*answers: Answer) -> Generator[ByteServer, None, None]:
-    """Answer requests with given bytes while the block lasts: `with serve_bytes(sse(turn(text("Hi")))) as server:`.
+    """Respond to requests with given bytes while the block lasts: `with serve_bytes(sse(turn(text("Hi")))) as server:`.
 
     Leaving the block drops the connections that are still open and stops the server's thread.
 
     Args:
-        *answers: One per request, at least one; the last one answers every further request. Bytes are the body of a
+        *answers: One per request, at least one; the last one goes to every further request. Bytes are the body of a
             200 event stream.
     """
     if not answers:

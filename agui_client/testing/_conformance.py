@@ -19,7 +19,7 @@ def assert_conforms(
 
     Args:
         events: What the agent sent, as `agui_client.validate` takes it: events, the body of a response, a file.
-        input: The input that it answers, as for `validate`.
+        input: The input of its run, as for `validate`.
         strict: Whether ids that do not match are errors, as for `validate`.
         allow_warnings: Whether faults are allowed that clients only warn of.
 

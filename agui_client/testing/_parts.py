@@ -199,7 +199,7 @@ def tool_result(content: Any, *, tool_call_id: str | None = None, message_id: st
 
     Args:
         content: The result: a string unchanged, any other value as JSON.
-        tool_call_id: The call that is answered; None answers the last `tool_call` of the run.
+        tool_call_id: The call that the result is of; None for the last `tool_call` of the run.
         message_id: The tool message's id; None counts: "result-1", "result-2".
 
     Raises:

@@ -21,15 +21,15 @@ Turn: TypeAlias = Step | Sequence[Step] | Callable[[RunAgentInput], AsyncIterato
 
 @lists_keywords(AgentOptions)
 class ScriptedAgent(AbstractAgent[StateT]):
-    """Answers each run of a conversation with the next turn of its script.
+    """Replies to each run of a conversation with the next turn of its script.
 
         agent = ScriptedAgent(
             turn(text("Let me look."), tool_call("get_weather", {"city": "Oslo"})),
             turn(text("18 degrees.")),
         )
 
-    Every thread plays the script from its beginning; the last turn answers every further run. `turn(...)` makes a whole
-    run of its steps; a bare list is sent without RUN_STARTED and RUN_FINISHED. A function gets the input:
+    Every thread plays the script from its beginning; the last turn is that of every further run. `turn(...)` makes a
+    whole run of its steps; a bare list is sent without RUN_STARTED and RUN_FINISHED. A function gets the input:
 
         async def echo(input: RunAgentInput) -> AsyncIterator[Step]:
             yield turn(text(f"You said: {input.messages[-1].content}"))

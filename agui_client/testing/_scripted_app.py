@@ -30,7 +30,7 @@ class ScriptedApp(AgentApp):
     """The app that `agui_app` makes; it counts the runs whose client went away.
 
     Args:
-        agent: The agent that answers.
+        agent: The agent that is run.
     """
 
     _own_headers: Mapping[str, str] = {}

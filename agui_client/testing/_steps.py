@@ -133,7 +133,7 @@ def sse(*steps: Step, newline: str = "\n", input: RunAgentInput | None = None) -
     Args:
         *steps: Events, events as JSON (a dict, sent as it is), or parts.
         newline: The end of each line: "\n", "\r\n" or "\r" (SSE-7).
-        input: The input a `turn` answers; None answers thread "thread-1", run "run-1".
+        input: The input of a `turn`; None is that of thread "thread-1", run "run-1".
     """
     scene = ScriptContext(input or RunAgentInput(thread_id="thread-1", run_id="run-1", messages=[]))
     played = [item for step in steps for item in play(step, scene)]

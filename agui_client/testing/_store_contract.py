@@ -156,7 +156,7 @@ class ThreadStoreContract:
         self._run(_check)
 
     def test_a_write_that_is_repeated_with_its_id_writes_once(self) -> None:
-        """Its answer may have been lost; a write of the same entry with another id is another one."""
+        """Its response may have been lost; a write of the same entry with another id is another one."""
 
         async def _check(store: ThreadStore, ann: str, bob: str) -> None:
             number = await _leased(store, ann, "t")

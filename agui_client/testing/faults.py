@@ -3,7 +3,7 @@
     with serve_bytes(faults.cut(sse(turn(text("Hello you"))), events=3)) as server:
         ...  # the connection closes in the middle of the text
 
-Requests are answered in turn: `serve_bytes(faults.status(503, retry_after=1), faults.healthy(body))`. A fault in the
+Responses are sent in turn: `serve_bytes(faults.status(503, retry_after=1), faults.healthy(body))`. A fault in the
 middle of a body takes its place by exactly one of `events` (after so many events) and `size` (after so many bytes).
 """
 
@@ -198,7 +198,7 @@ def oversized_headers(body: bytes, *, size: int = 1_000_000) -> Reply:
 def second_response(body: bytes, *, second: bytes | None = None) -> Reply:
     """Send a whole reply, and right after it an unrequested second one, on a connection that stays open.
 
-    A client that keeps its connections must not take the second reply for the answer to its next request.
+    A client that keeps its connections must not take the second reply for the response to its next request.
 
     Args:
         body: The healthy SSE body.

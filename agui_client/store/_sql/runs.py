@@ -288,7 +288,7 @@ class Runs:
             """Add the row, and take it back if the answers were given before."""
             are_waiting = connection.execute(self._insert_run, {**values, **_of(key)}).scalar_one_or_none()
             if are_waiting is None:
-                # It may be there, as the answer to an earlier try was lost.
+                # It may be there, as the response to an earlier try was lost.
                 mine = {"of_row": row_id, "by_write": values["write_id"]}
                 if connection.execute(_SELECT_MINE, mine).one_or_none() is None:
                     raise RunInProgressError(f"a run is in progress in thread {key.thread_id!r}")
@@ -306,7 +306,7 @@ class Runs:
         mine = {"of_row": claim.row_id, "of_attempt": claim.attempt, "of_process": self.lease.process_id}
 
         def withdraw(connection: sa.Connection) -> bool:
-            """Remove the row, if it is this process's or, as the answer to an earlier try was lost, gone."""
+            """Remove the row, if it is this process's or, as the response to an earlier try was lost, gone."""
             row = connection.execute(_LOCK_MINE, mine).one_or_none()
             if row is not None:
                 _remove(connection, [claim.row_id])
@@ -401,7 +401,7 @@ class Runs:
         return bool(connection.execute(self._insert_group, {**columns, **mine}).rowcount)
 
     def _is_over(self, connection: sa.Connection, mine: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
-        """Return whether the end of a run is stored: the answer to an earlier try was lost."""
+        """Return whether the end of a run is stored: the response to an earlier try was lost."""
         row = _row(mine["of_row"], mine["of_process"], mine["of_attempt"], values.get("status", ""))
         return bool(connection.execute(sa.select(RUN.c.row_id).where(row)).all())
 
@@ -541,7 +541,7 @@ select row_id, attempt, :position, :event_count, :frames, :beginning, :is_end fr
 where row_id = :of_row and attempt = :of_attempt and process_id = :of_process and status = 'running'
 {lock} on conflict (row_id, attempt, position) do update set frames = excluded.frames
 """
-"""Stores events if the run is the process's; the same ones once more if the answer to an earlier try was lost."""
+"""Stores events if the run is the process's; the same ones once more if the response to an earlier try was lost."""
 _DELETE_GROUPS = sa.delete(GROUP).where(
     GROUP.c.row_id == sa.bindparam("of_row"), GROUP.c.attempt == sa.bindparam("of_attempt"), GROUP.c.is_end.is_(False)
 )

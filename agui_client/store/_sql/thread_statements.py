@@ -71,7 +71,7 @@ _IS_OURS = and_(_IS_THREAD, THREADS.c.lease == bindparam("lease_number"))
 # How long a lease is to last from now on, in microseconds: 0 gives it back, none leaves it as it is.
 _TIME, _PROCESS_ID = bindparam("time", type_=BigInteger), bindparam("by_process", type_=Text)
 _IS_OVER = or_(THREADS.c.leased_until <= NOW, THREADS.c.leased_until > LATEST)
-# A request whose answer was lost takes again what it has taken, and nobody else does.
+# A request whose response was lost takes again what it has taken, and nobody else does.
 _TAKING = bindparam("by_taking", type_=Text)
 _IS_FREE = or_(and_(_IS_OVER, THREADS.c.process_id == ""), THREADS.c.taking == _TAKING)
 _END = case((_TIME == 0, 0), else_=NOW + _TIME)
@@ -269,7 +269,7 @@ class Write(JoinableWork):
         return entries
 
     def _written_before(self, db: Connection) -> int | None:
-        """Return the number of entries of the thread if this was written before, as the answer was lost."""
+        """Return the number of entries of the thread if this was written before, as the response was lost."""
         return None if self.count is None else written_before(db, self.owner, self.thread_id, self.count, self.write_id)
 
     def together(self, db: Connection, works: Sequence[Any], *, waits: bool) -> dict[int, int]:

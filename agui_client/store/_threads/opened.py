@@ -123,7 +123,7 @@ class Service:
         """The logs of the threads that were open lately."""
 
     async def answers(self, within: float) -> bool:
-        """Return whether the store answers within some seconds."""
+        """Return whether the store responds within some seconds."""
         with suppress(ThreadStoreError, TimeoutError):
             async with asyncio.timeout(within):
                 await self.store.check()
@@ -528,7 +528,7 @@ class OpenThread(Generic[AgentT]):
             each.done()
 
     async def _settle_unanswered(self) -> None:
-        """Repeat a write whose answer never came, as a connection may break between the commit and the answer.
+        """Repeat a write whose response never came, as a connection may break between the commit and the response.
 
         It is known by its id, so that it is written once. One that arrives later than this does not fit any more.
         """

@@ -129,7 +129,7 @@ class ThreadStore(ABC):
                 after others; the number keeps it from being put behind them.
             shared: For a new thread only: the id of another thread of the owner, and the number of its entries that the
                 new thread begins with. They outlive the other thread.
-            write_id: The id of the write, which no other write has; kept with the entry. A write whose answer was lost
+            write_id: The id of the write, which no other write has; kept with the entry. A write without a response
                 is repeated with its id: it has been written if the entry behind the expected ones has it.
 
         Returns: Whether it was written, now or before; not if the lease has another number, the thread has another
