@@ -247,6 +247,14 @@ class Batch(Displayed, Generic[ParsedT]):
     def __iter__(self) -> Generator[RowResult[ParsedT]]:
         return self._results_sync()
 
+    def name_rows(self, noun: str) -> None:
+        """Call the rows otherwise in the progress and the summary.
+
+        Args:
+            noun: The word for several of them.
+        """
+        self._tally.noun = noun
+
     def reject(self, done: RowResult[ParsedT], why: str) -> None:
         """Count a row as failed whose reply the caller has refused.
 
@@ -256,16 +264,16 @@ class Batch(Displayed, Generic[ParsedT]):
         """
         self._tally.reject(done.agent, why)
 
-    def evaluate_with(self, check: Callable[[RowResult[ParsedT]], None]) -> None:
-        """Make this the batch of an evaluation, whose rows are conversations.
-
-        The lines of its journal have no secrets, so that what the next start reads has none either.
+    def check_journal(self, check: Callable[[RowResult[ParsedT]], None]) -> None:
+        """Have every row that the journal answers for checked before anything is sent.
 
         Args:
-            check: Raises an error if a row of the journal is not one of the evaluation; called with each
-                of them before anything is sent.
+            check: Raises an error if a row of the journal is not one of this batch.
         """
-        self._tally.noun, self._check_finished = "conversations", check
+        self._check_finished = check
+
+    def hide_secrets_in_journal(self) -> None:
+        """Write the lines of the journal without secrets, so that what the next start reads has none either."""
         if self._open_journal is not None:
             self._open_journal = partial(self._open_journal, hides_secrets=True)
 

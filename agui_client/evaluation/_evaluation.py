@@ -180,7 +180,9 @@ class Plan:
             **of_batch,
         )
         """The batch."""
-        self.batch.evaluate_with(self._check_agent)
+        self.batch.hide_secrets_in_journal()
+        self.batch.check_journal(self._check_agent)
+        self.batch.name_rows("conversations")
 
     def add(self, done: RowResult[Trial]) -> Outcome:
         """Judge a conversation that is finished, and keep it if it failed."""
