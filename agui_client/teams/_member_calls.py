@@ -333,9 +333,10 @@ class MemberCalls:
             is_first: Whether this is the first attempt, whose beginning is sent.
         """
         if isinstance(item, JournalChange):
-            self._change_team(call, item)
+            self.journal.patch_team(call.invocation, call.record, item.operations)
         elif type(item) in STATE_EVENTS:
-            self._take_state(item, view)
+            if (passed := self.state.take(item, view)) is not None:
+                self._source.put_nowait(passed)
         # By the type first: every event passes, and `isinstance` asks the metaclass of each class.
         elif type(item) not in _BOUNDS or not isinstance(item, _BOUNDS) or item.subagent_run_id != call.invocation:
             self._source.put_nowait(item)
@@ -343,10 +344,6 @@ class MemberCalls:
             end.append(item)
         elif is_first:
             self._source.put_nowait(item)
-
-    def _change_team(self, call: MemberCall, change: JournalChange) -> None:
-        """Keep a change of the journal of a member that is a team."""
-        self.journal.patch_team(call.invocation, call.record, change.operations)
 
     def _take_over(self, run: SubagentRun) -> None:
         """Add what a member wrote to the team's conversation."""
@@ -506,11 +503,6 @@ class MemberCalls:
         self.thread.set_messages(with_restated(self.thread.messages, attempt, kept))
         self._owners.restate_calls()
         await self._source.put(whole)
-
-    def _take_state(self, event: Any, view: StateView) -> None:
-        """Take over a change of the state by a member."""
-        if (passed := self.state.take(event, view)) is not None:
-            self._source.put_nowait(passed)
 
     def _write(self, operations: Sequence[dict[str, Any]]) -> None:
         """Tell the caller what changes in the journal."""

@@ -544,9 +544,8 @@ def _message_of(error: Exception) -> tuple[str, str | None]:
 
 def _as_message(result: ToolCallResultEvent) -> ToolMessage:
     """Return the message that a result becomes."""
-    owner = result.subagent_run_id
     message = ToolMessage(id=result.message_id, tool_call_id=result.tool_call_id, content=result.content)
-    return changed(message, subagent_run_id=owner)
+    return changed(message, subagent_run_id=result.subagent_run_id)
 
 
 def result_event(messages: Iterable[Message], tool_call_id: str, content: str) -> ToolCallResultEvent:
