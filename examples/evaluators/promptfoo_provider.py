@@ -16,7 +16,7 @@ from agui_client.errors import AGUIError
 
 
 def call_api(prompt: str, options: Mapping[str, Any], context: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the answer of the agent, or the error with which its run failed."""
+    """Return the reply of the agent, or the error with which its run failed."""
     config: Mapping[str, Any] = options.get("config") or {}
     agent = HttpAgent(config.get("url", "http://localhost:8000/"), headers=config.get("headers"))
     try:

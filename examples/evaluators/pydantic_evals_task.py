@@ -14,7 +14,7 @@ from agui_client import HttpAgent
 
 
 def task_of(url: str) -> Callable[[str], Awaitable[str]]:
-    """Return a task: the agent's answer to a prompt, each in a conversation of its own."""
+    """Return a task: the agent's reply to a prompt, each in a conversation of its own."""
 
     async def task(prompt: str) -> str:
         result = await HttpAgent(url).run_agent(prompt)
