@@ -572,7 +572,7 @@ def _settle(connection: sa.Connection, key: RunKey) -> None:
     answered = {each for row in rows if row.run_id == key.run_id for each in json.loads(row.answers)}
     for row in rows:
         if row.run_id != key.run_id:
-            is_answered = not answered.isdisjoint(_asked_ids(row))
+            is_answered = not answered.isdisjoint(each["id"] for each in json.loads(row.interrupts))
             # It waits again if the answers are not used.
             status, left = (RunStatus.FINISHED, row.left_input) if is_answered else (RunStatus.SUPERSEDED, None)
             connection.execute(_SETTLE, {"of_row": row.row_id, "of_status": status.value, "of_left_input": left})
@@ -638,11 +638,6 @@ def _are_of(column: sa.Column[Any], value: str | None) -> list[sa.ColumnElement[
 
 def _of(key: RunKey) -> dict[str, str]:
     return {f"of_{name}": value for name, value in key._asdict().items()}
-
-
-def _asked_ids(row: Any) -> set[str]:
-    """Return the ids of the interrupts that a run has ended with."""
-    return {each["id"] for each in json.loads(row.interrupts)}
 
 
 def _row(row_id: str, process_id: str, attempt: int, status: str = "running") -> sa.ColumnElement[bool]:

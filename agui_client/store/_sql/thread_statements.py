@@ -377,13 +377,7 @@ def forget(db: Connection, owner: str, thread_id: str, number: int) -> None:
 
 def read(db: Connection, owner: str, thread_id: str) -> tuple[ThreadInfo, Sequence[str]] | None:
     """Return the description of a thread and its entries."""
-
-    def all_of(row: Row[Any]) -> tuple[ThreadInfo, Sequence[str]]:
-        """Read them all."""
-        whole = found(db, owner, row)
-        return whole.info, whole.entries
-
-    return _read_of(db, owner, thread_id, all_of)
+    return _read_of(db, owner, thread_id, lambda row: found(db, owner, row)[:2])
 
 
 def read_latest(db: Connection, owner: str, thread_id: str, limit: int, end: int | None) -> LatestEntries | None:

@@ -370,7 +370,9 @@ class OpenThread(Generic[AgentT]):
     async def _save(self, checkpoint: Checkpoint) -> None:
         """Save the conversation of the agent."""
         self._check_open()
-        self._check_id(checkpoint.members["thread_id"])
+        if (thread_id := checkpoint.members["thread_id"]) != self.thread_id:
+            what = f"the agent of thread {self.thread_id!r} went over to thread {thread_id!r}"
+            raise UsageError(f"{what}, which is not saved; open that one, or import_() its conversation")
         members = members_of(checkpoint)
         if self._given_last is not None and is_identical(self._given_last, members):
             return
@@ -380,11 +382,6 @@ class OpenThread(Generic[AgentT]):
         with anyio.CancelScope(shield=True):
             await call
         self._given_last = members
-
-    def _check_id(self, thread_id: str) -> None:
-        if thread_id != self.thread_id:
-            what = f"the agent of thread {self.thread_id!r} went over to thread {thread_id!r}"
-            raise UsageError(f"{what}, which is not saved; open that one, or import_() its conversation")
 
     def _leaving(self) -> Callable[[], Coroutine[Any, Any, Exception | None]]:
         self._leave_phase()
