@@ -260,7 +260,7 @@ def _bar(batch: Any) -> AbstractContextManager[object] | None:
 
 
 _plugs.DEFAULT_OBSERVERS[:] = [_default_observers]
-_plugs.INCOMING_TRACES[:] = [_of_otel("incoming_trace", lambda headers: nullcontext())]
+_plugs.INCOMING_TRACES[:] = [_of_otel("incoming_trace", lambda *about: nullcontext())]
 _plugs.METRICS[:] = [_of_otel("measure", lambda *about: None)]
 _plugs.TRACE_HEADERS[:] = [_of_otel("trace_headers", dict)]
 _plugs.ATTEMPT_SPANS[:] = [_of_otel("StoredAttemptSpan", lambda *about: None)]
