@@ -290,7 +290,7 @@ def _parse_batch_words(context: click.Context, parameter: click.Parameter, words
         raise click.UsageError("Missing argument 'FILE'")
     if len(words) > 2:
         raise click.UsageError("there are too many arguments: give a URL and a FILE")
-    *given, file = words
+    *given, file = list(words)
     context.params.update(url=_check_url(context, parameter, given[0]) if given else None, file=file)
 
 
