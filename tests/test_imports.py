@@ -458,7 +458,7 @@ _EXTRAS = {
     "_core.tools.answer_models": "answers",
     "adapters._langchain": "langchain",
     "adapters._langchain_messages": "langchain",
-    "adapters._pydantic_ai_answer": "pydantic-ai",
+    "adapters._pydantic_ai_reply": "pydantic-ai",
     "adapters._pydantic_ai_model": "pydantic-ai",
     "adapters._pydantic_ai_tool": "pydantic-ai",
     "adapters._runnable": "langchain",

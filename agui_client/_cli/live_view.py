@@ -4,7 +4,7 @@ To change
 
 - the words of a difference that is shown: of the state in a terminal, this module from `changed_places` in
   `recording/_matching.py`; of requests and of recordings, `differences` in `recording/_matching.py`, which
-  `inspector/_comparison.py` calls for each aspect. The inspector shows the patches of `inspector/_answer_changes.py`
+  `inspector/_comparison.py` calls for each aspect. The inspector shows the patches of `inspector/_response_changes.py`
 """
 
 from __future__ import annotations

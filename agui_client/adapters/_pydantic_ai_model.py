@@ -19,7 +19,7 @@ except ModuleNotFoundError as _missing:
     raise ImportError("pydantic_ai_model() needs pydantic-ai: pip install 'agui-client[pydantic-ai]'") from _missing
 
 from agui_client._core.tools.toolset import Toolset, chooses_tools, tool_list
-from agui_client.adapters._pydantic_ai_answer import ModelAnswer, calls_of, refuse_questions, usage_of
+from agui_client.adapters._pydantic_ai_reply import ModelReply, calls_of, refuse_questions, usage_of
 from agui_client.adapters._questions import ended_run
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class _AgentModel(Model):
         """Run the agent once, as a block with its reply as it comes."""
         del run_context
         async with self._run(messages, model_settings, model_request_parameters) as run:
-            yield ModelAnswer(model_request_parameters, _run=run, _name=self.model_name)
+            yield ModelReply(model_request_parameters, _run=run, _name=self.model_name)
 
     def _run(
         self, messages: list[ModelMessage], settings: ModelSettings | None, asked: ModelRequestParameters

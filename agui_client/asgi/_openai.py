@@ -5,7 +5,7 @@ the frames of the response, and leaves who may ask, limits, stores, disconnectio
 
 To change
 
-- what a chat completion asks for and gets: `asgi/_openai_request.py` makes the input, `asgi/_openai_answer.py` the
+- what a chat completion asks for and gets: `asgi/_openai_request.py` makes the input, `asgi/_openai_reply.py` the
   response; addresses, errors and questions to people here
 """
 
@@ -24,7 +24,7 @@ from agui_client._core.transport.sse import Framer
 from agui_client._core.verbs.sse import KEEP_ALIVE
 from agui_client._serving.served_request import RequestRefusedError
 from agui_client.asgi._app import AgentApp
-from agui_client.asgi._openai_answer import ChatAnswer
+from agui_client.asgi._openai_reply import ChatReply
 from agui_client.asgi._openai_request import ChatRequest, chat_request_of
 from agui_client.asgi._request_body import read_body
 from agui_client.asgi._responses import begin_response
@@ -142,7 +142,7 @@ class _Exchange:
         self._app, self._models, self._on_question = app, models, on_question
         self._receive, self._send = receive, send
         self._asked: ChatRequest | None = None
-        self._answer: ChatAnswer | None = None
+        self._reply: ChatReply | None = None
         self._framer = Framer(_LARGEST)
         self._status, self._headers, self._refusal = 0, dict[str, str](), bytearray()
 
@@ -159,7 +159,7 @@ class _Exchange:
         self._asked, input = await chat_request_of(body, max_bytes=limits.max_body_bytes)
         if self._asked.model not in self._models:
             raise RequestRefusedError(404, f"the model {self._asked.model!r} does not exist")
-        self._answer = ChatAnswer(input, self._asked.model)
+        self._reply = ChatReply(input, self._asked.model)
         return {"type": "http.request", "body": to_json(input, by_alias=True, exclude_none=True)}
 
     async def send(self, message: MutableMapping[str, Any]) -> None:
@@ -171,47 +171,47 @@ class _Exchange:
                 await begin_response(self._send, 200, self._headers)
             return
         body, is_last = message.get("body", b""), not message.get("more_body", False)
-        if self._status != 200 or self._answer is None:
+        if self._status != 200 or self._reply is None:
             self._refusal += body
             if is_last:
                 await self._refuse()
         elif body == KEEP_ALIVE:
             await self._send_streamed(body)
         else:
-            await self._take_in(self._answer, body)
+            await self._take_in(self._reply, body)
             if is_last:
-                await self._end(self._answer)
+                await self._end(self._reply)
 
     @property
     def _is_streamed(self) -> bool:
         return self._status == 200 and self._asked is not None and bool(self._asked.stream)
 
-    async def _take_in(self, answer: ChatAnswer, body: bytes) -> None:
+    async def _take_in(self, reply: ChatReply, body: bytes) -> None:
         for data in self._framer.feed(body):
             event: Event = VALIDATOR.validate_json(data, by_alias=True, by_name=False)
             if isinstance(event, RunStartedEvent):
-                await self._send_chunk(answer.beginning())
-            if added := answer.feed(event):
-                await self._send_chunk(answer.delta(added))
+                await self._send_chunk(reply.beginning())
+            if added := reply.feed(event):
+                await self._send_chunk(reply.delta(added))
 
-    async def _end(self, answer: ChatAnswer) -> None:
-        if (error := answer.error) is not None:
+    async def _end(self, reply: ChatReply) -> None:
+        if (error := reply.error) is not None:
             await self._fail(500, error.message, error.code or "agent_failed")
             return
-        text = answer.text
-        if answer.interrupts:
+        text = reply.text
+        if reply.interrupts:
             if self._on_question is None:
                 await self._fail(422, _NOT_ASKED, "question")
                 return
-            question = self._on_question(answer.continued_input, answer.interrupts)
+            question = self._on_question(reply.continued_input, reply.interrupts)
             question = question if isinstance(question, str) else await whole(question)
             question = f"\n\n{question}" if text else question
-            await self._send_chunk(answer.delta(question))
+            await self._send_chunk(reply.delta(question))
             text += question
         if not self._is_streamed:
-            await _send_json(self._send, 200, answer.completion(text))
+            await _send_json(self._send, 200, reply.completion(text))
             return
-        for chunk in answer.ends(wants_usage=self._asked is not None and self._asked.wants_usage):
+        for chunk in reply.ends(wants_usage=self._asked is not None and self._asked.wants_usage):
             await self._send_chunk(chunk)
         await self._send_end(b"data: [DONE]\n\n")
 

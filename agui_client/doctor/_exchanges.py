@@ -99,7 +99,7 @@ class ProbeExchange:
         """The events as JSON; empty objects for frames that hold none."""
         return [frame.event for frame in self.frames]
 
-    def answer(self, response: httpx.Response) -> None:
+    def note_head(self, response: httpx.Response) -> None:
         """Note the head of the response."""
         self.status, self.media_type = response.status_code, media_type_of(response)
         self.headers, self.http_version = dict(response.headers), response.http_version
@@ -185,7 +185,7 @@ class CapturingTransport(Transport):
         response = await super().send(client, url, headers, request)
         sent = response.request
         self.tap.secrets |= secrets_sent(str(sent.url), sent.headers.items())
-        exchange.answer(response)
+        exchange.note_head(response)
         if not response.is_stream_consumed:
             response.stream = _TappedStream(cast("httpx.AsyncByteStream", response.stream), exchange)
         return response

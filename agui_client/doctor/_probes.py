@@ -426,8 +426,8 @@ async def _malformed(doctor: Examination) -> None:
         doctor.find(Symptom("DOC-7", problem, exchange=exchange))
     last = exchange.events[-1].get("type") if exchange is not None and exchange.frames else None
     refused = last == "RUN_ERROR" or (status is not None and 400 <= status < 500)
-    answer = f"with {last or status}" if refused else f"it is served: {last or status} came last"
-    detail = answer if last or status else seen.reason
+    ending = f"with {last or status}" if refused else f"it is served: {last or status} came last"
+    detail = ending if last or status else seen.reason
     doctor.note("refuses malformed inputs", refused, detail)
 
 

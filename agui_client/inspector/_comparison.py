@@ -82,7 +82,7 @@ _NAMES: dict[Aspect, Callable[[str], str]] = {
 
 
 def _facts(request: RequestSummary) -> dict[Aspect, Any]:
-    """Return what an answer comes to, by aspects."""
+    """Return the aspects of a response."""
     new = [each for each in request.messages if each.id not in request.known_ids and each.role == "assistant"]
     return {
         "request": request.asked,

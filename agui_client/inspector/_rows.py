@@ -5,7 +5,7 @@ the conversation at any moment. Rows are made one by one, so that a page can fol
 
 To change
 
-- what the inspector knows of a line, or of an event's effects: `Inspection.row` here, `inspector/_answer_changes.py`;
+- what the inspector knows of a line, or of an event's effects: `Inspection.row` here, `inspector/_response_changes.py`;
   the page in `inspector/page/` shows rows, applies their JSON Patches and knows no rule of the protocol.
   `_cli/inspection_server.py` is the proxy and the live page of `agui inspect URL`
 """
@@ -35,8 +35,8 @@ from agui_client._rendering.story import (
     question_text,
 )
 from agui_client._rendering.views import find_view
-from agui_client.inspector._answer_changes import AnswerChanges
 from agui_client.inspector._prices import with_cost
+from agui_client.inspector._response_changes import ResponseChanges
 from agui_client.inspector._surface_rows import SurfaceRows
 from agui_client.recording._format import (
     EndingPart,
@@ -64,11 +64,11 @@ class _Lane:
 
 
 @dataclass
-class InspectedAnswer:
+class InspectedResponse:
     """A request whose response is followed."""
 
     number: int
-    changes: AnswerChanges
+    changes: ResponseChanges
     lane: _Lane
     story: EventStory
     """The tool calls of its thread so far."""
@@ -99,7 +99,7 @@ class Inspection:
     def __init__(self, prices: Prices | None = None) -> None:
         self.speakers: Speakers = Speakers()
         """The names of the subagents so far."""
-        self.answers: dict[str, InspectedAnswer] = {}
+        self.responses: dict[str, InspectedResponse] = {}
         """The requests with their responses so far, by their keys."""
         self._prices = prices
         self._drawn: set[str] = set()
@@ -164,79 +164,79 @@ class Inspection:
         parent = self._lanes_of_calls.get(line.parent or "")
         lane = self._free_lane(parent, line.agent.shown, "agent")
         story = self._stories.setdefault((line.agent.shown, str(line.input.get("threadId"))), EventStory(self.speakers))
-        changes = AnswerChanges(line, story)
-        answer = InspectedAnswer(len(self.answers), changes, lane, story, SurfaceRows(changes.messages))
-        self.answers[line.request] = answer
+        changes = ResponseChanges(line, story)
+        response = InspectedResponse(len(self.responses), changes, lane, story, SurfaceRows(changes.messages))
+        self.responses[line.request] = response
         for execution in self._early.pop(line.call, ()):
-            self._note_call(answer, execution.tool_call_id, execution)
-        self._note_answers(answer, line)
-        if answer.answered:
-            row["s"] = [answer_text(each) for each in answer.answered]
+            self._note_call(response, execution.tool_call_id, execution)
+        self._note_answers(response, line)
+        if response.answered:
+            row["s"] = [answer_text(each) for each in response.answered]
         self._lanes_of_calls.setdefault(line.call, lane)
-        row.update(r=answer.number, l=lane.number)
-        beginning = answer.changes.beginning
+        row.update(r=response.number, l=lane.number)
+        beginning = response.changes.beginning
         if beginning != {name: line.input.get(name) for name in ("messages", "state")}:
             row["c"] = beginning
-        if answer.changes.error is not None:
-            row["e"] = answer.changes.error
-        if answer.surfaces.beginning:
-            row["f"] = answer.surfaces.beginning
+        if response.changes.error is not None:
+            row["e"] = response.changes.error
+        if response.surfaces.beginning:
+            row["f"] = response.surfaces.beginning
         self._add_markdown(row, (str(each.get("content")) for each in beginning["messages"] if _is_answer(each)))
 
     def _add_event(self, row: dict[str, Any], line: EventLine) -> None:
-        answer = self.answers.get(line.request)
-        if answer is None:
+        response = self.responses.get(line.request)
+        if response is None:
             return
-        row.update(r=answer.number, l=self._lane_of_event(answer, line.event).number)
-        effects = answer.changes.feed(line.event)
-        shown = answer.surfaces.changed(line.event, answer.changes)
+        row.update(r=response.number, l=self._lane_of_event(response, line.event).number)
+        effects = response.changes.feed(line.event)
+        shown = response.surfaces.changed(line.event, response.changes)
         members = {"o": effects.operations, "w": effects.warnings, "e": effects.error, "f": shown}
         row.update({name: value for name, value in members.items() if value})
-        self._add_markdown(row, answer.changes.completed_texts(line.event))
-        if usage := answer.changes.usage(line.event):
+        self._add_markdown(row, response.changes.completed_texts(line.event))
+        if usage := response.changes.usage(line.event):
             row["u"] = [with_cost(each, self._prices) for each in usage]
         kind, tool_call_id = str(line.event.get("type")), line.event.get("toolCallId")
-        if answer.changes.error is not None:
+        if response.changes.error is not None:
             return  # what comes behind is shown as events only
         if kind in _CALL_EVENTS and isinstance(tool_call_id, str):
-            _add_call(row, self._note_call(answer, tool_call_id, is_made=kind == "TOOL_CALL_START"))
+            _add_call(row, self._note_call(response, tool_call_id, is_made=kind == "TOOL_CALL_START"))
         elif kind == "SUBAGENT_STARTED":
             subagent = str(line.event.get("subagentRunId"))
             row["n"] = [subagent, self.speakers.name(subagent)]
         elif kind == "RUN_FINISHED":
-            asked = {each.id: each for each in answer.changes.outcome.interrupts}
+            asked = {each.id: each for each in response.changes.outcome.interrupts}
             self._interrupts |= asked
             waits = [f"waits for an answer: {question_text(each, self.speakers)}" for each in asked.values()]
-            row["s"] = [*RunStory(result=answer.changes.result).lines, *waits]
+            row["s"] = [*RunStory(result=response.changes.result).lines, *waits]
             if asked:
                 row["q"] = [*asked]
 
-    def _note_answers(self, answer: InspectedAnswer, line: RequestLine) -> None:
+    def _note_answers(self, response: InspectedResponse, line: RequestLine) -> None:
         """Take note of the interrupts that a request answers, and of the decisions about tool calls in the answers."""
-        for entry in answer.changes.resume:
+        for entry in response.changes.resume:
             interrupt = self._interrupts.get(entry.interrupt_id) or Interrupt(id=entry.interrupt_id, reason="")
             by = (line.answers or {}).get(interrupt.id, ("caller", None))
-            answer.answered.append(AnsweredInterrupt(interrupt, entry, *by))
-        answer.story.decide(answer.answered)
+            response.answered.append(AnsweredInterrupt(interrupt, entry, *by))
+        response.story.decide(response.answered)
 
     def _note_call(
         self,
-        answer: InspectedAnswer,
+        response: InspectedResponse,
         tool_call_id: str,
         execution: ToolExecution | None = None,
         *,
         is_made: bool = True,
     ) -> ToolCallStory:
-        """Take note of a tool call that an answer makes, or that is executed after it; return it as it is now."""
-        call = answer.story.call(tool_call_id, "" if execution is None else execution.name)
-        if not call.pieces and (made := answer.changes.call(tool_call_id)) is not None:
+        """Take note of a tool call that a response makes, or that is executed after it; return it as it is now."""
+        call = response.story.call(tool_call_id, "" if execution is None else execution.name)
+        if not call.pieces and (made := response.changes.call(tool_call_id)) is not None:
             call.name, call.pieces = made.function.name, [made.function.arguments]
         if execution is not None:
             if not call.pieces:
                 call.pieces = [as_text(execution.arguments)]
             call.note(execution)
         if is_made:
-            answer.made[id(call)] = call
+            response.made[id(call)] = call
         return call
 
     def _add_markdown(self, row: dict[str, Any], texts: Iterable[str]) -> None:
@@ -255,40 +255,40 @@ class Inspection:
 
     def _place(self, row: dict[str, Any], line: Line) -> None:
         """Find the request and the lane of a line that is neither a request nor an event."""
-        answer = self.answers.get(getattr(line, "request", None) or "")
+        response = self.responses.get(getattr(line, "request", None) or "")
         if isinstance(line, OutcomeLine) and line.warnings:
             row["w"] = [[each.rule, each.message, each.path] for each in line.warnings]
         if isinstance(line, EndingPart):
             row["s"] = [line.text]
-        elif isinstance(line, ToolLine) and answer is not None:
-            _add_call(row, self._note_call(answer, line.tool_call_id, line.execution))
+        elif isinstance(line, ToolLine) and response is not None:
+            _add_call(row, self._note_call(response, line.tool_call_id, line.execution))
         elif isinstance(line, ToolLine):
             self._early.setdefault(line.call, []).append(line.execution)
             call = ToolCallStory(line.tool_call_id, line.name, [as_text(line.arguments)])
             call.note(line.execution)
             _add_call(row, call)
-        if answer is None:
+        if response is None:
             lane = self._lanes_of_calls.get(line.call) if isinstance(line, ToolLine | EndingPart) else None
             if lane is not None:
                 row["l"] = lane.number
             return
-        row.update(r=answer.number, l=answer.lane.number)
+        row.update(r=response.number, l=response.lane.number)
         if isinstance(line, EndLine):
-            self._add_markdown(row, answer.changes.texts())
-            if shown := answer.surfaces.at_end():
+            self._add_markdown(row, response.changes.texts())
+            if shown := response.surfaces.at_end():
                 row["f"] = shown
-            for lane in (answer.lane, *answer.subagents.values()):
+            for lane in (response.lane, *response.subagents.values()):
                 lane.is_busy = False
 
-    def _lane_of_event(self, answer: InspectedAnswer, event: dict[str, Any]) -> _Lane:
+    def _lane_of_event(self, response: InspectedResponse, event: dict[str, Any]) -> _Lane:
         subagent = event.get("subagentRunId")
         if not isinstance(subagent, str):
-            return answer.lane
-        if subagent not in answer.subagents:
-            parent = answer.subagents.get(str(event.get("parentSubagentRunId")), answer.lane)
+            return response.lane
+        if subagent not in response.subagents:
+            parent = response.subagents.get(str(event.get("parentSubagentRunId")), response.lane)
             name = event.get("name") if event.get("type") == "SUBAGENT_STARTED" else None
-            answer.subagents[subagent] = self._free_lane(parent, str(name or subagent), "subagent")
-        lane = answer.subagents[subagent]
+            response.subagents[subagent] = self._free_lane(parent, str(name or subagent), "subagent")
+        lane = response.subagents[subagent]
         if str(event.get("type")) in _SUBAGENT_ENDS:
             lane.is_busy = False
         return lane

@@ -20,7 +20,7 @@ from agui_client._core.ground.plain_text import cut_short
 from agui_client._core.ground.prices import Prices
 from agui_client._core.protocol.schema import is_array
 from agui_client._rendering.story import RunStory, Speakers, ToolCallStory, as_text
-from agui_client.inspector._rows import InspectedAnswer, Inspection
+from agui_client.inspector._rows import InspectedResponse, Inspection
 from agui_client.recording._format import EndingPart, EndLine, HeaderLine, Line, ResponseLine, ToolLine
 from agui_client.recording._matching import ABSENT, changed_places, question
 from agui_client.recording._reading import Exchange, Recording
@@ -150,13 +150,13 @@ def summary_of(recording: Recording, prices: Prices | None = None) -> RecordingS
     early: list[RowSummary] = []
     for line in recording.lines:
         key = "" if isinstance(line, HeaderLine) else line.request or ""
-        before = inspection.answers[key].changes.state if key in found else ABSENT
+        before = inspection.responses[key].changes.state if key in found else ABSENT
         row = inspection.row(line)
         lanes += [str(lane["name"]) for lane in row.get("lanes", ())]
         if isinstance(line, HeaderLine):
             continue
         if line.kind == "request" and key in exchanges:
-            known = frozenset(each.id for each in inspection.answers[key].changes.messages)
+            known = frozenset(each.id for each in inspection.responses[key].changes.messages)
             found[key] = RequestSummary(
                 agent=line.agent.shown, call=line.call, at=row["t"], known_ids=known, ending="no end"
             )
@@ -166,9 +166,9 @@ def summary_of(recording: Recording, prices: Prices | None = None) -> RecordingS
             continue
         request.rows += early
         early.clear()
-        _add(request, row, line, before, inspection.answers[key].changes.state)
+        _add(request, row, line, before, inspection.responses[key].changes.state)
     for key, request in found.items():
-        _complete(request, exchanges[key], inspection.answers[key])
+        _complete(request, exchanges[key], inspection.responses[key])
     return RecordingSummary(recording.path.name, [*found.values()], lanes, speakers=inspection.speakers)
 
 
@@ -258,9 +258,9 @@ def _end_text(line: EndLine) -> str:
     return line.reason if line.error is None else f"{line.reason}: {line.error.type}"
 
 
-def _complete(request: RequestSummary, exchange: Exchange, answer: InspectedAnswer) -> None:
+def _complete(request: RequestSummary, exchange: Exchange, response: InspectedResponse) -> None:
     """Add what is known of a request when its response is over."""
-    changes, request.calls, request.answered = answer.changes, answer.calls, answer.answered
+    changes, request.calls, request.answered = response.changes, response.calls, response.answered
     request.interrupts = changes.outcome.interrupts
     request.messages, request.state, request.result = changes.messages, changes.state, changes.result
     request.asked = question(exchange.request.input)

@@ -17,7 +17,7 @@ from agui_client.a2ui._words import ACTIVITY_TYPE, EXHAUSTED, OPERATIONS, RENDER
 if TYPE_CHECKING:
     from ag_ui.core import Message
 
-    from agui_client.inspector._answer_changes import AnswerChanges
+    from agui_client.inspector._response_changes import ResponseChanges
 
 Painted: TypeAlias = list[list[Any]]
 """Surfaces by their ids, each with its HTML; None for one that is not there any more."""
@@ -41,7 +41,7 @@ class SurfaceRows:
         self.beginning: Painted = self._repainted()
         """The surfaces of the messages that the request begins with."""
 
-    def changed(self, event: dict[str, Any], changes: AnswerChanges) -> Painted:
+    def changed(self, event: dict[str, Any], changes: ResponseChanges) -> Painted:
         """Return the surfaces that an event has changed, as they are now.
 
         Args:
@@ -77,7 +77,7 @@ class SurfaceRows:
         return html
 
 
-def _carries(event: dict[str, Any], changes: AnswerChanges) -> bool:
+def _carries(event: dict[str, Any], changes: ResponseChanges) -> bool:
     """Return whether an event may change a surface, without a look at the messages before it."""
     match event.get("type"):
         case "ACTIVITY_SNAPSHOT" | "ACTIVITY_DELTA":

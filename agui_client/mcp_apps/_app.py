@@ -101,12 +101,12 @@ class App(Record):
         asked: dict[str, Any] = {"serverHash": self.server_hash, "method": method, "params": dict(params)}
         if self.server_id is not None:
             asked["serverId"] = self.server_id
-        answer = await twin.run_agent(run_id=one_id, tools=[], forwarded_props={PROXIED_REQUEST: asked})
-        if not is_object(answer.result):
+        response = await twin.run_agent(run_id=one_id, tools=[], forwarded_props={PROXIED_REQUEST: asked})
+        if not is_object(response.result):
             raise ToolError(f"no response to {method}: the agent, or a server in front of it, has to know MCP Apps")
-        if (error := answer.result.get("error")) is not None:
+        if (error := response.result.get("error")) is not None:
             raise ToolError(error if isinstance(error, str) else f"{method} was refused")
-        return answer.result
+        return response.result
 
 
 def apps_in(messages: Iterable[Message]) -> list[App]:

@@ -40,7 +40,7 @@ def marimo_chat(agent: AbstractAgent) -> Callable[[Sequence[Any], Any], AsyncIte
     """Make the model of a chat of marimo: `mo.ui.chat(marimo_chat(agent))`.
 
     marimo shows the text, the reasoning and the tool calls while they arrive, and its button stops the run. A message
-    that is sent while a run is in progress steers that run, whose answer has what the agent says to it.
+    that is sent while a run is in progress steers that run, whose reply has what the agent says to it.
 
     Args:
         agent: The agent, whose conversation continues with each message of the chat.
@@ -64,18 +64,18 @@ def marimo_chat(agent: AbstractAgent) -> Callable[[Sequence[Any], Any], AsyncIte
     return model
 
 
-def panel_chat(agent: AbstractAgent) -> Callable[[object, str, Any], AsyncIterator[ChatAnswer]]:
+def panel_chat(agent: AbstractAgent) -> Callable[[object, str, Any], AsyncIterator[ChatReply]]:
     """Make the callback of a chat of Panel: `pn.chat.ChatInterface(callback=panel_chat(agent))`.
 
-    The answer is shown as in a notebook, with reasoning, tool calls and their views, at most ten times a second. A
-    message that is sent while a run is in progress steers that run, whose answer has what the agent says to it.
+    The reply is shown as in a notebook, with reasoning, tool calls and their views, at most ten times a second. A
+    message that is sent while a run is in progress steers that run, whose reply has what the agent says to it.
 
     Args:
         agent: The agent, whose conversation continues with each message of the chat.
     """
 
-    async def answer(contents: object, user: str, instance: Any) -> AsyncIterator[ChatAnswer]:
-        """Answer a message; each answer takes the place of the one before."""
+    async def reply(contents: object, user: str, instance: Any) -> AsyncIterator[ChatReply]:
+        """Reply to a message; each reply takes the place of the one before."""
         drawings, drawn_at = Drawings(), time.monotonic()
         if _has_steered(agent, str(contents)):
             return
@@ -83,16 +83,16 @@ def panel_chat(agent: AbstractAgent) -> Callable[[object, str, Any], AsyncIterat
             async for event in run:
                 is_end = isinstance(event, TextMessageEndEvent | ReasoningMessageEndEvent | ToolCallEndEvent)
                 if is_end or time.monotonic() - drawn_at > _SECONDS_APART:
-                    yield ChatAnswer(run, drawings)
+                    yield ChatReply(run, drawings)
                     drawn_at = time.monotonic()
             await run.result()
-            yield ChatAnswer(run, drawings)
+            yield ChatReply(run, drawings)
 
-    return answer
+    return reply
 
 
-class ChatAnswer:
-    """An answer so far, as HTML.
+class ChatReply:
+    """A reply so far, as HTML.
 
     Args:
         run: The run, in its block.

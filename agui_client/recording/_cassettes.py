@@ -2,8 +2,8 @@
 
 To change
 
-- the fixture `agui_cassette`, options of pytest: `_pytest_plugin.py`, which finds the file; this module answers for the
-  agents
+- the fixture `agui_cassette`, options of pytest: `_pytest_plugin.py`, which finds the file; this module replays it for
+  the agents
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class CassetteFixture:
         A recording takes its place in the folder only when the block is left without an exception.
         """
         if self.mode == "replay":
-            with _answering(self._replayed):
+            with _replaying(self._replayed):
                 yield
             self._warn_of_unasked()
             return
@@ -81,7 +81,7 @@ class CassetteFixture:
         unfinished.unlink(missing_ok=True)
         recorder, post = Recorder(unfinished, self._redact), HttpAgent.__dict__["_post"]
         try:
-            with _answering(partial(self._recorded, recorder, post)):
+            with _replaying(partial(self._recorded, recorder, post)):
                 yield
             recorder.close()
             if unfinished.exists():
@@ -96,7 +96,7 @@ class CassetteFixture:
                 how = "make it with `pytest --agui-record=once`, where the agent can be reached"
                 raise UsageError(f"there is no recording {self.path}; {how}")
             self._player = Player(self.path, match=self._match, ignore=self._ignored, redact=self._redact)
-        return self._player.answer(input, is_connecting=is_replay, url=address_of(agent.url))
+        return self._player.respond(input, is_connecting=is_replay, url=address_of(agent.url))
 
     def _warn_of_unasked(self) -> None:
         """Warn of a recording of which a test that passed did not ask everything."""
@@ -127,12 +127,12 @@ class CassetteFixture:
 
 
 @contextmanager
-def _answering(answer: Any) -> Generator[None]:
+def _replaying(respond: Any) -> Generator[None]:
     """Let a function run in place of all agents of a URL."""
 
     def post(agent: HttpAgent, input: RunAgentInput, *, is_replay: bool = False) -> AsyncIterator[WireEvent]:
         """Respond to a request."""
-        events: AsyncIterator[WireEvent] = answer(agent, input, is_replay=is_replay)
+        events: AsyncIterator[WireEvent] = respond(agent, input, is_replay=is_replay)
         return events
 
     with patch.object(HttpAgent, "_post", post):

@@ -245,7 +245,7 @@ class _Text:
         return edits
 
 
-class AnswerWriter:
+class ResponseWriter:
     """The events of a response on their way to the file: all that can be written has left when a method returns."""
 
     def __init__(self) -> None:

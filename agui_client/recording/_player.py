@@ -65,7 +65,7 @@ class Player:
         """The recorded requests that were not asked."""
         return [each for each in self.recording.exchanges if each.request.request not in self._played]
 
-    def answer(
+    def respond(
         self, input: RunAgentInput, *, is_connecting: bool = False, url: str | None = None
     ) -> AsyncIterator[WireEvent]:
         """Return the events of the response to a request.

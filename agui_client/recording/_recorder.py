@@ -46,7 +46,7 @@ from agui_client.recording._format import (
     ToolLine,
     WarningRecord,
 )
-from agui_client.recording._pieces import AnswerWriter, PendingEvent
+from agui_client.recording._pieces import PendingEvent, ResponseWriter
 from agui_client.recording._reading import Recording, RecordingError, lines_of_call
 from agui_client.recording._references import InputReferences
 
@@ -92,7 +92,7 @@ class Recorder(RunKeeper):
         self._calls: WeakKeyDictionary[RunScope, str] = WeakKeyDictionary()
         self._latest: WeakKeyDictionary[RunScope, str] = WeakKeyDictionary()
         self._requests: WeakKeyDictionary[RunScope, dict[int, str]] = WeakKeyDictionary()
-        self._answers: dict[str, AnswerWriter] = {}
+        self._responses: dict[str, ResponseWriter] = {}
         self._reports: dict[tuple[str, str], int] = {}
         self._secrets: dict[str, SentSecrets] = {}
         self._credentials: tuple[str, ...] = ()
@@ -244,8 +244,8 @@ class Recorder(RunKeeper):
 
     def write_event(self, request: str, event: WireEvent) -> None:
         """Write an event of the response to a request."""
-        if (answer := self._answers.get(request)) is None:
-            answer = self._answers[request] = AnswerWriter()
+        if (response := self._responses.get(request)) is None:
+            response = self._responses[request] = ResponseWriter()
         # Of an agent in this process the latest, as a team's members may have sent them.
         sent = (self._secrets.get(request) or _NOTHING_SENT).credentials or self._credentials
         # Most events are deltas.
@@ -254,20 +254,20 @@ class Recorder(RunKeeper):
         # By hand, and not as a model: this happens for every event.
         line = f'{{"kind":"event","request":"{request}","at":{self._now()},"event":{json_of_event}}}'
         try:
-            if bare is not None and self._redact is None and answer.passes(bare, event.__dict__["delta"], sent):
+            if bare is not None and self._redact is None and response.passes(bare, event.__dict__["delta"], sent):
                 self._write_bytes(line.encode())
                 return
-            for entry in answer.add(line, event, sent, bare=bare):
+            for entry in response.add(line, event, sent, bare=bare):
                 self._write_bytes(entry.redacted(self._redact))
         except Exception:
             # What waits is behind the line that could not be written.
-            self._answers.pop(request, None)
+            self._responses.pop(request, None)
             raise
 
     def end_request(self, request: str, error: Exception | None, *, is_whole: bool, is_in_process: bool) -> None:
         """Write the end of the response to a request."""
-        if (answer := self._answers.pop(request, None)) is not None:
-            for entry in answer.finish():
+        if (response := self._responses.pop(request, None)) is not None:
+            for entry in response.finish():
                 self._write_bytes(entry.redacted(self._redact))
         reason: Literal["ended", "failed", "left"] = "failed" if error is not None else "ended" if is_whole else "left"
         record = None if error is None else error_record(error, is_ours=is_in_process)

@@ -74,7 +74,7 @@ class ReplayAgent(AbstractAgent[StateT]):
         Raises:
             UnrecordedRequestError: The recording has no response to this.
         """
-        return self._player.answer(as_run_input(input))
+        return self._player.respond(as_run_input(input))
 
     def connect(self, input: RunAgentInput) -> AsyncIterator[WireEvent]:
         """Send a thread again as it was sent again in the recording.
@@ -88,4 +88,4 @@ class ReplayAgent(AbstractAgent[StateT]):
         Raises:
             UnrecordedRequestError: The recording has no response to this.
         """
-        return self._player.answer(as_run_input(input), is_connecting=True)
+        return self._player.respond(as_run_input(input), is_connecting=True)

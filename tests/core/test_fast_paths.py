@@ -45,7 +45,7 @@ from agui_client._core.verbs.one_run import MergedRun
 from agui_client._core.verbs.sse import frame_of
 from agui_client.recording import record
 from agui_client.recording._format import AgentRecord
-from agui_client.recording._pieces import AnswerWriter
+from agui_client.recording._pieces import ResponseWriter
 from agui_client.testing import ScriptedAgent, text, turn
 from support.bodies import memory_agent
 
@@ -148,7 +148,7 @@ def comparing(values: tuple[object, object]) -> None:
 
 def recording() -> Callable[[str], object]:
     """Return what writes the line of a delta."""
-    return lambda line: [each.redacted(None) for each in AnswerWriter().add(line, DELTA, bare=delta_with(""))]
+    return lambda line: [each.redacted(None) for each in ResponseWriter().add(line, DELTA, bare=delta_with(""))]
 
 
 def recording_on() -> Callable[[str], object]:

@@ -27,7 +27,7 @@ from agui_client._core.ground.secrets import hidden_text, undecided_from
 from agui_client.doctor import as_html, as_junit, diagnose
 from agui_client.mcp import mcp_server
 from agui_client.recording import record
-from agui_client.recording._pieces import AnswerWriter
+from agui_client.recording._pieces import ResponseWriter
 from agui_client.testing import Reply, ScriptedAgent, agui_app, serve_bytes, state, text, turn
 from doctor.spoiled_server import Server
 from support.telemetry import spans_in_memory
@@ -178,7 +178,7 @@ _MADE_OF: tuple[Callable[[str, int], str], ...] = (
 
 
 def _in_pieces(piece: str, n: int) -> None:
-    writer = AnswerWriter()
+    writer = ResponseWriter()
     line = json.dumps({"event": {"type": "TEXT_MESSAGE_CONTENT", "messageId": "m", "delta": piece}})
     event = TextMessageContentEvent(message_id="m", delta=piece)
     for entries in (*(writer.add(line, event) for _ in range(n)), writer.finish()):

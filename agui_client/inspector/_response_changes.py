@@ -70,7 +70,7 @@ class _Occurrences(WarningLog):
             self.latest.append([rule, printable(said), path and printable(path)])
 
 
-class AnswerChanges:
+class ResponseChanges:
     """Follows the response to a request.
 
     Args:
@@ -147,8 +147,8 @@ class AnswerChanges:
 
     def texts(self) -> list[str]:
         """Return the texts of the agent's messages as they are now."""
-        answers = (each for each in self._reducer.messages if isinstance(each, core.AssistantMessage))
-        return [each.content for each in answers if each.content]
+        replies = (each for each in self._reducer.messages if isinstance(each, core.AssistantMessage))
+        return [each.content for each in replies if each.content]
 
     def completed_texts(self, event: dict[str, Any]) -> list[str]:
         """Return the texts of the agent that are complete with an event."""

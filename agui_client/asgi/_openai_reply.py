@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ag_ui.core import Event, Interrupt, Message, RunAgentInput, ToolCall
 
 
-class ChatAnswer:
+class ChatReply:
     """Collects the reply to a request of a run's events.
 
     Text is passed on as it comes. Text of subagents, reasoning and the server's own tools are not part of a reply,

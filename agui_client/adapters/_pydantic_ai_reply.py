@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class ModelAnswer(StreamedResponse):
+class ModelReply(StreamedResponse):
     """The reply of a run, as it comes."""
 
     _run: AgentRun[Any] = field(kw_only=True)
