@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 APPROVE, ALWAYS = QuestionButton("Approve", "good"), QuestionButton("Always in this thread", "quiet")
 DENY = QuestionButton("Deny", "bad", is_refusal=True)
-ANSWER, GO_ON = QuestionButton("Answer", "good"), QuestionButton("Go on without", is_refusal=True)
+ANSWER, CONTINUE = QuestionButton("Answer", "good"), QuestionButton("Continue without", is_refusal=True)
 _REASON = "reason"
 """The name of the field for a reason; those of arguments are JSON pointers."""
 
@@ -45,7 +45,7 @@ class InterruptQuestion:
         """The text of the question."""
         self.drawn: dict[str, Any] = {"fields": [], "templates": {}}
         """The fields, as the page draws them."""
-        self.buttons: Sequence[QuestionButton] = [GO_ON]
+        self.buttons: Sequence[QuestionButton] = [CONTINUE]
         """The buttons."""
         self.form: AnswerForm | None = None
         """The form of the answer; None for a decision, and for a question that has expired."""
@@ -55,7 +55,7 @@ class InterruptQuestion:
         elif (decision := decision_form(interrupt)) is None:
             self.form = AnswerForm(interrupt.response_schema or {"type": "string"})
             self.drawn = Drawing(self.form).as_json()
-            self.buttons = [ANSWER, GO_ON]
+            self.buttons = [ANSWER, CONTINUE]
         else:
             if decision.can_edit and (call := _call_fields(interrupt, arguments)) is not None:
                 self._call = call

@@ -205,9 +205,9 @@ class ToolCallStory:
         if isinstance(name := execution.error, FailureName):
             self.exception = f"{name}: {name.text}" if name.text else name
         if execution.message is not None:
-            self.answer(execution.message)
+            self.note_result(execution.message)
 
-    def answer(self, result: ToolMessage | ToolCallResultEvent) -> None:
+    def note_result(self, result: ToolMessage | ToolCallResultEvent) -> None:
         """Take in the result."""
         rest, self.pictures = split_pictures(result.content)
         self.result = content_text(rest, "\n")
@@ -262,7 +262,7 @@ def calls_in(
         elif read_json(story.asked) is not story.asked:
             story.status = "called"
         if (result := results.get(key)) is not None:
-            story.answer(result)
+            story.note_result(result)
     return dict(reversed(stories.items()))
 
 
@@ -418,7 +418,7 @@ class EventStory:
             case ToolCallEndEvent():
                 self.call(event.tool_call_id).status = "called"
             case ToolCallResultEvent():
-                self.call(event.tool_call_id).answer(event)
+                self.call(event.tool_call_id).note_result(event)
             case _:
                 return None
         return self.calls.get(getattr(event, "tool_call_id", ""))

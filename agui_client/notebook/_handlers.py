@@ -32,7 +32,7 @@ from agui_client._rendering.escaping import json_text, sentence
 from agui_client._rendering.form_controls import Field
 from agui_client._rendering.form_dialog import FormDialog, LeftError
 from agui_client._rendering.forms import AnswerForm, FormError, said
-from agui_client._rendering.interrupt_questions import ALWAYS, ANSWER, APPROVE, DENY, GO_ON, InterruptQuestion
+from agui_client._rendering.interrupt_questions import ALWAYS, ANSWER, APPROVE, CONTINUE, DENY, InterruptQuestion
 from agui_client._rendering.story import as_json
 from agui_client.errors import CannotWaitError, InterruptsNotCoveredError
 from agui_client.notebook._cell_widget import has_widgets, in_marimo
@@ -54,7 +54,7 @@ _PAST: Mapping[str, tuple[str, Tone]] = {
     ALWAYS.name: ("Always approved", "good"),
     DENY.name: ("Denied", "bad"),
     ANSWER.name: ("Answered", "good"),
-    GO_ON.name: ("Left without an answer", "dim"),
+    CONTINUE.name: ("Left without an answer", "dim"),
 }
 """The word and the colour of each button in the line that is left."""
 _LONGEST_CHANGE = 80
@@ -169,7 +169,7 @@ class NotebookAnswerer(AtScreen):
         if not self._uses_widgets:
             return _typed(question.text, lambda: _typed_answer(interrupt, question.form))
         _check_clicks_arrive()
-        buttons = [*(each for each in question.buttons if each != GO_ON), GO_ON]
+        buttons = [*(each for each in question.buttons if each != CONTINUE), CONTINUE]
         async with Panel(question.text, question.drawn, buttons) as panel:
             while True:
                 choice, values = await panel.pressed()

@@ -175,7 +175,7 @@ class MemberCalls:
                 self.journal.keep(call.invocation, call.record)
                 raise
             # Without a wait in between: a receiver of the end of a call finds it in the journal.
-            self._answer_own_calls(run, call)
+            self._add_own_results(run, call)
             if run.is_waiting:
                 call.record = waiting_record(call.record, run, call.chosen)
                 self.journal.keep(call.invocation, call.record)
@@ -356,12 +356,12 @@ class MemberCalls:
         kept = [new.pop(message.id, message) for message in self.thread.messages if message.id not in dropped]
         self.thread.set_messages([*kept, *new.values()])
 
-    def _answer_own_calls(self, run: SubagentRun, call: MemberCall) -> None:
+    def _add_own_results(self, run: SubagentRun, call: MemberCall) -> None:
         """Give the results of a member's calls of the team's tools."""
         results = {tool.name: result for tool, result in call.tools}
         for own in run.own_calls:
             call.chosen.append(own.function)
-            event = run.answer_own_call(own, results[own.function.name])
+            event = run.own_result(own, results[own.function.name])
             self.thread.feed(event)
             self._source.put_nowait(event)
 
@@ -395,7 +395,7 @@ class MemberCalls:
         tools that were begun will have no result, and get an unknown one.
         """
         if self._abandoned is not None:
-            self._answer_all(self._abandoned, lambda record: record.begun, UNKNOWN_RESULT)
+            self._fill_in(self._abandoned, lambda record: record.begun, UNKNOWN_RESULT)
         changed_records: dict[str, CallRecord] = {}
         for invocation, given in self._answers.items():
             record = self.journal.records[invocation]
@@ -428,11 +428,11 @@ class MemberCalls:
     def _end_awaited(self, invocation: str, record: CallRecord, content: str) -> None:
         """Give results to the calls that a member waits for, also in inner teams, as nobody else will."""
         document = JournalDocument(flow=self.journal.flow, calls={invocation: self._with_team(invocation, record)})
-        self._answer_all(document, lambda record: record.awaited_calls, content)
+        self._fill_in(document, lambda record: record.awaited_calls, content)
 
-    def _answer_all(self, journal: JournalDocument, which: Callable[[CallRecord], Iterable[str]], content: str) -> None:
+    def _fill_in(self, journal: JournalDocument, which: Callable[[CallRecord], Iterable[str]], content: str) -> None:
         calls = [call.id for _, call in tool_calls_in(self.thread.messages)]
-        self.answer(calls_in(journal, sorted(calls), which), content)
+        self.add_results(calls_in(journal, sorted(calls), which), content)
 
     def _open_answers(self, record: CallRecord) -> list[ResumeEntry]:
         """Return the answers that a member still needs: a call that was approved, and then made, has its result."""
@@ -508,7 +508,7 @@ class MemberCalls:
         """Tell the caller what changes in the journal."""
         self._source.put_nowait(self.state.write(operations))
 
-    def answer(self, calls: Iterable[str], content: str) -> None:
+    def add_results(self, calls: Iterable[str], content: str) -> None:
         """Give results to calls of a member that have none, as nobody else will.
 
         Args:

@@ -141,10 +141,10 @@ def member_context(member: Member, context: Sequence[Context]) -> list[Context]:
     """
     if member.answer is None:
         return [*context]
-    return [*context, Context(description="Answer only with JSON of this schema", value=answer_schema(member))]
+    return [*context, Context(description="Answer only with JSON of this schema", value=reply_schema(member))]
 
 
-def answer_schema(member: Member) -> str:
+def reply_schema(member: Member) -> str:
     """Return the schema of a member's reply as JSON text."""
     return to_json(type_adapter(member.answer, "answer", is_read_now=True).json_schema()).decode()
 

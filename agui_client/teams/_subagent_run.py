@@ -59,7 +59,7 @@ from agui_client.teams._event_forwarder import (
 from agui_client.teams._id_scope import IdMap, changed, flow_of, invocation_id
 from agui_client.teams._in_flight_tools import InFlightTools, continuation_of
 from agui_client.teams._member_input import MemberInput, answers_for
-from agui_client.teams._members import Member, answer_schema, as_member, messages_of
+from agui_client.teams._members import Member, as_member, messages_of, reply_schema
 from agui_client.teams._snapshot_events import cut_off, stands_in
 from agui_client.teams._transcript import TeamTranscript
 
@@ -190,7 +190,7 @@ class SubagentRun:
         self._status: Any = "running"
         self.text_id: str = "" if journal is None else journal.text
         """The id of the last text that the agent wrote in the invocation; empty if it wrote none."""
-        self._text, self._result, self._answer = "", None, None
+        self._text, self._result, self._parsed = "", None, None
         self._began_at = 0.0
         self._seconds: float | None = None
         # A member that fails before its run begins has not taken anything back.
@@ -345,7 +345,7 @@ class SubagentRun:
         written = {each.id: each for each in new if each.content}
         return {key: each for key, each in written.items() if is_partial(each) or not self._has_journal}
 
-    def answer_own_call(self, call: ToolCall, result: str) -> Event:
+    def own_result(self, call: ToolCall, result: str) -> Event:
         """Return the event of the result of a call of the `tools` that the agent was offered besides."""
         return result_event(self.messages, call.id, result)
 
@@ -459,10 +459,10 @@ class SubagentRun:
             if any(each.id == self._given.second_prompt_id for each in run.messages):
                 raise
             # Many servers show their model none of the context that came with the first prompt.
-            return f"That does not fit: {error}. Answer only with JSON of this schema: {answer_schema(self.member)}"
+            return f"That does not fit: {error}. Answer only with JSON of this schema: {reply_schema(self.member)}"
         # A reply in the arguments of an output tool is in no text.
         options: Any = {"mode": "json", "by_alias": True, "round_trip": True}
-        self._answer = type_adapter(shape, "answer").dump_python(parsed, **options)
+        self._parsed = type_adapter(shape, "answer").dump_python(parsed, **options)
         return None
 
     def _closing(self, run: AgentRun, misfit: str | None) -> list[Item]:
@@ -484,7 +484,7 @@ class SubagentRun:
         self._keep_usage(run)
         self._keep_messages(result.messages)
         self.state, self._text = result.state, result.text
-        self._result = self._answer if result.result is None else result.result
+        self._result = self._parsed if result.result is None else result.result
         own = reversed(result.messages) if result.text else ()
         said = next((each.id for each in own if each.role == "assistant" and each.content == result.text), None)
         if said is not None:

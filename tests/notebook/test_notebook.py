@@ -344,7 +344,7 @@ async def test_a_question_of_yes_or_no_is_a_choice(page: Page) -> None:
 @pytest.mark.requirement("SEC-8")
 async def test_what_the_agent_says_is_shown_without_its_markup(page: Page) -> None:
     titled = {"type": "object", "properties": {"a": {"title": "$x$ <b>\u202e", "description": '"&'}}, "required": ["a"]}
-    await answer(page, ASKED.model_copy(update={"response_schema": titled}), ["Go on without"])
+    await answer(page, ASKED.model_copy(update={"response_schema": titled}), ["Continue without"])
     assert page.questions[-1]["question"] == 'Which\\u001b?\n{\n  "a": "<b>"\n}'
     assert (page.fields[0]["label"], page.fields[0]["description"]) == ("$x$ <b>\\u202e (JSON)", '"&')
     assert page.left.startswith("Left without an answer by you 14:02\n")
@@ -355,7 +355,7 @@ async def test_what_the_agent_says_is_shown_without_its_markup(page: Page) -> No
 async def test_a_decision_is_buttons_and_a_question_without_a_schema_a_line(page: Page) -> None:
     assert await answer(page, DECISION, ["Approve"]) == Approve()
     assert await answer(page, DECISION, ["Deny"]) == Deny()
-    assert await answer(page, DECISION, ["Go on without"]) == Cancel()
+    assert await answer(page, DECISION, ["Continue without"]) == Cancel()
     line = ASKED.model_copy(update={"response_schema": None})
     assert await answer(page, line, ["Answer", "Oslo"]) == Resolve("Oslo")
 
@@ -439,8 +439,8 @@ async def test_where_nobody_can_type_nothing_is_approved_or_answered(
 @pytest.mark.anyio
 @pytest.mark.requirement("INT-5")
 async def test_an_expired_question_can_only_be_gone_on_without(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert await answer(page, EXPIRED, ["Go on without"]) == Cancel()
-    assert ([each["name"] for each in page.questions[-1]["choices"]], page.fields) == (["Go on without"], [])
+    assert await answer(page, EXPIRED, ["Continue without"]) == Cancel()
+    assert ([each["name"] for each in page.questions[-1]["choices"]], page.fields) == (["Continue without"], [])
     assert page.questions[-1]["question"].endswith("\nIt has expired, and cannot be answered.")
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n\n"))
     assert await NotebookAnswerer(widgets=False)(EXPIRED) == Cancel()

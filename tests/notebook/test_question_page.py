@@ -39,7 +39,7 @@ addEventListener("keydown", ({key, target}) => {
 
 def question(form: AnswerForm, place: Path, **more: Any) -> Path:
     """Write a page with the question of a form; the page has what it sends, and gets what the kernel sends."""
-    buttons = [QuestionButton("Answer", "good"), QuestionButton("Go on without", is_refusal=True)]
+    buttons = [QuestionButton("Answer", "good"), QuestionButton("Continue without", is_refusal=True)]
     shown = {
         "asked_id": str(place),  # the browser keeps what was typed by it
         "style": STYLE + FORM_STYLE,

@@ -301,7 +301,7 @@ def type_and_click(page: Page, address: str, pictures: Path) -> str:
     page.get_by_label("seats").press("Escape")  # goes to the button that sends nothing, as something was typed
     focused = page.evaluate("document.activeElement.textContent")
     page.screenshot(path=pictures / "refused.png")
-    page.get_by_label("seats").fill("9" if focused == "Go on without" else "Esc does nothing")
+    page.get_by_label("seats").fill("9" if focused == "Continue without" else "Esc does nothing")
     page.keyboard.press("Enter")
     page.get_by_role("button", name="Approve").wait_for()
     page.get_by_label("seats").fill("two")

@@ -21,7 +21,7 @@ from agui_client._core.protocol.problems import LONGEST_PATH, shortened
 from agui_client._core.protocol.warnings import WarningLog
 from agui_client.errors import EventOrderError, IncompleteRunError, UsageError
 
-_GO_ON = (
+_FIX = (
     "what arrived is kept, and run_agent() without a prompt continues; where the server keeps its runs or the thread, "
     "connect_agent() fetches what it did meanwhile"
 )
@@ -85,7 +85,7 @@ class Verifier:
         if self._phase in ("new", "open"):
             if self._phase == "new":
                 raise IncompleteRunError(self._nothing_arrived(), rule="TRUNC-1")
-            raise IncompleteRunError(self._cut_off(), rule="TRUNC-1", fix=_GO_ON)
+            raise IncompleteRunError(self._cut_off(), rule="TRUNC-1", fix=_FIX)
         # A failure is reported as the failure it is, whatever its ids (LIFE-8).
         if self._phase == "finished" and self._started is not None and not self._has_expected_run:
             self._expect(self._started, "run", self._started.run_id, self._run_id)
