@@ -192,7 +192,7 @@ def test_messages_may_be_json_objects(verb: Verb) -> None:
 @pytest.mark.parametrize("message", [{}, {"role": "elf", "content": ""}, {"role": "user", "content": 7}], ids=repr)
 def test_an_object_that_is_no_message_is_refused(message: dict[str, Any]) -> None:
     agent = ScriptedAgent(HELLO)
-    with pytest.raises(UsageError, match="no message"):
+    with pytest.raises(UsageError, match="not a message"):
         agent.add_message(message)
     assert agent.messages == []
 
