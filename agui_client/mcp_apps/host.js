@@ -1,10 +1,10 @@
-// Shows a page of an MCP server, and answers what it asks (MCP Apps, SEP-1865): the host's side of the bridge.
+// Shows a page of an MCP server, and responds to what it asks (MCP Apps, SEP-1865): the host's side of the bridge.
 // The page is a program of strangers: it lives in a frame within a frame (frame.html), and everything that it sends is
 // a request that may be refused. Only a person opens its links and sends its messages.
 
 // Args: `page`, with `html`, the `arguments` and the `result` of its call, and `wanted`, the addresses that it would
 // like to reach; `setDocument`, which gives the outer frame its document; `host`, with `ask(method, params)`, which
-// returns the promise of an answer, `say(text)`, called with a message that the person wants to be sent, and `close()`.
+// returns the promise of a response, `say(text)`, called with a message that the person wants to be sent, and `close()`.
 // Returns the element to show. The page ends when the element is removed.
 function hostedPage(page, setDocument, host) {
   const APPS_VERSION = "2026-01-26";
@@ -68,7 +68,7 @@ function hostedPage(page, setDocument, host) {
     "ui/request-display-mode": () => ({ mode: "inline" }),
   };
   const carried = async (method, params) => {
-    if (waiting >= MOST_AT_ONCE) refuse(`the page waits for ${MOST_AT_ONCE} answers already`);
+    if (waiting >= MOST_AT_ONCE) refuse(`the page waits for ${MOST_AT_ONCE} responses already`);
     waiting += 1;
     try {
       return await host.ask(method, params);

@@ -480,7 +480,7 @@ def test_a_message_that_another_page_was_faster_than_is_kept_and_sent_again(brow
         other.ask("slow")
         other.await_text("..")
         chat.ask("two")
-        chat.await_text("Another answer is being written in this chat")
+        chat.await_text("Another reply is being written in this chat")
         assert chat.page.locator("#prompt").input_value() == "two"
         chat.press("Try again")
         chat.await_text("Answer 3 to: two")

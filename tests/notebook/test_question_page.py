@@ -100,7 +100,7 @@ def test_a_press_that_does_not_arrive_can_be_taken_back_until_the_kernel_takes_t
 def test_a_page_without_a_kernel_says_in_its_own_words_what_a_press_waits_for(
     browser: Chromium, tmp_path: Path
 ) -> None:
-    place = question(AnswerForm({"type": "string"}), tmp_path / "page.html", slow="the server has not answered yet")
+    place = question(AnswerForm({"type": "string"}), tmp_path / "page.html", slow="the server has not responded yet")
 
     def look(page: Page) -> Any:
         page.clock.install()
@@ -110,7 +110,7 @@ def test_a_page_without_a_kernel_says_in_its_own_words_what_a_press_waits_for(
         return page.locator("[role=status]").text_content()
 
     told, complaints = browser.visit(place, look)
-    assert told.partition(". ")[0] == "“Answer” is on its way: the server has not answered yet"
+    assert told.partition(". ")[0] == "“Answer” is on its way: the server has not responded yet"
     assert complaints == []
 
 

@@ -4,8 +4,8 @@ One table has the names whose values are secret, and the forms of secrets withou
 `hidden_text` for any text, `address_of` for a URL; recordings, whose lines keep their shape, use `hidden_line`. JSON is
 edited in place, at any depth of JSON in JSON, and everything else of it stays as it is. Of any other text, what can be
 told from the rest is replaced: passwords in addresses, the token behind `Bearer`, what follows `password=`; a text that
-may hold a secret in another form is replaced as a whole. Redaction is idempotent for JSON: a replay compares questions
-that were made of redacted answers with recorded ones.
+may hold a secret in another form is replaced as a whole. Redaction is idempotent for JSON: a replay compares requests
+that were made of redacted responses with recorded ones.
 
 To change
 

@@ -179,8 +179,8 @@ def _withdraw_if_restated(thread: Thread, event: core.ToolCallResultEvent) -> No
     call = thread.call(event.tool_call_id)
     if call is None or call.earlier is None or thread.result(event.tool_call_id) is not None:
         return
-    earlier, answer = call.earlier
-    if thread.message(answer).content == event.content and call.repeats(earlier):
+    earlier, result_id = call.earlier
+    if thread.message(result_id).content == event.content and call.repeats(earlier):
         thread.withdraw(call)
 
 

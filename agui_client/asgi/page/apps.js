@@ -8,15 +8,15 @@ async function askServer({ serverHash, serverId }, method, params) {
   const asked = { serverHash, ...(serverId && { serverId }), method, params };
   const forwardedProps = { __proxiedMCPRequest: asked };
   const input = { threadId: id, runId: id, messages: [], tools: [], context: [], state: {}, forwardedProps };
-  let answer = null;
+  let result = null;
   for await (const events of eventsOf(await post("", input), () => {})) {
     for (const event of events) {
-      if (event.type === "RUN_FINISHED") answer = event.result;
+      if (event.type === "RUN_FINISHED") result = event.result;
       if (event.type === "RUN_ERROR") throw new Error(event.message);
     }
   }
-  if (!answer || answer.error) throw new Error(answer?.error ?? "Pages of tools are not served here.");
-  return answer;
+  if (!result || result.error) throw new Error(result?.error ?? "Pages of tools are not served here.");
+  return result;
 }
 
 /** Draw the call of a tool that has a page: its address, the text of the result, and a button that opens it. */

@@ -27,7 +27,7 @@ async function post(path, body, signal) {
 function reasonOf(response, text) {
   if (response.status === 401) return "You are not signed in, or not any more. Sign in, and try again.";
   if (response.status === 409 && response.headers.has("retry-after")) {
-    return "Another answer is being written in this chat, such as for another tab.";
+    return "Another reply is being written in this chat, such as for another tab.";
   }
   try {
     const { detail } = JSON.parse(text);
@@ -35,7 +35,7 @@ function reasonOf(response, text) {
     const faults = detail.map(({ loc, msg }) => `${(loc ?? []).join(".")}: ${msg}`);
     return `The server refused the request: ${faults.join("; ")}.`;
   } catch {
-    return `The server answered with status ${response.status}.`;
+    return `The server responded with status ${response.status}.`;
   }
 }
 

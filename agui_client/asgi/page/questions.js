@@ -47,7 +47,7 @@ class Questions {
     const listeners = new Set();
     const tell = (message) => listeners.forEach((each) => each(message));
     return {
-      get: () => ({ ...shown, style: "", slow: "the server has not answered yet", asked_id: asked.interrupt.id }),
+      get: () => ({ ...shown, style: "", slow: "the server has not responded yet", asked_id: asked.interrupt.id }),
       on: (name, listener) => listeners.add(listener),
       off: (name, listener) => listeners.delete(listener),
       send: async ({ pressed, values, ...more }) => {

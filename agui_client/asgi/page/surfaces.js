@@ -85,7 +85,7 @@ class SurfacePanels {
     this.panels.set(id, panel);
     // What the script of notebooks expects of a kernel: the app reads what is entered and pressed.
     const model = {
-      get: () => ({ style: "", rules: "", slow: "the server has not answered yet", classes: "agui", html: panel.html }),
+      get: () => ({ style: "", rules: "", slow: "the server has not responded yet", classes: "agui", html: panel.html }),
       on: (name, listener) => listeners.add(listener),
       off: (name, listener) => listeners.delete(listener),
       send: ({ press_id, latest, ...done }) => { if (latest === undefined) this.ask({ ...done, surfaceId: id }); },
