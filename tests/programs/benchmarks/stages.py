@@ -23,11 +23,8 @@ from pydantic import TypeAdapter
 
 from agui_client import Change, Reducer
 from agui_client._core.protocol.decode import Decoder
-from agui_client._core.protocol.events import UnrecognizedEvent
-from agui_client._core.protocol.expand import Expander
+from agui_client._core.protocol.pipeline import Pipeline
 from agui_client._core.protocol.request import prepare_input, request_body
-from agui_client._core.protocol.validation import Validator
-from agui_client._core.protocol.verify import Verifier
 from agui_client._core.protocol.warnings import WarningLog
 from programs.benchmarks.measure import Row, Work, best_times, per_event, without_collector
 
@@ -131,14 +128,13 @@ def _again(work: Work, times: int) -> Work:
 def _reduced(frames: Sequence[str]) -> Reducer:
     """Feed frames to the stages, as a run does."""
     log = WarningLog()
-    decode, validate, expand = Decoder(log).feed, Validator(log).feed, Expander(log).feed
-    verify, reducer = Verifier(log).check, Reducer(warnings=log)
+    decode, reducer = Decoder(log).feed, Reducer(warnings=log)
+    pipeline = Pipeline(reducer, log)
+    pipeline.is_conforming = True
+    pipeline.verifier.begin("t", "r")
     for frame in frames:
-        wire_event = decode(frame)
-        event = validate(wire_event) if isinstance(wire_event, UnrecognizedEvent) else wire_event
-        for each in () if event is None else expand(event):
-            verify(each)
-            reducer.feed(each)
+        for _ in pipeline.feed(decode(frame)):
+            pass
     assert not log.records(), log.records()
     return reducer
 
