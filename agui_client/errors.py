@@ -153,7 +153,7 @@ class RequestExpiredError(RequestRepeatedError):
 
 
 class CannotWaitError(UsageError):
-    """The call blocks the thread that would have to bring its result, so it would wait for ever."""
+    """The call blocks the thread that would have to bring what it waits for, so it would wait for ever."""
 
 
 class TransportError(AGUIError):

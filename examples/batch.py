@@ -1,4 +1,4 @@
-"""An agent that answers every row of a table, with a journal: stop the program with Ctrl-C, and start it again.
+"""An agent that is asked about every row of a table, with a journal: stop the program with Ctrl-C, and start it again.
 
 Give it the URL of an agent, a file with the columns `id` and `question`, and a journal, or let it ask the demo agent.
 """

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _EPILOG = f"""{ENVIRONMENT}
 \b
 Exit codes:
-  0    every row has a result
+  0    every row has a reply
   1    rows failed; --rerun-failed runs them again
   2    wrong usage, or rows that cannot be used; nothing was sent
   3    a failure here, such as a full disk

@@ -187,7 +187,7 @@ class NotebookAnswerer(AtScreen):
 def _answered(question: InterruptQuestion, choice: str, values: Mapping[str, str]) -> Element:
     """Describe an answer in a line, with the question below it."""
     verb, tone = _PAST[choice]
-    given = list[str]()
+    given = [_beginning(reason)] if choice == DENY.name and (reason := values.get("reason", "").strip()) else []
     if question.form is not None and choice == ANSWER.name:
         given = [f"{title}: {_beginning(text)}" for title, text in question.form.shown(values)]
     return Details(" · ".join([f"{verb} by you {_clock()}", *given]), [Code(question.text)], tone)

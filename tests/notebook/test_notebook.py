@@ -223,6 +223,7 @@ async def test_the_denial_of_an_agents_question_has_a_reason_where_the_agent_tak
     allowed = {"approved": {"type": "boolean"}, "reason": {"type": "string"}, "editedArgs": {"type": "object"}}
     asked = ASKED.model_copy(update={"response_schema": {"type": "object", "properties": allowed}})
     assert await answer(page, asked, ["Deny", "too late"]) == Deny("too late")
+    assert page.left.splitlines()[0] == "Denied by you 14:02 · too late"
     assert await answer(page, asked, ["Approve", ""]) == Approve()
     # The arguments of the call are not known here, and so cannot be edited.
     assert [each["name"] for each in page.fields] == ["reason"]

@@ -208,7 +208,7 @@ async def test_an_agent_that_is_a_tool_is_not_asked_when_the_team_has_made_its_c
     ("script", "says_why"),
     [
         (RunErrorEvent(message="out of order"), "The agent failed: out of order"),
-        (turn(tool_call("elsewhere", {})), "The agent called tools that nothing here executes: elsewhere."),
+        (turn(tool_call("elsewhere", {})), "The agent called tools that nobody here answers: elsewhere."),
     ],
     ids=["it fails", "it calls tools of nobody"],
 )

@@ -192,7 +192,7 @@ async def test_a_member_is_asked_with_attachments_and_its_answer_is_read_as_a_ty
         (await team.run("clerk", "And this?")).parse(Order)
 
     team = TeamAgent(lead, clerk=clerk, options={"strict": True})
-    with pytest.raises(ParseError, match=r"^clerk: the reply does not fit Order"):
+    with pytest.raises(ParseError, match=r"^clerk: the answer is no Order"):
         await team.run_agent("Hi")
     assert orders == [Order(number=5)]
     assert [each.type for each in shown(clerk, 0)[0][1]] == ["text", "document"]

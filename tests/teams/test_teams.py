@@ -619,7 +619,7 @@ async def test_a_member_is_sent_the_schema_of_its_answer_and_asked_again_once(de
     assert (len(critic.inputs), json.loads(schema.value)) == (2, Verdict.model_json_schema())
     first, answer, second = shown(critic)
     assert (first, answer) == (("user", "Is it good?"), ("assistant", "Quite good."))
-    assert second[1].startswith("That does not fit: the reply does not fit Verdict")
+    assert second[1].startswith("That does not fit: the answer is no Verdict")
     assert "Quite good." in second[1]
     spoken = next(each for each in result.subagents if each.name == "asker")
     assert (spoken.text, critic.inputs[0].context) == ("Done.", [schema])

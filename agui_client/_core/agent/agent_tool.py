@@ -176,7 +176,8 @@ async def _run(
     interrupts = outcome.interrupts if isinstance(outcome, RunFinishedInterruptOutcome) else []
     if result.pending_tool_calls and not interrupts:
         names = ", ".join(call.function.name for call in result.pending_tool_calls)
-        raise ToolError(f"The agent called tools that nothing here executes: {names}.")
+        # The agent outside is sent these words, so that a recording with other ones would not match its next request.
+        raise ToolError(f"The agent called tools that nobody here answers: {names}.")
     if interrupts:
         left = _WaitingAgent(conversation=agent.snapshot(), interrupts=interrupts, subagent_run_id=asked.invocation)
         ctx.leave(left.model_dump(mode="json", by_alias=True))

@@ -123,4 +123,5 @@ def read_reply(replies: Iterable[str], shape: Any) -> Any:
     # JSON that does not fit says more than text that is not JSON.
     reply, misfit = next((each for each in misfits if each[1].errors()[0]["type"] != "json_invalid"), misfits[-1])
     why = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}".lstrip(": ") for each in misfit.errors()[:_FEW])
-    raise ParseError(f"the reply does not fit {wanted}: {why}; this arrived: {cut_short(reply, _QUOTED)!r}") from misfit
+    # A member of a team is sent these words, so that a recording with other ones would not match its prompt.
+    raise ParseError(f"the answer is no {wanted}: {why}; this arrived: {cut_short(reply, _QUOTED)!r}") from misfit

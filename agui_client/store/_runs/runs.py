@@ -260,7 +260,7 @@ class Runs:
             after: The last run of the page before; None for the first page.
 
         Raises:
-            UsageError: The owner is not text, the limit no number of runs, or there is no such status.
+            UsageError: The owner is not text, the limit is not a number of runs, or there is no such status.
         """
         if owner is not None and not is_a(owner, str):
             raise UsageError(f"owner= is a text, or None for the runs of all, not {owner!r}")

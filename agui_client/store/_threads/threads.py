@@ -109,7 +109,8 @@ class Threads:
                 long as the thread is there, and for the messages as they were when that page was read.
 
         Raises:
-            UsageError: There is no such thread, the limit is not a number, or `before=` is not of a page of it.
+            UsageError: There is no such thread, the limit is not a number of messages, or `before=` is not of one of
+                its pages.
         """
         end = None if before is None else PageEnd.from_cursor(before)
         return self._call(

@@ -211,7 +211,7 @@ def test_any_other_tool_call_is_no_answer() -> None:
 
 def test_an_output_tool_with_arguments_that_are_no_json_is_no_answer() -> None:
     broken = result_of(tool_call("final_result", '{"name": "Os'), tool_result("Final result processed."))
-    with pytest.raises(ParseError, match=r"the reply does not fit list\[int\]: Invalid JSON: EOF while parsing"):
+    with pytest.raises(ParseError, match=r"the answer is no list\[int\]: Invalid JSON: EOF while parsing"):
         broken.parse(list[int])
 
 
@@ -220,9 +220,9 @@ def test_an_output_tool_with_arguments_that_are_no_json_is_no_answer() -> None:
     [
         (
             "no JSON",
-            "the reply does not fit Place: Invalid JSON: expected ident at line 1 column 2; this arrived: 'no JSON'",
+            "the answer is no Place: Invalid JSON: expected ident at line 1 column 2; this arrived: 'no JSON'",
         ),
-        ('{"place": 1}', "the reply does not fit Place: name: Field required; this arrived: '{\"place\": 1}'"),
+        ('{"place": 1}', "the answer is no Place: name: Field required; this arrived: '{\"place\": 1}'"),
         ("x" * 1000, f"; this arrived: '{'x' * 300}…'"),
         ("```json\n{\n```", "Invalid JSON: EOF while parsing an object at line 2 column 0; this arrived: '{\\n'"),
         ("", "there is no Place: the run has no result, no text, and no call of an output tool"),
