@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import math
+import time
 from collections.abc import Awaitable, Callable
-from time import monotonic
 from typing import TypeVar
 
 import anyio
@@ -19,9 +19,13 @@ from agui_client._core.ground.concurrency import unasked
 T = TypeVar("T")
 
 
+_TIME = asyncio.BaseEventLoop.time
+"""The method as it is before a program replaces it, as those that freeze the time do."""
+
+
 def _clock_of(loop: asyncio.AbstractEventLoop) -> Callable[[], float]:
     # What asyncio's own loops call, without a call in between: each read of a stream looks at the time twice.
-    return monotonic if getattr(loop.time, "__func__", None) is asyncio.BaseEventLoop.time else loop.time
+    return time.monotonic if getattr(loop.time, "__func__", None) is _TIME else loop.time
 
 
 class Waiter:

@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import socket
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
 from contextlib import closing, contextmanager
 from typing import Any
@@ -65,6 +67,22 @@ async def failure_of(agent: HttpAgent, **options: Any) -> tuple[AGUIError, float
     with pytest.raises(AGUIError) as caught:
         await agent.run_agent("Hi", **options)
     return caught.value, anyio.current_time() - started
+
+
+def test_a_stream_is_left_in_time_where_a_program_freezes_all_clocks_but_the_event_loops(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock, frozen = time.monotonic, time.monotonic() + 1000
+    monkeypatch.setattr(time, "monotonic", lambda: frozen)
+    monkeypatch.setattr(asyncio.BaseEventLoop, "time", lambda _: clock())
+
+    async def run() -> None:
+        with anyio.fail_after(LIMIT):
+            agent = memory_agent(FRAMES[0], anyio.sleep_forever, timeout=Timeouts(idle=0.1))
+            with pytest.raises(IdleTimeoutError):
+                await agent.run_agent("Hi")
+
+    asyncio.run(run())
 
 
 async def passing_on(input: RunAgentInput, next: Next) -> AsyncGenerator[Event]:
