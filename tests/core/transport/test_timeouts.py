@@ -74,7 +74,11 @@ def test_a_stream_is_left_in_time_where_a_program_freezes_all_clocks_but_the_eve
 ) -> None:
     clock, frozen = time.monotonic, time.monotonic() + 1000
     monkeypatch.setattr(time, "monotonic", lambda: frozen)
-    monkeypatch.setattr(asyncio.BaseEventLoop, "time", lambda _: clock())
+
+    def now(loop: asyncio.BaseEventLoop) -> float:
+        return clock()
+
+    monkeypatch.setattr(asyncio.BaseEventLoop, "time", now)
 
     async def run() -> None:
         with anyio.fail_after(LIMIT):
