@@ -169,6 +169,7 @@ class NotebookAnswerer(AtScreen):
         if not self._uses_widgets:
             return _typed(question.text, lambda: _typed_answer(interrupt, question.form))
         _check_clicks_arrive()
+        # For a decision, too: the cell waits, and only an interrupt of the kernel would end that.
         buttons = [*(each for each in question.buttons if each != CONTINUE), CONTINUE]
         async with Panel(question.text, question.drawn, buttons) as panel:
             while True:
@@ -176,7 +177,7 @@ class NotebookAnswerer(AtScreen):
                 try:
                     answer = question.answer(choice, values)
                     cover([interrupt], {interrupt.id: answer})
-                    panel.end_with(_answered(question, choice, values))
+                    panel.end_with(_answered(question, choice, answer, values))
                     return answer
                 except FormError as error:
                     panel.say(said(error), error.problems)
@@ -184,10 +185,10 @@ class NotebookAnswerer(AtScreen):
                     panel.say(str(error))
 
 
-def _answered(question: InterruptQuestion, choice: str, values: Mapping[str, str]) -> Element:
+def _answered(question: InterruptQuestion, choice: str, answer: Answer, values: Mapping[str, str]) -> Element:
     """Describe an answer in a line, with the question below it."""
     verb, tone = _PAST[choice]
-    given = [_beginning(reason)] if choice == DENY.name and (reason := values.get("reason", "").strip()) else []
+    given = [_beginning(answer.reason)] if isinstance(answer, Deny) and answer != Deny() else []
     if question.form is not None and choice == ANSWER.name:
         given = [f"{title}: {_beginning(text)}" for title, text in question.form.shown(values)]
     return Details(" · ".join([f"{verb} by you {_clock()}", *given]), [Code(question.text)], tone)
