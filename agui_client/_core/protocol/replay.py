@@ -1,6 +1,7 @@
 """Replay: a thread that a server sends again is reduced beside the local one (LIFE-13, LIFE-14, STATE-1).
 
-For each message the one that says more is shown. Nothing local changes before the replay came to its end.
+For each message the one that says more is shown, and each activity as the server shows it last. Nothing local changes
+before the replay came to its end.
 """
 
 from __future__ import annotations
@@ -157,8 +158,9 @@ def _merge(local: Sequence[Message], replayed: Sequence[Message]) -> list[Messag
             stated = sent_again[before]
             if stated.role == "tool":
                 stated = restated(message, stated)
-            # Of equal ones the replayed one.
-            larger[before] = max(stated, message, key=_size)
+            # An activity is shown as it is now, as a state is: it does not grow. Of equal ones the replayed one.
+            if stated.role != "activity":
+                larger[before] = max(stated, message, key=_size)
         else:
             followers.setdefault(before, []).append(message)
     merged = list(followers.get(None, ()))

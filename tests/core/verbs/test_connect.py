@@ -243,6 +243,21 @@ async def test_another_thread_is_another_thread() -> None:
             await strict.connect_agent()
 
 
+@pytest.mark.requirement("LIFE-13")
+async def test_an_activity_that_shrank_meanwhile_is_shown_as_it_is_now() -> None:
+    def run_with(number: int, content: dict[str, Any]) -> list[dict[str, Any]]:
+        ids = {"threadId": "t", "runId": f"run-{number}"}
+        shown = {"type": "ACTIVITY_SNAPSHOT", "messageId": "a", "activityType": "plan", "content": content}
+        return [{"type": "RUN_STARTED", **ids}, shown, {"type": "RUN_FINISHED", **ids}]
+
+    first = run_with(1, {"steps": ["find a boat", "pay"]})
+    with serve_bytes(sse(*first), sse(*first, *run_with(2, {}))) as server:
+        agent = HttpAgent(server.url, thread_id="t", connect_url="connect")
+        await agent.connect_agent()
+        await agent.connect_agent()
+    assert [message.content for message in agent.messages] == [{}]
+
+
 # --- a run that is still going
 
 
