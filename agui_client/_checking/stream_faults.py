@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, get_args
 
 from agui_client._core.ground.field_docs import Record
+from agui_client._core.ground.json_reading import load_json
 from agui_client._core.ground.secrets import hidden_json, hidden_text
 from agui_client._core.protocol.rules import rule_of
 from agui_client._core.protocol.warnings import without_positions
@@ -146,7 +147,7 @@ class Faults:
 def _shown(content: str) -> str:
     """Return an event for a message: without secrets, on one line, cut, and harmless on a screen."""
     try:
-        text = json.dumps(hidden_json(json.loads(content)), ensure_ascii=False, separators=(",", ":"))
+        text = json.dumps(hidden_json(load_json(content)), ensure_ascii=False, separators=(",", ":"))
     except ValueError:
         text = hidden_text(content)
     except RecursionError:

@@ -15,6 +15,7 @@ from codecs import BOM_UTF8
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from agui_client._core.ground.json_reading import check_levels
 from agui_client._core.protocol.plain_json import object_in
 from agui_client._core.protocol.schema import is_text
 from agui_client._core.transport.sse import Framer
@@ -144,6 +145,7 @@ def _end_of_value(source: str, begin: int) -> int | None:
         line_end = source.find("\n", begin + size)
         part = source[begin:] if line_end < 0 else source[begin:line_end]
         try:
+            check_levels(part)
             return begin + _read_value(part)[1]
         except json.JSONDecodeError as error:
             # No string or number continues behind the end of its line.

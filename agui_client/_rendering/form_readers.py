@@ -7,7 +7,6 @@ Nothing is guessed where two readings differ: `129,90` is refused with a sentenc
 from __future__ import annotations
 
 import ipaddress
-import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +16,7 @@ from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
 
+from agui_client._core.ground.json_reading import load_json
 from agui_client._rendering.form_words import name_of
 
 _YES = frozenset({"y", "yes", "true"})
@@ -244,7 +244,7 @@ def read_json(typed: str) -> Any:
         return number
 
     try:
-        return json.loads(typed, parse_constant=refuse, parse_float=finite)
+        return load_json(typed, parse_constant=refuse, parse_float=finite)
     except RecursionError:
         raise ValueError("this is not JSON: it is nested too deeply") from None
     except ValueError as error:

@@ -34,6 +34,7 @@ from ag_ui.core import (
     ToolMessage,
 )
 
+from agui_client._core.ground.json_reading import load_json
 from agui_client._core.ground.plain_text import cut_short
 from agui_client._core.ground.secrets import hidden_json
 from agui_client._core.protocol.message_text import Picture, content_text, split_pictures, tool_calls_in
@@ -375,7 +376,7 @@ def as_text(value: Any) -> str:
 def read_json(text: str) -> Any:
     """Read JSON; return a text that is none as it is."""
     try:
-        return json.loads(text) if text.strip() else {}
+        return load_json(text) if text.strip() else {}
     except (ValueError, RecursionError):
         return text
 

@@ -11,7 +11,6 @@ To change
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -25,6 +24,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
 
 from agui_client._core.ground.concurrency import no_collection
+from agui_client._core.ground.json_reading import load_json
 from agui_client._core.protocol.fail_fast import failing_fast
 from agui_client._core.protocol.open_items import listed
 from agui_client._core.protocol.schema import ListSchema, is_array, is_object, record
@@ -168,7 +168,7 @@ def _mended(body: bytes) -> Any:
     if not _HALF.search(body):
         return None
     try:
-        data = without_halves(json.loads(body, parse_constant=_refuse_constant))
+        data = without_halves(load_json(body, parse_constant=_refuse_constant))
     except (ValueError, RecursionError):
         return None
     _logger.warning("the body of a caller has half of a character (a lone surrogate), which was replaced by U+FFFD")

@@ -6,7 +6,6 @@ again. Of several lines of a row the last one counts. A lock keeps a second prog
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import sys
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import TypeAdapter
 
 from agui_client._core.ground.files import replacing
+from agui_client._core.ground.json_reading import load_json
 from agui_client._core.ground.secrets import hidden_line
 from agui_client._core.protocol.patch import parse_json
 from agui_client.batch._results import JournalLine, error_of, from_line
@@ -196,7 +196,7 @@ def _is_ours(line: bytes) -> bool:
 def _is_cut(line: bytes) -> bool:
     """Return whether a line is the beginning of one of a journal, and its end is missing."""
     try:
-        json.loads(line)
+        load_json(line)
     except RecursionError:
         return False
     except ValueError:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 from ag_ui.core import ResumeEntry
 
+from agui_client._core.ground.json_reading import load_json
 from agui_client._core.protocol.schema import is_object
 from agui_client._core.tools.function import FunctionTool, tool
 from agui_client._core.tools.interrupts import Cancel
@@ -523,6 +524,6 @@ def _arguments(exchange: ProbeExchange) -> set[str]:
             texts[latest] = texts.get(latest, "") + event.get("delta", "")
     found: set[str] = set()
     for text in texts.values():
-        with suppress(ValueError):
-            found.add(json.dumps(json.loads(text or "{}"), sort_keys=True))
+        with suppress(ValueError, RecursionError):
+            found.add(json.dumps(load_json(text or "{}"), sort_keys=True))
     return found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 import os
 from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,6 +14,7 @@ from ag_ui.core import RunAgentInput
 from pydantic import ValidationError
 
 from agui_client._core.ground.files import FILE_ERRORS, file_reason, opened
+from agui_client._core.ground.json_reading import load_json
 from agui_client._core.protocol.problems import first_problem
 from agui_client._core.protocol.schema import is_object
 from agui_client.errors import UsageError
@@ -234,7 +234,7 @@ def read_line(text: bytes) -> Line | str | None:
     except ValidationError as error:
         problem = first_problem(error)
     try:
-        data = json.loads(text)
+        data = load_json(text)
     except ValueError:
         return "it is not JSON"
     except RecursionError:

@@ -29,6 +29,7 @@ from typing import Any, NamedTuple, TypeAlias, cast
 from urllib.parse import urlsplit
 
 from agui_client._core.ground.json_pointers import parts_of, pointer
+from agui_client._core.ground.json_reading import DEEPEST_READ
 from agui_client.errors import UsageError
 
 REDACTED = "[redacted]"
@@ -421,6 +422,7 @@ class _Reader:
     ) -> None:
         self._text, self._redact, self._given, self._sent = text, redact, given, sent
         self._needs_paths = redact is not None or bool(given)
+        self._levels = 0
         self._edits: list[Replacement] = []
         # The values that turned out to be secret after they were read.
         self._secret: list[tuple[int, int, str]] = []
@@ -542,6 +544,7 @@ class _Reader:
         # A pair in a list of pairs; two names in a list, as in `required` of a schema, are none.
         if mode is not _Mode.SECRET and is_item and len(items) == 2 and is_secret_name(first or ""):
             self._secret.append(items[1])
+        self._levels -= 1
         return at
 
     def _object(self, at: int, path: str, mode: _Mode, *, are_properties: bool) -> int:
@@ -561,6 +564,7 @@ class _Reader:
             at, is_over = self._next_item(end, "}")
         if mode is not _Mode.SECRET and any(map(names_secret, labels)):
             self._secret += values
+        self._levels -= 1
         return at
 
     def _mode(self, outer: _Mode, name: str, *, is_schema: bool) -> _Mode:
@@ -571,6 +575,9 @@ class _Reader:
 
     def _begin(self, at: int, end: str) -> tuple[int, bool]:
         """Return the position inside a bracket, and whether it ends there."""
+        self._levels += 1
+        if self._levels > DEEPEST_READ:
+            raise RecursionError("it has too many levels")
         at = self._next(at + 1)
         return (at + 1, True) if self._text[at : at + 1] == end else (at, False)
 

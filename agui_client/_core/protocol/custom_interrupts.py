@@ -30,6 +30,7 @@ from ag_ui.core import (
 from pydantic import ValidationError
 from pydantic_core import from_json, to_json
 
+from agui_client._core.ground.json_reading import load_json
 from agui_client._core.protocol.schema import is_array, is_object
 from agui_client.errors import UsageError
 
@@ -222,9 +223,11 @@ def _alone(answer: Any) -> Any:
 
 
 def _is_json(text: str) -> bool:
-    """Return whether the adapter would parse the text as something else."""
+    """Return whether the adapter would parse the text as something else, or fail at its depth."""
     try:
-        json.loads(text)
-    except (ValueError, RecursionError):
+        load_json(text)
+    except ValueError:
         return False
+    except RecursionError:
+        pass
     return True

@@ -7,7 +7,6 @@ frames of a stream repeat the one before but for the text of a delta, and are ma
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,6 +15,7 @@ from typing import Any, NoReturn
 from ag_ui.core import Event, RunFinishedEvent, RunFinishedInterruptOutcome
 from pydantic import ValidationError
 
+from agui_client._core.ground.json_reading import load_json
 from agui_client._core.protocol.events import VALIDATOR, UnrecognizedEvent, WireEvent
 from agui_client._core.protocol.patch import DEEPEST_TEXT, DEEPEST_VALUE, nests_deeper
 from agui_client._core.protocol.schema import (
@@ -161,7 +161,7 @@ class Decoder:
 
     def _unrecognized(self, data: str) -> UnrecognizedEvent:
         try:
-            event: Any = json.loads(data, parse_constant=_refuse_constant, parse_float=_finite)
+            event: Any = load_json(data, parse_constant=_refuse_constant, parse_float=_finite)
         except (ValueError, RecursionError) as error:
             self._reject(f"is not JSON ({error})", error)
         if not is_object(event):

@@ -14,7 +14,6 @@ costs a server nothing, and with what is undone, as a patch that fails works as 
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -25,6 +24,7 @@ from typing import Any, cast
 from pydantic import BaseModel
 
 from agui_client._core.ground.json_pointers import parts_of
+from agui_client._core.ground.json_reading import load_json
 from agui_client._core.protocol.problems import LONGEST_PATH, shortened
 from agui_client._core.protocol.schema import is_array, is_object
 
@@ -305,7 +305,7 @@ def parse_json(text: str | bytes) -> Any:
         ValueError: The text is not JSON, or nests deeper than `DEEPEST_TEXT` levels.
     """
     with suppress(RecursionError):
-        value = json.loads(text)
+        value = load_json(text)
         if not nests_deeper(value, DEEPEST_TEXT):
             return value
     raise ValueError(f"it nests deeper than {DEEPEST_TEXT} levels")

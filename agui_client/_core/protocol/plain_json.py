@@ -7,7 +7,6 @@ JSON of a model that conforms, at the speed of compiled code; `members_as_json` 
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import is_dataclass
@@ -22,6 +21,7 @@ from pydantic_core import SchemaSerializer, core_schema, to_jsonable_python
 from pydantic_core.core_schema import CoreSchema
 
 from agui_client._core.ground.json_pointers import pointer
+from agui_client._core.ground.json_reading import DEEPEST_READ, load_json
 from agui_client._core.protocol import schema
 from agui_client._core.protocol.patch import DEEPEST_TEXT, nests_deeper
 from agui_client._core.protocol.problems import Refusal
@@ -35,7 +35,7 @@ _SURELY_FITS = 100
 def object_in(text: str | None) -> dict[str, Any]:
     """Return the JSON object that a text holds; an empty one for anything else."""
     try:
-        value: object = json.loads(text or "")
+        value: object = load_json(text or "")
     except (ValueError, RecursionError):
         return {}
     return value if is_object(value) else {}
@@ -90,6 +90,8 @@ def _as_json(value: Any, path: str, refusals: list[Refusal], *, keeps_halves: bo
             if not math.isfinite(value):
                 refusals.append(Refusal(path, f"is {value}, which is not a JSON number"))
             return value
+        case _ if path.count("/") > DEEPEST_READ:
+            raise RecursionError("it has too many levels")
         case ConfiguredBaseModel():
             return _object(_members(value), path, refusals, keeps_halves=keeps_halves)
         case _ if isinstance(value, BaseModel) or (is_dataclass(value) and not isinstance(value, type)):

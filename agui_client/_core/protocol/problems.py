@@ -5,7 +5,6 @@ pydantic's own text is not passed on: it repeats what was received, and that may
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +14,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from agui_client._core.ground.json_pointers import pointer
+from agui_client._core.ground.json_reading import load_json
 from agui_client._core.ground.secrets import hidden_text, is_secret_name, without_sent
 from agui_client._core.protocol.events import UnrecognizedEvent, WireEvent
 from agui_client._core.protocol.schema import (
@@ -74,7 +74,7 @@ def words_in(data: str) -> str:
         The words; empty if the data may be an event, or hold a secret.
     """
     try:
-        found: Any = json.loads(data)
+        found: Any = load_json(data)
     except (ValueError, RecursionError):
         found = data if data[:1].isalpha() or not _OF_JSON.intersection(data) else None
     for name in ("error", "message", "detail"):

@@ -18,6 +18,7 @@ from ag_ui.core import AssistantMessage, ReasoningMessage, ToolMessage
 from pydantic import ValidationError
 from pydantic_core import from_json, to_json
 
+from agui_client._core.ground.json_reading import check_levels
 from agui_client._core.ground.plain_text import cut_short
 from agui_client._core.ground.run_content import RunContent
 from agui_client._core.ground.type_adapters import type_adapter
@@ -62,6 +63,7 @@ def _values_in(text: str) -> Iterator[str]:
         if start.start() < end:
             continue
         with suppress(ValueError, RecursionError):
+            check_levels(text[start.start() :])
             _, end = decoder.raw_decode(text, start.start())
             yield text[start.start() : end]
 

@@ -59,21 +59,28 @@ def answer_model(interrupt: Interrupt) -> type[BaseModel] | None:
 def _converted(schema: dict[str, Any]) -> dict[str, Any]:
     """Return a schema as the converter takes it: with references followed, and one type at a time.
 
-    The converter makes names of references, which Python evaluates. A schema that refers to itself is too deep.
+    The converter makes names of references, which Python evaluates.
 
     Raises:
-        ValueError: The schema is too large.
+        ValueError: The schema is too large, or refers to itself.
     """
     if not is_usable(schema, _MOST_VALUES):
         raise ValueError("the schema is too large")
+
+    followed: list[str] = []
 
     def convertible(part: Any) -> Any:
         """Return a part of the schema as the converter takes it."""
         if not is_object(part):
             return part
         if isinstance(reference := part.get("$ref"), str):
+            if reference in followed:
+                raise ValueError("the schema refers to itself")
+            followed.append(reference)
             part = {**referred_part(schema, reference), **{key: part[key] for key in part if key != "$ref"}}
-            return convertible(part)
+            converted = convertible(part)
+            followed.pop()
+            return converted
         converted = {key: member(key, value) for key, value in part.items() if key not in _LEFT_OUT}
         kinds = part.get("type")
         if is_array(kinds) and _BEFORE_TYPE.isdisjoint(part):

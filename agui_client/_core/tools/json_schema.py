@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pydantic_core import from_json, to_json
 
+from agui_client._core.ground.json_reading import DEEPEST_READ
 from agui_client._core.ground.plain_text import cut_short
 from agui_client._core.protocol.problems import LONGEST_PATH, shortened
 from agui_client._core.protocol.schema import is_array, is_object
@@ -145,8 +146,8 @@ def schema_faults(schema: Mapping[str, Any], value: Any, most: int | None = _MOS
         faults = map(_fault, islice(validator.iter_errors(value), most))
         return [*{str(each): each for each in faults}.values()]
     except Exception:
-        # Besides the library's own errors: endless references (RecursionError), a `$ref` that is not a string, and the
-        # end of the steps.
+        # Besides the library's own errors: references without an end, a `$ref` that is not a string, and the end of the
+        # steps.
         return []
 
 
@@ -247,27 +248,27 @@ def is_usable(schema: dict[str, Any], most: int) -> bool:
     """
     sizes: dict[str, int] = {}
 
-    def size(value: Any) -> int:
+    def size(value: Any, levels: int = 0) -> int:
         """Count the values."""
+        if levels > DEEPEST_READ:
+            return most + 1
         if not is_object(value):
-            return 1 + sum(map(size, value)) if is_array(value) else 1
+            return 1 + sum([size(each, levels + 1) for each in value]) if is_array(value) else 1
         if value is not schema and any(isinstance(value.get(name), str) for name in _ADDRESSES):
             return most + 1
         reference = value.get("$ref")
-        return 1 + sum(map(size, value.values())) + (referred(reference) if isinstance(reference, str) else 0)
+        inner = 1 + sum([size(each, levels + 1) for each in value.values()])
+        return inner + referred(reference, levels + 1) if isinstance(reference, str) else inner
 
-    def referred(reference: str) -> int:
+    def referred(reference: str, levels: int) -> int:
         """Count the values of a part that is referred to; its size is computed once."""
         if reference not in sizes:
             sizes[reference] = 0  # a part that refers to itself, as a tree does, does not grow by that
             part = referred_part(schema, reference)
-            sizes[reference] = most if part is None else size(part)
+            sizes[reference] = most if part is None else size(part, levels)
         return sizes[reference]
 
-    try:
-        return size(schema) <= most
-    except RecursionError:
-        return False
+    return size(schema) <= most
 
 
 def referred_part(schema: dict[str, Any], reference: str) -> Any:

@@ -69,7 +69,27 @@ def bounded(keywords: Mapping[str, Keyword]) -> dict[str, Keyword]:
 
         return checked
 
-    return {name: counted(check) for name, check in {**keywords, **ours}.items()}
+    checks = {**keywords, **ours}
+    for name in checks.keys() & {"$ref", "$recursiveRef"}:
+        checks[name] = _ending(checks[name])
+    return {name: counted(check) for name, check in checks.items()}
+
+
+def _ending(check: Keyword) -> Keyword:
+    """Return a reference that is not followed to itself on the same value, which would have no end."""
+    followed: set[tuple[str, int]] = set()
+
+    def checked(validator: Any, reference: Any, instance: Any, schema: dict[str, Any]) -> Iterator[Fault]:
+        """Check as the keyword does."""
+        if (step := (reference, id(instance))) in followed:
+            raise RecursionError("a reference leads to itself")
+        followed.add(step)
+        try:
+            yield from check(validator, reference, instance, schema)
+        finally:
+            followed.remove(step)
+
+    return checked
 
 
 class _Patterns:

@@ -15,6 +15,7 @@ from typing import TypeAlias, cast
 import anyio.lowlevel
 from ag_ui.core import ActivitySnapshotEvent, RunErrorEvent, StateSnapshotEvent
 
+from agui_client._core.ground.json_reading import DEEPEST_READ
 from agui_client._core.protocol.events import WireEvent
 from agui_client._core.protocol.patch import copied
 from agui_client._core.transport.timeouts import Timeouts
@@ -263,7 +264,7 @@ def _detached(event: WireEvent) -> WireEvent:
         return event
     field = "snapshot" if isinstance(event, StateSnapshotEvent) else "content"
     try:
-        return event.model_copy(update={field: copied(getattr(event, field))})
+        return event.model_copy(update={field: copied(getattr(event, field), DEEPEST_READ)})
     except RecursionError:
         # Validation rejects it.
         return event

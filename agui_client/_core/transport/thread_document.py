@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import Any, NamedTuple, TypeAlias
 
+from agui_client._core.ground.json_reading import load_json
 from agui_client._core.protocol.schema import is_array, is_object
 from agui_client._core.transport.sse import Framer
 from agui_client.errors import DecodeError, StreamTooLargeError
@@ -57,7 +58,7 @@ class DocumentFramer(Framer):
         """
         thread: Any = None
         try:
-            thread = json.loads(self._document)
+            thread = load_json(self._document)
         except (ValueError, RecursionError) as error:
             raise DecodeError(f"the thread that was sent again is not JSON: {error}", rule="PROC-12") from None
         if not is_object(thread) or not is_array(messages := thread.get("messages")):

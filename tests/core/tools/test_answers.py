@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import builtins
-import gc
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import Enum
@@ -451,16 +449,6 @@ UNHOLDABLE: dict[str, Any] = {
 }
 
 
-@pytest.fixture
-def _no_collection() -> Iterator[None]:
-    """Collect nothing: what earlier tests left would be ended at the bottom of a recursion, and fail there."""
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
-
-
-@pytest.mark.usefixtures("_no_collection")
 @pytest.mark.requirement("INT-7")
 @pytest.mark.parametrize("answer", UNHOLDABLE.values(), ids=list(UNHOLDABLE))
 @pytest.mark.parametrize("is_asked", [False, True], ids=["resume", "answer"])
