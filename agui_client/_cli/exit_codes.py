@@ -6,10 +6,12 @@ import os
 import signal
 import sys
 import traceback
+from _thread import interrupt_main
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from enum import IntEnum
 from pathlib import Path
+from threading import Timer
 from typing import TYPE_CHECKING, NoReturn
 
 import click
@@ -121,7 +123,24 @@ def _stopped() -> int:
 
 @contextmanager
 def _leaving_when_terminated() -> Generator[None]:
-    """Let signals unwind the program, so that the terminal gets its echo and cursor back, and a thread is left."""
+    """Let signals unwind the program, so that the terminal gets its echo and cursor back, and a thread is left.
+
+    An exception in what Python does in passing, such as taking what is gone out of a set, unwinds nothing: the program
+    continues behind a line on stderr. Where that is the exception of a signal, the signal comes again.
+    """
+    write_ignored = sys.unraisablehook
+
+    def send_again(ignored: sys.UnraisableHookArgs) -> None:
+        """Send a signal again whose exception was ignored, a moment later: here it would be ignored, too."""
+        match ignored.exc_value:
+            case KeyboardInterrupt():
+                number = signal.SIGINT
+            case SystemExit(code=ExitCode() as code):
+                number = signal.Signals(code - 128)
+            case _:
+                write_ignored(ignored)
+                return
+        Timer(0.05, interrupt_main, [number]).start()
 
     def leave(number: int, frame: object) -> NoReturn:
         """Unwind the program."""
@@ -132,9 +151,11 @@ def _leaving_when_terminated() -> Generator[None]:
     ours = [number for number in found if signal.getsignal(number) is signal.SIG_DFL]
     for number in ours:
         signal.signal(number, leave)
+    sys.unraisablehook = send_again
     try:
         yield
     finally:
+        sys.unraisablehook = write_ignored
         for number in ours:
             signal.signal(number, signal.SIG_DFL)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from contextlib import suppress
@@ -15,6 +16,7 @@ from prompt_toolkit.history import FileHistory, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.shortcuts import PromptSession
 
+from agui_client._core.ground.waiting import wait_until_readable
 from agui_client.errors import UsageError
 from agui_client.terminal._questions import screen
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from prompt_toolkit.history import History
+    from typing_extensions import Buffer
 
 
 class TypedLines:
@@ -65,6 +68,10 @@ class GivenLines:
     is_typed = False
     """Whether a user types the lines."""
 
+    def __init__(self) -> None:
+        read = io.BufferedReader(_PatientInput(sys.stdin.fileno(), closefd=False))
+        self._lines = io.TextIOWrapper(read, encoding=sys.stdin.encoding, errors=sys.stdin.errors)
+
     def next(self) -> str | None:
         """Return the next line; None at the end.
 
@@ -72,10 +79,19 @@ class GivenLines:
             UsageError: The line is not text.
         """
         try:
-            line = sys.stdin.readline()
+            line = self._lines.readline()
         except UnicodeDecodeError as error:
             raise UsageError(f"a line of stdin cannot be read: {error}") from error
         return line.removesuffix("\n") if line else None
+
+
+class _PatientInput(io.FileIO):
+    """Input that misses no signal while it waits."""
+
+    def readinto(self, buffer: Buffer, /) -> int | None:
+        """Read what there is."""
+        wait_until_readable(self.fileno())
+        return super().readinto(buffer)
 
 
 class _PrivateHistory(FileHistory):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,6 +15,8 @@ from ag_ui.core import PROTOCOL_VERSION
 from agui_client import UsageError
 from agui_client._cli import commands
 from agui_client._cli.exit_codes import drive
+from support.programs import Program
+from support.waiting import LIMIT
 
 Agui = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -114,3 +117,27 @@ sys.exit(main())
         [sys.executable, "-c", program, module], capture_output=True, encoding="utf-8", timeout=30, check=False
     )
     assert (done.returncode, done.stderr) == (130, "agui: stopped\n")
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="needs SIGHUP")
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)], ids=["INT", "TERM", "HUP"]
+)
+def test_a_signal_that_comes_while_python_ignores_exceptions_ends_the_command(number: int, code: int) -> None:
+    program = (
+        "import click, signal, sys, threading, weakref\n"
+        "from agui_client._cli.exit_codes import run_command\n"
+        "@click.command()\n"
+        "def command():\n"
+        "    class Thing: pass\n"
+        "    thing = Thing()\n"
+        f"    kept = weakref.ref(thing, lambda _: signal.raise_signal({int(number)}))\n"
+        "    del thing\n"
+        "    while True: threading.Event().wait(0.1)\n"
+        "sys.argv = ['agui']\n"
+        "sys.exit(run_command(command))\n"
+    )
+    with Program("-c", program) as process:
+        assert process.wait(LIMIT) == code
+        assert process.stderr is not None
+        assert "Traceback" not in process.stderr.read()

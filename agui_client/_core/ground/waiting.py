@@ -1,4 +1,4 @@
-"""Waits of a thread for another thread, during which Ctrl-C is never lost.
+"""Waits of a thread for another thread or for input, during which Ctrl-C is never lost.
 
 Python notes a signal in a flag, which the main thread looks at between two steps and when a signal wakes it. A wait
 without a time-out can miss both: the signal comes after the last look and before the thread sleeps, which takes long
@@ -8,6 +8,8 @@ itself. So the main thread wakes now and then; other threads handle no signals, 
 
 from __future__ import annotations
 
+import os
+import select
 import threading
 from concurrent.futures import Future
 from contextlib import suppress
@@ -41,6 +43,16 @@ def wait_for_end(thread: threading.Thread) -> None:
     """Wait for the end of a thread that was started."""
     while thread.is_alive():
         thread.join(_seconds())
+
+
+def wait_until_readable(descriptor: int) -> None:
+    """Wait until there is something to read, or the end; on Windows, where only sockets can be waited for, do not wait.
+
+    Args:
+        descriptor: The number of an open file, pipe or terminal.
+    """
+    while os.name != "nt" and not select.select([descriptor], [], [], _seconds())[0]:
+        pass
 
 
 def result_of(future: Future[T]) -> T:

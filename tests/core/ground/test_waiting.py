@@ -1,8 +1,9 @@
-"""Ctrl-C counts wherever the main thread waits for another thread, also when it does not wake that thread."""
+"""Ctrl-C counts wherever the main thread waits for a thread or for input, also when it does not wake it."""
 
 from __future__ import annotations
 
 import math
+import os
 import signal
 import sqlite3
 import sys
@@ -16,6 +17,7 @@ import anyio
 import pytest
 
 from agui_client import FunctionToolset, HttpAgent
+from agui_client._cli.input_lines import GivenLines
 from agui_client.batch import run_many
 from agui_client.store import Store
 from agui_client.testing import Reply, ScriptedAgent, pause, serve_bytes, text, turn
@@ -68,7 +70,18 @@ def _read_store(stack: ExitStack, folder: Path) -> None:
     store.threads.delete("t").result()
 
 
-@pytest.mark.parametrize("wait", [_run, _leave, _send_body, _batch, _ask_about_runs, _follow_run, _read_store])
+def _read_lines(stack: ExitStack, folder: Path) -> None:
+    ours, theirs = os.pipe()
+    stack.enter_context(os.fdopen(theirs, "w"))
+    patch = stack.enter_context(pytest.MonkeyPatch.context())
+    patch.setattr(sys, "stdin", stack.enter_context(os.fdopen(ours)))
+    GivenLines().next()
+
+
+WAITS = [_run, _leave, _send_body, _batch, _ask_about_runs, _follow_run, _read_store, _read_lines]
+
+
+@pytest.mark.parametrize("wait", WAITS)
 def test_ctrl_c_that_another_thread_receives_ends_the_wait(
     wait: Callable[[ExitStack, Path], None], tmp_path: Path
 ) -> None:

@@ -210,9 +210,10 @@ SEVERAL: dict[str, tuple[Made, list[Any]]] = {
     "sequence_equal": (lambda wait: says("a").pipe(ops.sequence_equal(says("a"))), [True]),
     "timeout with another": (silent_after_a_word, ["s", "b"]),
     "take_until": (stopped_by_a_word, ["s"]),
-    # It subscribes at the timer's value, and again at its end, before it disposes the first: so each has its own agent.
+    # It subscribes at the timer's value, and again at its end, before it disposes the first: so each has its own agent,
+    # which says nothing until then, and the timer has a thread of its own in a loop, too.
     "delay_subscription": (
-        lambda wait: reactivex.defer(lambda _: late("a", wait)).pipe(ops.delay_subscription(0.01)),
+        lambda wait: reactivex.defer(lambda _: late("a", wait + 0.5)).pipe(ops.delay_subscription(0.01)),
         ["a"],
     ),
     "window": (lambda wait: says("a").pipe(ops.window_with_count(1), ops.concat_all()), ["a"]),
