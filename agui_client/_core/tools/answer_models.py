@@ -13,6 +13,7 @@ from pydantic import BaseModel, RootModel
 
 from agui_client._core.protocol.schema import is_array, is_object
 from agui_client._core.tools.json_schema import is_usable, referred_part
+from agui_client._core.tools.schema_keywords import MOST_REFERENCES_WITHIN
 from agui_client.errors import UsageError
 
 _IN_A_LIST = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
@@ -62,7 +63,7 @@ def _converted(schema: dict[str, Any]) -> dict[str, Any]:
     The converter makes names of references, which Python evaluates.
 
     Raises:
-        ValueError: The schema is too large, or refers to itself.
+        ValueError: The schema is too large, or refers to itself or too far.
     """
     if not is_usable(schema, _MOST_VALUES):
         raise ValueError("the schema is too large")
@@ -74,8 +75,8 @@ def _converted(schema: dict[str, Any]) -> dict[str, Any]:
         if not is_object(part):
             return part
         if isinstance(reference := part.get("$ref"), str):
-            if reference in followed:
-                raise ValueError("the schema refers to itself")
+            if reference in followed or len(followed) == MOST_REFERENCES_WITHIN:
+                raise ValueError("the schema refers to itself, or too far")
             followed.append(reference)
             part = {**referred_part(schema, reference), **{key: part[key] for key in part if key != "$ref"}}
             converted = convertible(part)

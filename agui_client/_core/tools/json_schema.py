@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pydantic_core import from_json, to_json
 
-from agui_client._core.ground.json_reading import DEEPEST_READ
 from agui_client._core.ground.plain_text import cut_short
 from agui_client._core.protocol.problems import LONGEST_PATH, shortened
 from agui_client._core.protocol.schema import is_array, is_object
@@ -29,6 +28,8 @@ if TYPE_CHECKING:
     from jsonschema.protocols import Validator
 
 _MOST_VALUES = 1000
+_MOST_LEVELS = 80
+"""The most levels of arrays and objects of a schema: the library takes up to ten levels of the stack for each."""
 _MOST_REFERENCES = 8
 _MOST_PROBLEMS = 10
 _LONGEST_LIMIT = 200
@@ -250,7 +251,7 @@ def is_usable(schema: dict[str, Any], most: int) -> bool:
 
     def size(value: Any, levels: int = 0) -> int:
         """Count the values."""
-        if levels > DEEPEST_READ:
+        if levels > _MOST_LEVELS:
             return most + 1
         if not is_object(value):
             return 1 + sum([size(each, levels + 1) for each in value]) if is_array(value) else 1

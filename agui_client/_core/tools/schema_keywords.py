@@ -34,6 +34,8 @@ _logger = logging.getLogger("agui_client.tools")
 _MOST_STEPS = 100_000
 """The most steps of checking one value: about a second. A schema that refers to itself twice doubles its work with each
 level of the value."""
+MOST_REFERENCES_WITHIN = 64
+"""The most references that are followed within each other, as by a tree: each takes a dozen levels of the stack."""
 _LONGEST_PATTERN, _LONGEST_TEXT = 1000, 10_000
 """Characters of a pattern that is tried, and of a text that it is tried on."""
 _PATTERN_SECONDS = 0.5
@@ -76,13 +78,13 @@ def bounded(keywords: Mapping[str, Keyword]) -> dict[str, Keyword]:
 
 
 def _ending(check: Keyword) -> Keyword:
-    """Return a reference that is not followed to itself on the same value, which would have no end."""
+    """Return a reference that is not followed to itself on the same value, nor further than Python's stack allows."""
     followed: set[tuple[str, int]] = set()
 
     def checked(validator: Any, reference: Any, instance: Any, schema: dict[str, Any]) -> Iterator[Fault]:
         """Check as the keyword does."""
-        if (step := (reference, id(instance))) in followed:
-            raise RecursionError("a reference leads to itself")
+        if (step := (reference, id(instance))) in followed or len(followed) == MOST_REFERENCES_WITHIN:
+            raise RecursionError("a reference leads to itself, or too far")
         followed.add(step)
         try:
             yield from check(validator, reference, instance, schema)

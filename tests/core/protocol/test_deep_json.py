@@ -53,6 +53,14 @@ def _make_model(schema: dict[str, Any]) -> None:
     answer_model(Interrupt(id="i", reason="ask", response_schema=schema))
 
 
+def _schema_of(keyword: str, levels: int) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": "array"}
+    for _ in range(levels):
+        schema = {"type": "array", keyword: schema}
+    return schema
+
+
+BACKWARDS = {f"a{number}": {"$ref": f"#/$defs/a{number - 1}"} for number in range(1, 191)}
 CHAIN = {f"a{number}": {"$ref": f"#/$defs/a{number + 1}"} for number in range(5_000)}
 READERS: dict[str, Callable[[], object]] = {
     "an event": lambda: Decoder(WarningLog()).feed(f'{{"type": "NEW", "value": {DEEP}'),
@@ -68,6 +76,9 @@ READERS: dict[str, Callable[[], object]] = {
     "a schema that is itself": lambda: schema_problems({"$ref": "#"}, 1),
     "a schema that is itself by others": lambda: schema_problems({"anyOf": [True, {"allOf": [{"$ref": "#"}]}]}, 1),
     "a model of a tree": lambda: _make_model({"type": "object", "properties": {"a": {"$ref": "#"}}}),
+    "a schema of many levels": lambda: schema_problems(_schema_of("not", 190), 1),
+    "a model of many levels": lambda: _make_model({"type": "object", "properties": {"a": _schema_of("items", 190)}}),
+    "a chain of references from its end": lambda: schema_problems({"$defs": BACKWARDS, "$ref": "#/$defs/a190"}, 1),
     "a schema of many references": lambda: schema_problems({"$ref": "#/$defs/a0", "$defs": CHAIN}, 1),
 }
 
