@@ -7,7 +7,7 @@ import os
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 import click
 from prompt_toolkit.completion import WordCompleter
@@ -69,8 +69,10 @@ class GivenLines:
     """Whether a user types the lines."""
 
     def __init__(self) -> None:
-        read = io.BufferedReader(_PatientInput(sys.stdin.fileno(), closefd=False))
-        self._lines = io.TextIOWrapper(read, encoding=sys.stdin.encoding, errors=sys.stdin.errors)
+        self._lines: TextIO = sys.stdin
+        with suppress(io.UnsupportedOperation):  # a program may have put something else there
+            read = io.BufferedReader(_PatientInput(sys.stdin.fileno(), closefd=False))
+            self._lines = io.TextIOWrapper(read, encoding=sys.stdin.encoding, errors=sys.stdin.errors)
 
     def next(self) -> str | None:
         """Return the next line; None at the end.

@@ -372,6 +372,16 @@ def test_the_time_for_lines_that_are_no_json_grows_with_their_number() -> None:
     assert seconds[1] < 3 * seconds[0]
 
 
+def test_the_time_for_events_on_one_line_grows_with_their_number() -> None:
+    event = b'{"type": "CUSTOM", "name": "n", "value": [[]]}'
+    seconds: list[float] = []
+    for separator in (b"\n", b" "):
+        begun = time.process_time()
+        assert [(fault.rule, fault.count) for fault in validate((event + separator) * 3_000)][-1] == ("TRUNC-1", 1)
+        seconds.append(time.process_time() - begun)
+    assert seconds[1] < 3 * seconds[0]
+
+
 @pytest.mark.parametrize("filler", [b"\n", b"\r\n", b":\n\n"], ids=["LF", "CR LF", "comments"])
 def test_blank_lines_and_comments_cost_next_to_nothing(filler: bytes) -> None:
     frames = sse({"type": "FUTURE"}) * 4_000

@@ -15,9 +15,9 @@ from pydantic_core import from_json
 
 DEEPEST_READ = 250
 """The levels that are read: more than any event or document may have, and a quarter of Python's stack."""
-# Strings, of which the last one may have no end, and all else that is no bracket. The quantifiers give nothing back, so
-# that a text is read once, whatever it is.
-_FLAT = re.compile(r'(?:[^\[\]{}"]++|"(?:[^"\\]++|\\.)*+(?:"|\\?\Z))++', re.DOTALL)
+# Brackets, and strings, of which the last one may have no end. The quantifiers give nothing back, so that a text is
+# read once, whatever it is.
+_MARK = re.compile(r'[\[\]{}]|"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
 
 
 def load_json(
@@ -43,7 +43,9 @@ def load_json(
         except (TypeError, ValueError):
             pass
     # In Latin-1, bytes that are not ASCII are characters that are not ASCII.
-    check_levels(text if isinstance(text, str) else text.decode("latin-1"))
+    plain = text if isinstance(text, str) else text.decode("latin-1")
+    if plain.count("[") + plain.count("{") > DEEPEST_READ:
+        check_levels(plain)
     return json.loads(text, parse_constant=parse_constant, parse_float=parse_float)
 
 
@@ -53,12 +55,14 @@ def check_levels(text: str) -> None:
     Raises:
         RecursionError: It nests deeper than `DEEPEST_READ` levels.
     """
-    if text.count("[") + text.count("{") <= DEEPEST_READ:
-        return
     levels = 0
-    for bracket in _FLAT.sub("", text):
-        levels += 1 if bracket in "[{" else -1
-        if levels > DEEPEST_READ:
-            raise RecursionError(f"it nests deeper than {DEEPEST_READ} levels")
-        if levels <= 0:
-            return  # the value ends
+    for mark in _MARK.finditer(text):
+        bracket = text[mark.start()]
+        if bracket in "[{":
+            levels += 1
+            if levels > DEEPEST_READ:
+                raise RecursionError(f"it nests deeper than {DEEPEST_READ} levels")
+        elif bracket != '"':
+            levels -= 1
+            if levels <= 0:
+                return  # the value ends: what stands behind it is not looked at

@@ -54,6 +54,12 @@ def test_a_schema_larger_than_anybody_fills_in_is_asked_for_as_json(schema: Sche
 
 
 @pytest.mark.requirement("INT-7")
+def test_a_list_of_such_lists_is_filled_in_entry_by_entry() -> None:
+    (field,) = AnswerForm({"type": "array", "items": {"$ref": "#"}}).fields
+    assert field.kind == "rows"
+
+
+@pytest.mark.requirement("INT-7")
 def test_as_many_properties_as_somebody_fills_in_are_lines() -> None:
     assert {field.kind for field in AnswerForm(of({f"p{each}": TEXT for each in range(50)})).fields} == {"string"}
 
