@@ -134,9 +134,9 @@ def _leaving_when_terminated() -> Generator[None]:
         """Send a signal again whose exception was ignored, a moment later: here it would be ignored, too."""
         match ignored.exc_value:
             case KeyboardInterrupt():
-                number = signal.SIGINT
-            case SystemExit(code=ExitCode() as code):
-                number = signal.Signals(code - 128)
+                number = int(signal.SIGINT)
+            case SystemExit(code=int(code)) if code - 128 in ours:
+                number = code - 128
             case _:
                 write_ignored(ignored)
                 return

@@ -118,8 +118,8 @@ def _listed(value: dict[str, Any], root: dict[str, Any], initial: Any, make: _Ma
 
     if not items:
         return make(kind="map", entry=entry) if members else None
-    inner = resolved(items, root)
-    if _kind(inner) == "array" and "enum" not in inner:  # no entry of such lists need be made, which may have no end
+    inner = _not_null(_whole(items, root), root)
+    if _kind(inner) == "array" and not _choices(inner):  # as lists of such lists, which have no end
         return make(kind="rows", entry=entry)
     template = entry(MISSING)
     if template.kind == "choice" and not template.takes_null:

@@ -162,8 +162,10 @@ class Decoder:
     def _unrecognized(self, data: str) -> UnrecognizedEvent:
         try:
             event: Any = load_json(data, parse_constant=_refuse_constant, parse_float=_finite)
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             self._reject(f"is not JSON ({error})", error)
+        except RecursionError as error:
+            self._reject(_TOO_DEEP, error)
         if not is_object(event):
             self._reject(f"is JSON but no object: it is a {type(event).__name__}")
         if not isinstance(event.get("type"), str):

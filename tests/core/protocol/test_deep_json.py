@@ -1,4 +1,4 @@
-"""Nothing that comes from elsewhere brings Python to the end of its stack, where what is collected cannot end."""
+"""JSON and schemas from elsewhere are followed no further than leaves room for what is collected meanwhile to end."""
 
 from __future__ import annotations
 
@@ -37,16 +37,21 @@ def _parse_reply(reply: str) -> None:
 
 
 def _read_body() -> None:
-    body = b'{"threadId": "\\ud83d", "state": ' + DEEP.encode()
+    # A large body is read while nothing is collected.
+    body = b'{"threadId": "\\ud83d", "state": ' + DEEP[:10_000].encode()
     with suppress(RequestRefusedError):
         anyio.run(partial(input_of, body, max_bytes=10**7))
 
 
-def _emit_deep_state() -> None:
-    value: Any = []
-    for _ in range(20_000):
+def _lists(levels: int) -> Any:
+    value: Any = 1
+    for _ in range(levels):
         value = [value]
-    ScriptedAgent(turn(StateSnapshotEvent(snapshot=value))).run_agent_sync("Hi")
+    return value
+
+
+def _emit_deep_state() -> None:
+    ScriptedAgent(turn(StateSnapshotEvent(snapshot=_lists(20_000)))).run_agent_sync("Hi")
 
 
 def _make_model(schema: dict[str, Any]) -> None:
@@ -60,10 +65,10 @@ def _schema_of(keyword: str, levels: int) -> dict[str, Any]:
     return schema
 
 
-BACKWARDS = {f"a{number}": {"$ref": f"#/$defs/a{number - 1}"} for number in range(1, 191)}
+TREE = {"anyOf": [{"type": "array", "items": {"$ref": "#"}}, {"type": "string"}]}
 CHAIN = {f"a{number}": {"$ref": f"#/$defs/a{number + 1}"} for number in range(5_000)}
 READERS: dict[str, Callable[[], object]] = {
-    "an event": lambda: Decoder(WarningLog()).feed(f'{{"type": "NEW", "value": {DEEP}'),
+    "an event": lambda: Decoder(WarningLog()).feed(f'{{"type": "NEW", "half": "\\ud83d", "value": {DEEP}'),
     "lines of events": lambda: validate(f'{{"type": "NEW"}}\n{DEEP}\n'.encode()),
     "an event of an agent in this process": _emit_deep_state,
     "a reply in prose": lambda: _parse_reply(f"Here it is: {DEEP} Enjoy."),
@@ -74,11 +79,11 @@ READERS: dict[str, Callable[[], object]] = {
     "a typed value": lambda: read_typed(DEEP),
     "a line of a document": lambda: parse_json(DEEP),
     "a schema that is itself": lambda: schema_problems({"$ref": "#"}, 1),
-    "a schema that is itself by others": lambda: schema_problems({"anyOf": [True, {"allOf": [{"$ref": "#"}]}]}, 1),
+    "a schema that is itself by others": lambda: schema_problems({"anyOf": [{"allOf": [{"$ref": "#"}]}]}, 1),
     "a model of a tree": lambda: _make_model({"type": "object", "properties": {"a": {"$ref": "#"}}}),
     "a schema of many levels": lambda: schema_problems(_schema_of("not", 190), 1),
     "a model of many levels": lambda: _make_model({"type": "object", "properties": {"a": _schema_of("items", 190)}}),
-    "a chain of references from its end": lambda: schema_problems({"$defs": BACKWARDS, "$ref": "#/$defs/a190"}, 1),
+    "a value by a schema of a tree": lambda: schema_problems(TREE, _lists(150)),
     "a schema of many references": lambda: schema_problems({"$ref": "#/$defs/a0", "$defs": CHAIN}, 1),
 }
 

@@ -54,8 +54,11 @@ def test_a_schema_larger_than_anybody_fills_in_is_asked_for_as_json(schema: Sche
 
 
 @pytest.mark.requirement("INT-7")
-def test_a_list_of_such_lists_is_filled_in_entry_by_entry() -> None:
-    (field,) = AnswerForm({"type": "array", "items": {"$ref": "#"}}).fields
+@pytest.mark.parametrize(
+    "items", [{"$ref": "#"}, {"allOf": [{"$ref": "#"}]}, {"anyOf": [{"$ref": "#"}, {"type": "null"}]}]
+)
+def test_a_list_of_such_lists_is_filled_in_entry_by_entry(items: Schema) -> None:
+    (field,) = AnswerForm({"type": "array", "items": items}).fields
     assert field.kind == "rows"
 
 
