@@ -33,7 +33,7 @@ SECRET = "s3cr3t"
         (f'{{"type": "RAW", "event": NaN, "source": "{SECRET}"}}', "NaN is not a JSON value"),
         (f'{{"type": "RAW", "event": -Infinity, "source": "{SECRET}"}}', "-Infinity is not a JSON value"),
         (f'{{"type": "RAW", "source": "{SECRET}", "event": {"[" * 300 + "]" * 300}}}', "nests deeper"),
-        (f'{{"type": "NEW", "source": "{SECRET}", "event": {"[" * 300 + "]" * 300}}}', "frame nests deeper than any"),
+        (f'{{"type": "NEW\\ud83d{SECRET}", "event": {"[" * 300 + "]" * 300}}}', "frame nests deeper than any"),
     ],
 )
 def test_a_frame_that_holds_no_event_is_named_without_its_content(frame: str, said: str) -> None:
